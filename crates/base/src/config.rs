@@ -1,0 +1,304 @@
+//! The configuration registry: every setting of Tutti is one line of [`SETTINGS`].
+//!
+//! A setting is an environment variable `TUTTI_NAME`. It is parsed once, when a process starts, into
+//! the typed field of [`Config`] it belongs to; a wrong value or an unknown `TUTTI_` name is refused
+//! by name. `tutti info` prints this table; MPI_T will show it as control variables.
+//!
+//! To add a setting: a field in [`Config`], a row in [`SETTINGS`]. Nothing else.
+
+use std::fmt;
+
+/// When to copy large messages straight out of the sender's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SingleCopy {
+    /// When a real read of the peer's memory succeeds and the copy is expected to pay.
+    Auto,
+    /// Whenever a real read of the peer's memory succeeds.
+    Always,
+    /// Never: a pipelined double copy through shared memory.
+    Never,
+}
+
+/// All settings, typed. Sizes in bytes, times with their unit in the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Largest message that is sent before its receiver asks for it.
+    pub eager_bytes: u64,
+    /// Bound on eager payload kept for receives that are not posted yet, a process.
+    pub unexpected_bytes: u64,
+    /// Size of the shared payload ring between two processes that talk (0: by the number of ranks).
+    pub ring_bytes: u64,
+    /// Piece in which a long message passes through shared memory.
+    pub fragment_bytes: u64,
+    /// Use of process_vm_readv.
+    pub single_copy: SingleCopy,
+    /// Smallest message for a single copy.
+    pub single_copy_bytes: u64,
+    /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
+    pub spin_us: i64,
+    /// How often a wait yields its core before it parks.
+    pub yield_rounds: u64,
+    /// Compare the datatypes of sender and receiver (debugging).
+    pub check_types: bool,
+    /// Check arguments of MPI functions.
+    pub check_arguments: bool,
+    /// Force the algorithm of collectives: `bcast=binomial,allreduce=ring`.
+    pub algorithm: String,
+    /// Print each choice that the library makes.
+    pub explain: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            eager_bytes: 16 << 10,
+            unexpected_bytes: 64 << 20,
+            ring_bytes: 0,
+            fragment_bytes: 16 << 10,
+            single_copy: SingleCopy::Auto,
+            single_copy_bytes: 64 << 10,
+            spin_us: -1,
+            yield_rounds: 8,
+            check_types: false,
+            check_arguments: true,
+            algorithm: String::new(),
+            explain: false,
+        }
+    }
+}
+
+/// One row of the registry.
+pub struct Setting {
+    /// Name of the environment variable.
+    pub name: &'static str,
+    /// Type and unit, for people.
+    pub kind: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    set: fn(&mut Config, &str) -> std::result::Result<(), String>,
+    show: fn(&Config) -> String,
+}
+
+impl Setting {
+    /// The value in `config`, as it would be written in the environment.
+    pub fn show(&self, config: &Config) -> String {
+        (self.show)(config)
+    }
+}
+
+/// The registry. Rows in the order in which `tutti info` shows them.
+pub static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_EAGER_BYTES",
+        kind: "size",
+        doc: "largest message sent before its receive is known",
+        set: |c, v| size(v).map(|x| c.eager_bytes = x),
+        show: |c| c.eager_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_UNEXPECTED_BYTES",
+        kind: "size",
+        doc: "bound on payload kept for receives not posted yet; beyond it senders wait",
+        set: |c, v| size(v).map(|x| c.unexpected_bytes = x),
+        show: |c| c.unexpected_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_RING_BYTES",
+        kind: "size",
+        doc: "shared ring between two processes that talk; 0: by the number of ranks",
+        set: |c, v| size(v).map(|x| c.ring_bytes = x),
+        show: |c| c.ring_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_FRAGMENT_BYTES",
+        kind: "size",
+        doc: "piece in which a long message passes through shared memory",
+        set: |c, v| size(v).map(|x| c.fragment_bytes = x),
+        show: |c| c.fragment_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY",
+        kind: "auto | always | never",
+        doc: "copy long messages by process_vm_readv",
+        set: |c, v| single_copy(v).map(|x| c.single_copy = x),
+        show: |c| format!("{:?}", c.single_copy).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY_BYTES",
+        kind: "size",
+        doc: "smallest message for a single copy",
+        set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
+        show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SPIN_US",
+        kind: "microseconds",
+        doc: "how long a wait spins before it parks; -1: by ranks and cores",
+        set: |c, v| number(v).map(|x| c.spin_us = x),
+        show: |c| c.spin_us.to_string(),
+    },
+    Setting {
+        name: "TUTTI_YIELD_ROUNDS",
+        kind: "count",
+        doc: "how often a wait yields its core before it parks",
+        set: |c, v| size(v).map(|x| c.yield_rounds = x),
+        show: |c| c.yield_rounds.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECK_TYPES",
+        kind: "0 | 1",
+        doc: "refuse a receive whose datatype does not match the sender's (debugging)",
+        set: |c, v| flag(v).map(|x| c.check_types = x),
+        show: |c| (c.check_types as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECK_ARGUMENTS",
+        kind: "0 | 1",
+        doc: "check the arguments of MPI functions",
+        set: |c, v| flag(v).map(|x| c.check_arguments = x),
+        show: |c| (c.check_arguments as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_ALGORITHM",
+        kind: "list of collective=algorithm",
+        doc: "force algorithms, for example bcast=binomial,allreduce=ring",
+        set: |c, v| {
+            c.algorithm = v.to_string();
+            Ok(())
+        },
+        show: |c| c.algorithm.clone(),
+    },
+    Setting {
+        name: "TUTTI_EXPLAIN",
+        kind: "0 | 1",
+        doc: "print every choice of transport and algorithm to standard error",
+        set: |c, v| flag(v).map(|x| c.explain = x),
+        show: |c| (c.explain as u8).to_string(),
+    },
+];
+
+/// Names in the `TUTTI_` space that the launcher and the library use between themselves.
+pub const INTERNAL_NAMES: &[&str] = &["TUTTI_JOB_FD", "TUTTI_JOB_RANK", "TUTTI_AGENT", "TUTTI_HOME"];
+
+/// A setting that could not be taken, for the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The environment variable.
+    pub name: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (tutti info lists all settings)", self.name, self.reason)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads all settings from the environment of this process.
+    ///
+    /// # Errors
+    /// The first variable whose value does not parse, or an unknown name that begins with `TUTTI_`.
+    pub fn from_env() -> std::result::Result<Config, ConfigError> {
+        let pairs = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Config::from_pairs(pairs)
+    }
+
+    /// Reads settings from `(name, value)` pairs; names outside `TUTTI_` are passed over.
+    ///
+    /// # Errors
+    /// As [`Config::from_env`].
+    pub fn from_pairs(
+        pairs: impl Iterator<Item = (String, String)>,
+    ) -> std::result::Result<Config, ConfigError> {
+        let mut config = Config::default();
+        for (name, value) in pairs.filter(|(name, _)| name.starts_with("TUTTI_")) {
+            if INTERNAL_NAMES.contains(&name.as_str()) {
+                continue;
+            }
+            let refuse = |reason: String| ConfigError { name: name.clone(), reason };
+            let setting = SETTINGS
+                .iter()
+                .find(|setting| setting.name == name)
+                .ok_or_else(|| refuse("no such setting".to_string()))?;
+            (setting.set)(&mut config, value.trim())
+                .map_err(|reason| refuse(format!("{value:?} is not {reason}")))?;
+        }
+        Ok(config)
+    }
+}
+
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let wrong = || "a size such as 65536, 64K or 1M".to_string();
+    let value: u64 = digits.parse().map_err(|_| wrong())?;
+    value.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+fn number(text: &str) -> std::result::Result<i64, String> {
+    text.parse().map_err(|_| "a whole number".to_string())
+}
+
+fn flag(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "0" | "no" | "off" | "false" => Ok(false),
+        "1" | "yes" | "on" | "true" => Ok(true),
+        _ => Err("0 or 1".to_string()),
+    }
+}
+
+fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
+    match text {
+        "auto" => Ok(SingleCopy::Auto),
+        "always" => Ok(SingleCopy::Always),
+        "never" => Ok(SingleCopy::Never),
+        _ => Err("auto, always or never".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, value: &str, expected: std::result::Result<Config, &str>) {
+        let got = Config::from_pairs([(name.to_string(), value.to_string())].into_iter());
+        match (got, expected) {
+            (Ok(config), Ok(wanted)) => assert_eq!(config, wanted),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (got, expected) => panic!("{name}={value}: {got:?} instead of {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn settings_parse_or_are_refused_by_name() {
+        check("TUTTI_EAGER_BYTES", "4K", Ok(Config { eager_bytes: 4096, ..Config::default() }));
+        check("TUTTI_EAGER_BYTES", "many", Err("TUTTI_EAGER_BYTES: \"many\" is not a size"));
+        check("TUTTI_EAGER_BYTES", "99999999999G", Err("not a size"));
+        check(
+            "TUTTI_SINGLE_COPY",
+            "never",
+            Ok(Config { single_copy: SingleCopy::Never, ..Config::default() }),
+        );
+        check("TUTTI_EAGRE_BYTES", "1", Err("TUTTI_EAGRE_BYTES: no such setting"));
+        check("TUTTI_JOB_FD", "whatever", Ok(Config::default()));
+        check("PATH", "whatever", Ok(Config::default()));
+    }
+
+    #[test]
+    fn every_setting_shows_what_it_reads() {
+        for setting in SETTINGS {
+            let shown = setting.show(&Config::default());
+            let again = Config::from_pairs([(setting.name.to_string(), shown)].into_iter());
+            assert_eq!(again, Ok(Config::default()), "{}", setting.name);
+        }
+    }
+}

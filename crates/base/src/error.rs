@@ -1,0 +1,224 @@
+//! Errors of MPI: a class of the standard (MPI-5 section 9.4) and one sentence for a person.
+//!
+//! The class decides what a program sees; the sentence names the argument and what to do. The
+//! function and the rank are added at the edge, where they are known.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// An error class of MPI-5 section 9.4 with the number that the standard ABI gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+#[rustfmt::skip]
+#[allow(missing_docs, reason = "the names are those of the standard, less their prefix MPI_ERR_")]
+pub enum ErrorClass {
+    Buffer = 1,
+    Count = 2,
+    Type = 3,
+    Tag = 4,
+    Comm = 5,
+    Rank = 6,
+    Request = 7,
+    Root = 8,
+    Group = 9,
+    Op = 10,
+    Topology = 11,
+    Dims = 12,
+    Arg = 13,
+    Unknown = 14,
+    Truncate = 15,
+    Other = 16,
+    Intern = 17,
+    Pending = 18,
+    InStatus = 19,
+    Access = 20,
+    Amode = 21,
+    Assert = 22,
+    BadFile = 23,
+    Base = 24,
+    Conversion = 25,
+    Disp = 26,
+    DupDatarep = 27,
+    FileExists = 28,
+    FileInUse = 29,
+    File = 30,
+    InfoKey = 31,
+    InfoNokey = 32,
+    InfoValue = 33,
+    Info = 34,
+    Io = 35,
+    Keyval = 36,
+    Locktype = 37,
+    Name = 38,
+    NoMem = 39,
+    NotSame = 40,
+    NoSpace = 41,
+    NoSuchFile = 42,
+    Port = 43,
+    Quota = 44,
+    ReadOnly = 45,
+    RmaAttach = 46,
+    RmaConflict = 47,
+    RmaRange = 48,
+    RmaShared = 49,
+    RmaSync = 50,
+    Service = 51,
+    Size = 52,
+    Spawn = 53,
+    UnsupportedDatarep = 54,
+    UnsupportedOperation = 55,
+    Win = 56,
+    RmaFlavor = 57,
+    ProcAborted = 58,
+    ValueTooLarge = 59,
+    Session = 60,
+    Errhandler = 61,
+    Abi = 62,
+}
+
+impl ErrorClass {
+    /// Every class, in the order of its number.
+    #[rustfmt::skip]
+    pub const ALL: &[(ErrorClass, &str, &str)] = &[
+        (ErrorClass::Buffer, "MPI_ERR_BUFFER", "invalid buffer pointer"),
+        (ErrorClass::Count, "MPI_ERR_COUNT", "invalid count argument"),
+        (ErrorClass::Type, "MPI_ERR_TYPE", "invalid datatype argument"),
+        (ErrorClass::Tag, "MPI_ERR_TAG", "invalid tag argument"),
+        (ErrorClass::Comm, "MPI_ERR_COMM", "invalid communicator"),
+        (ErrorClass::Rank, "MPI_ERR_RANK", "invalid rank"),
+        (ErrorClass::Request, "MPI_ERR_REQUEST", "invalid request handle"),
+        (ErrorClass::Root, "MPI_ERR_ROOT", "invalid root"),
+        (ErrorClass::Group, "MPI_ERR_GROUP", "invalid group"),
+        (ErrorClass::Op, "MPI_ERR_OP", "invalid operation"),
+        (ErrorClass::Topology, "MPI_ERR_TOPOLOGY", "invalid topology"),
+        (ErrorClass::Dims, "MPI_ERR_DIMS", "invalid dimension argument"),
+        (ErrorClass::Arg, "MPI_ERR_ARG", "invalid argument of some other kind"),
+        (ErrorClass::Unknown, "MPI_ERR_UNKNOWN", "unknown error"),
+        (ErrorClass::Truncate, "MPI_ERR_TRUNCATE", "message truncated on receive"),
+        (ErrorClass::Other, "MPI_ERR_OTHER", "known error not in this list"),
+        (ErrorClass::Intern, "MPI_ERR_INTERN", "internal error of the library"),
+        (ErrorClass::Pending, "MPI_ERR_PENDING", "pending request"),
+        (ErrorClass::InStatus, "MPI_ERR_IN_STATUS", "error code is in status"),
+        (ErrorClass::Access, "MPI_ERR_ACCESS", "access"),
+        (ErrorClass::Amode, "MPI_ERR_AMODE", "amode"),
+        (ErrorClass::Assert, "MPI_ERR_ASSERT", "assert"),
+        (ErrorClass::BadFile, "MPI_ERR_BAD_FILE", "bad file"),
+        (ErrorClass::Base, "MPI_ERR_BASE", "base"),
+        (ErrorClass::Conversion, "MPI_ERR_CONVERSION", "conversion"),
+        (ErrorClass::Disp, "MPI_ERR_DISP", "disp"),
+        (ErrorClass::DupDatarep, "MPI_ERR_DUP_DATAREP", "dup datarep"),
+        (ErrorClass::FileExists, "MPI_ERR_FILE_EXISTS", "file exists"),
+        (ErrorClass::FileInUse, "MPI_ERR_FILE_IN_USE", "file in use"),
+        (ErrorClass::File, "MPI_ERR_FILE", "file"),
+        (ErrorClass::InfoKey, "MPI_ERR_INFO_KEY", "info key"),
+        (ErrorClass::InfoNokey, "MPI_ERR_INFO_NOKEY", "info nokey"),
+        (ErrorClass::InfoValue, "MPI_ERR_INFO_VALUE", "info value"),
+        (ErrorClass::Info, "MPI_ERR_INFO", "info"),
+        (ErrorClass::Io, "MPI_ERR_IO", "io"),
+        (ErrorClass::Keyval, "MPI_ERR_KEYVAL", "keyval"),
+        (ErrorClass::Locktype, "MPI_ERR_LOCKTYPE", "locktype"),
+        (ErrorClass::Name, "MPI_ERR_NAME", "name"),
+        (ErrorClass::NoMem, "MPI_ERR_NO_MEM", "no mem"),
+        (ErrorClass::NotSame, "MPI_ERR_NOT_SAME", "not same"),
+        (ErrorClass::NoSpace, "MPI_ERR_NO_SPACE", "no space"),
+        (ErrorClass::NoSuchFile, "MPI_ERR_NO_SUCH_FILE", "no such file"),
+        (ErrorClass::Port, "MPI_ERR_PORT", "port"),
+        (ErrorClass::Quota, "MPI_ERR_QUOTA", "quota"),
+        (ErrorClass::ReadOnly, "MPI_ERR_READ_ONLY", "read only"),
+        (ErrorClass::RmaAttach, "MPI_ERR_RMA_ATTACH", "rma attach"),
+        (ErrorClass::RmaConflict, "MPI_ERR_RMA_CONFLICT", "rma conflict"),
+        (ErrorClass::RmaRange, "MPI_ERR_RMA_RANGE", "rma range"),
+        (ErrorClass::RmaShared, "MPI_ERR_RMA_SHARED", "rma shared"),
+        (ErrorClass::RmaSync, "MPI_ERR_RMA_SYNC", "rma sync"),
+        (ErrorClass::Service, "MPI_ERR_SERVICE", "service"),
+        (ErrorClass::Size, "MPI_ERR_SIZE", "size"),
+        (ErrorClass::Spawn, "MPI_ERR_SPAWN", "spawn"),
+        (ErrorClass::UnsupportedDatarep, "MPI_ERR_UNSUPPORTED_DATAREP", "unsupported datarep"),
+        (ErrorClass::UnsupportedOperation, "MPI_ERR_UNSUPPORTED_OPERATION", "unsupported operation"),
+        (ErrorClass::Win, "MPI_ERR_WIN", "win"),
+        (ErrorClass::RmaFlavor, "MPI_ERR_RMA_FLAVOR", "rma flavor"),
+        (ErrorClass::ProcAborted, "MPI_ERR_PROC_ABORTED", "proc aborted"),
+        (ErrorClass::ValueTooLarge, "MPI_ERR_VALUE_TOO_LARGE", "value too large"),
+        (ErrorClass::Session, "MPI_ERR_SESSION", "session"),
+        (ErrorClass::Errhandler, "MPI_ERR_ERRHANDLER", "errhandler"),
+        (ErrorClass::Abi, "MPI_ERR_ABI", "abi"),
+    ];
+
+    /// The class with this number.
+    pub fn from_code(code: i32) -> Option<ErrorClass> {
+        Self::ALL.iter().map(|entry| entry.0).find(|class| *class as i32 == code)
+    }
+
+    /// The standard's name, for example `MPI_ERR_TRUNCATE`.
+    pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+
+    /// What the class means, in a few words.
+    pub fn meaning(self) -> &'static str {
+        self.entry().2
+    }
+
+    fn entry(self) -> &'static (ErrorClass, &'static str, &'static str) {
+        &Self::ALL[self as usize - 1]
+    }
+}
+
+/// What went wrong, for the program (the class) and for a person (the message).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What the error code returned to the program says.
+    pub class: ErrorClass,
+    /// One sentence: which argument, which value, what to do.
+    pub message: Cow<'static, str>,
+    /// The code to return where it is not the class itself: codes that a user's callback returned
+    /// or that `MPI_Add_error_code` made.
+    pub code: Option<i32>,
+}
+
+/// The result of everything that can fail for a reason a user can act on.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `class` with a sentence for the user.
+    #[cold]
+    pub fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Error {
+        Error { class, message: message.into(), code: None }
+    }
+
+    /// An error whose code the user's own callback chose.
+    #[cold]
+    pub fn with_code(code: i32, message: impl Into<Cow<'static, str>>) -> Error {
+        let class = ErrorClass::from_code(code).unwrap_or(ErrorClass::Other);
+        Error { class, message: message.into(), code: Some(code) }
+    }
+
+    /// The number that the MPI function returns.
+    pub fn code(&self) -> i32 {
+        self.code.unwrap_or(self.class as i32)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class.name(), self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_dense_and_named() {
+        for (position, (class, name, meaning)) in ErrorClass::ALL.iter().enumerate() {
+            assert_eq!(*class as usize, position + 1, "{name}");
+            assert_eq!(ErrorClass::from_code(*class as i32), Some(*class));
+            assert!(name.starts_with("MPI_ERR_") && !meaning.is_empty());
+        }
+        assert_eq!(ErrorClass::from_code(0), None);
+        assert_eq!(ErrorClass::Truncate.name(), "MPI_ERR_TRUNCATE");
+    }
+}

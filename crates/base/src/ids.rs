@@ -1,0 +1,59 @@
+//! Newtypes for the numbers of MPI, so that a rank of a communicator is never taken for a rank of
+//! the world, nor a tag for a context.
+
+use std::fmt;
+
+/// A rank within one communicator or group: `0..size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u32);
+
+/// A process of the job: its rank in `MPI_COMM_WORLD` of the job that started first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorldRank(pub u32);
+
+/// A message tag given by a user: `0..=Tag::UPPER_BOUND` (MPI-5 section 3.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub i32);
+
+impl Tag {
+    /// The value of the attribute `MPI_TAG_UB`.
+    pub const UPPER_BOUND: i32 = i32::MAX;
+}
+
+/// Separates the traffic of communicators (MPI-5 section 7.3). One communicator owns one context;
+/// its planes (point to point, collective) are told apart by [`ContextId::plane`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextId(pub u32);
+
+/// The kinds of traffic inside a communicator that never match one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Plane {
+    /// Messages that the user sends.
+    PointToPoint = 0,
+    /// Messages of collective schedules.
+    Collective = 1,
+}
+
+impl ContextId {
+    /// Contexts are numbered `0..LIMIT`; the rest of the 32 bits names the plane.
+    pub const LIMIT: u32 = 1 << 30;
+
+    /// The number that travels in a message header for `plane` of this context.
+    pub fn plane(self, plane: Plane) -> u32 {
+        debug_assert!(self.0 < Self::LIMIT);
+        self.0 << 2 | plane as u32
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for WorldRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,13 @@
+//! What every room of Tutti shares: the newtypes of MPI's vocabulary, the error type, the
+//! configuration registry and the synchronisation facade.
+//!
+//! Deliberately absent: I/O, unsafe code, and anything that knows how a message travels.
+#![deny(unsafe_code)]
+
+pub mod config;
+pub mod error;
+pub mod ids;
+pub mod sync;
+
+pub use error::{Error, ErrorClass, Result};
+pub use ids::{ContextId, Rank, Tag, WorldRank};

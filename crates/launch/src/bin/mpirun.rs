@@ -1,0 +1,2 @@
+//! The command `mpirun`.
+fn main() {}

@@ -1,0 +1,363 @@
+//! The job object: one anonymous shared memory object a node and job.
+//!
+//! The launcher creates it, writes the header and hands the descriptor to every rank it starts; a
+//! program started without a launcher makes one for itself. It holds, in this order:
+//!
+//! | part | written by | read by |
+//! |---|---|---|
+//! | [`Header`] | launcher, before the first rank starts | all |
+//! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
+//! | the machine description (hwloc XML), may be empty | launcher | ranks, on demand |
+//! | the ring area: see the shm transport | transport | transport |
+//!
+//! Pages exist only once touched, so the ring area may be generous.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use crate::memory::{self, Mapping};
+
+/// Environment variable: number of the inherited descriptor of the job object.
+pub const ENV_FD: &str = "TUTTI_JOB_FD";
+/// Environment variable: the rank of this process in the job's `MPI_COMM_WORLD`.
+pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
+
+const MAGIC: u64 = 0x3130_4954_5455_5401;
+const LAYOUT_VERSION: u32 = 1;
+const PAGE: u64 = 4096;
+/// Longest text of what a rank waits for, in bytes.
+pub const WAIT_TEXT_BYTES: usize = 240;
+
+/// What the launcher decides before any rank runs. Plain numbers, fixed for the life of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    magic: u64,
+    version: u32,
+    /// Ranks on this node.
+    pub local_ranks: u32,
+    /// Ranks in the job.
+    pub world_size: u32,
+    /// Processors the job may use on this node (its cpuset).
+    pub processors: u32,
+    /// Value of the attribute MPI_UNIVERSE_SIZE.
+    pub universe_size: u32,
+    /// Slots of a ring between two ranks; a power of two.
+    pub ring_slots: u32,
+    /// Payload bytes of a ring between two ranks; a multiple of the page size.
+    pub ring_bytes: u64,
+    /// Random number that tells this job from others.
+    pub job_id: u64,
+    blocks_offset: u64,
+    machine_offset: u64,
+    machine_bytes: u64,
+    rings_offset: u64,
+}
+
+/// Life of a rank as the launcher sees it, in [`RankBlock::state`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RankState {
+    /// Has not called MPI_Init (or an equivalent).
+    Started = 0,
+    /// Between MPI_Init and MPI_Finalize.
+    Running = 1,
+    /// Has returned from MPI_Finalize: may exit with any status.
+    Finalized = 2,
+    /// Called MPI_Abort: `abort_code` is set; the launcher ends the job.
+    Aborted = 3,
+}
+
+/// Where a rank sleeps and how others wake it. A cache line of its own.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Doorbell {
+    /// Non-zero while a thread of the rank sleeps or is about to.
+    pub sleeping: AtomicU32,
+    /// The futex: changed by whoever rings.
+    pub futex: AtomicU32,
+}
+
+/// What a rank says about itself. A page of its own; first touched by its owner.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct RankBlock {
+    /// Process number, 0 before MPI_Init.
+    pub pid: AtomicI32,
+    state: AtomicU32,
+    /// Argument of MPI_Abort.
+    pub abort_code: AtomicI32,
+    /// Number of the program in a job of several (attribute MPI_APPNUM); written by the launcher.
+    pub app_number: AtomicU32,
+    /// Address of a word in the rank's memory that holds `job_id`: a peer that can read it by
+    /// process_vm_readv may use single copies. 0 before MPI_Init.
+    pub probe_address: AtomicU64,
+    /// Doorbell.
+    pub doorbell: Doorbell,
+    wait_version: AtomicU32,
+    wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
+}
+
+/// What a launcher states to create a job object.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Ranks on this node.
+    pub local_ranks: u32,
+    /// Ranks in the job.
+    pub world_size: u32,
+    /// Processors the job may use on this node.
+    pub processors: u32,
+    /// Value of the attribute MPI_UNIVERSE_SIZE.
+    pub universe_size: u32,
+    /// Payload bytes of a ring between two ranks, rounded up to pages.
+    pub ring_bytes: u64,
+    /// Random number of the job.
+    pub job_id: u64,
+    /// hwloc XML of this node, or empty.
+    pub machine: Vec<u8>,
+}
+
+/// Slots of every ring: 64 bytes each.
+pub const RING_SLOTS: u32 = 256;
+
+/// A mapped job object.
+#[derive(Debug)]
+pub struct Job {
+    header: Header,
+    mapping: Mapping,
+    fd: OwnedFd,
+}
+
+impl Job {
+    /// Creates the object. The descriptor is close-on-exec: the launcher makes it inheritable in the
+    /// child it starts.
+    ///
+    /// # Errors
+    /// What the system reports, for example no memory.
+    pub fn create(plan: &Plan) -> io::Result<Job> {
+        let blocks_offset = PAGE;
+        let machine_offset = blocks_offset + u64::from(plan.local_ranks) * size_of::<RankBlock>() as u64;
+        let machine_bytes = plan.machine.len() as u64;
+        let rings_offset = round_up(machine_offset + machine_bytes);
+        let ring_bytes = round_up(plan.ring_bytes.max(1));
+        let header = Header {
+            magic: MAGIC,
+            version: LAYOUT_VERSION,
+            local_ranks: plan.local_ranks,
+            world_size: plan.world_size,
+            processors: plan.processors,
+            universe_size: plan.universe_size,
+            ring_slots: RING_SLOTS,
+            ring_bytes,
+            job_id: plan.job_id,
+            blocks_offset,
+            machine_offset,
+            machine_bytes,
+            rings_offset,
+        };
+        let ranks = u64::from(plan.local_ranks);
+        let total = rings_offset + ranks * inbox_bytes(&header);
+        let name: &CStr = c"tutti-job";
+        let fd = memory::create_object(name, total)?;
+        let mapping = Mapping::of(fd.as_fd())?;
+        // SAFETY: the mapping is at least a page and nobody else knows the object yet.
+        unsafe {
+            mapping.base().cast::<Header>().write(header);
+            let machine = mapping.base().add(machine_offset as usize);
+            machine.copy_from_nonoverlapping(
+                std::ptr::NonNull::from(&plan.machine[..]).cast(),
+                plan.machine.len(),
+            );
+        }
+        Ok(Job { header, mapping, fd })
+    }
+
+    /// Maps the object that the launcher handed down.
+    ///
+    /// # Errors
+    /// InvalidData when the descriptor is something else or of another version.
+    pub fn attach(fd: OwnedFd) -> io::Result<Job> {
+        let mapping = Mapping::of(fd.as_fd())?;
+        if mapping.bytes() < size_of::<Header>() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        // SAFETY: the mapping is page aligned and long enough; Header is plain numbers.
+        let header = unsafe { mapping.base().cast::<Header>().read() };
+        let job = Job { header, mapping, fd };
+        let whole = header.rings_offset.checked_add(u64::from(header.local_ranks) * inbox_bytes(&header));
+        let fits = whole.is_some_and(|bytes| bytes <= job.mapping.bytes() as u64);
+        if header.magic != MAGIC || header.version != LAYOUT_VERSION || !fits {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
+        }
+        Ok(job)
+    }
+
+    /// What the launcher decided.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The descriptor, to hand to a child.
+    pub fn raw_fd(&self) -> RawFd {
+        std::os::fd::AsRawFd::as_raw_fd(&self.fd)
+    }
+
+    /// The block of local rank `rank`.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    pub fn block(&self, rank: u32) -> &RankBlock {
+        assert!(rank < self.header.local_ranks, "local rank {rank} of {}", self.header.local_ranks);
+        let offset = self.header.blocks_offset as usize + rank as usize * size_of::<RankBlock>();
+        // SAFETY: the blocks lie inside the mapping, page aligned, and consist of atomics, for which
+        // all-zero is valid; the reference lives no longer than the mapping.
+        unsafe { self.mapping.base().add(offset).cast::<RankBlock>().as_ref() }
+    }
+
+    /// The machine description that the launcher stored, empty if it stored none.
+    pub fn machine(&self) -> &[u8] {
+        let (offset, bytes) = (self.header.machine_offset as usize, self.header.machine_bytes as usize);
+        // SAFETY: written before any rank was started and never after; inside the mapping.
+        unsafe { std::slice::from_raw_parts(self.mapping.base().add(offset).as_ptr(), bytes) }
+    }
+
+    /// First byte of the ring area of `receiver`: [`inbox_bytes`] long, page aligned, zero at first.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    pub fn inbox(&self, receiver: u32) -> std::ptr::NonNull<u8> {
+        assert!(receiver < self.header.local_ranks);
+        let offset = self.header.rings_offset + u64::from(receiver) * inbox_bytes(&self.header);
+        // SAFETY: create and attach made sure that the ring area lies inside the mapping.
+        unsafe { self.mapping.base().add(offset as usize) }
+    }
+}
+
+/// Bytes that the ring area of one receiver takes: a page of announcements for each 32768 senders, then
+/// for each sender a page for the ring's indices, its slots, its payload.
+pub fn inbox_bytes(header: &Header) -> u64 {
+    announce_bytes(header) + u64::from(header.local_ranks) * ring_stride(header)
+}
+
+/// Bytes of the announcements at the start of an inbox.
+pub fn announce_bytes(header: &Header) -> u64 {
+    round_up(u64::from(header.local_ranks).div_ceil(8) + 64)
+}
+
+/// Distance between the rings of two neighbouring senders in an inbox, in bytes.
+pub fn ring_stride(header: &Header) -> u64 {
+    PAGE + round_up(u64::from(header.ring_slots) * 64) + header.ring_bytes
+}
+
+impl RankBlock {
+    /// Where the rank is in its life.
+    pub fn state(&self) -> RankState {
+        match self.state.load(Ordering::Acquire) {
+            0 => RankState::Started,
+            1 => RankState::Running,
+            2 => RankState::Finalized,
+            _ => RankState::Aborted,
+        }
+    }
+
+    /// Enters a state; stores made before are visible to who sees it.
+    pub fn set_state(&self, state: RankState) {
+        self.state.store(state as u32, Ordering::Release);
+    }
+
+    /// Says what the rank waits for; an empty text when it no longer waits. Only the owner calls this,
+    /// and only for waits that became long.
+    pub fn set_waiting(&self, text: &str) {
+        let version = self.wait_version.load(Ordering::Relaxed);
+        self.wait_version.store(version | 1, Ordering::SeqCst);
+        let bytes = &text.as_bytes()[..text.len().min(WAIT_TEXT_BYTES)];
+        for (index, word) in self.wait_bytes.iter().enumerate() {
+            let mut four = [0u8; 4];
+            let piece = bytes.get(index * 4..).unwrap_or(&[]);
+            let take = piece.len().min(4);
+            four[..take].copy_from_slice(&piece[..take]);
+            word.store(u32::from_le_bytes(four), Ordering::Relaxed);
+            if take < 4 {
+                break;
+            }
+        }
+        self.wait_version.store((version | 1).wrapping_add(1), Ordering::SeqCst);
+    }
+
+    /// What the rank waits for, if it has waited for long. `None` also if it changes all the time.
+    pub fn waiting(&self) -> Option<String> {
+        for _ in 0..100 {
+            let before = self.wait_version.load(Ordering::SeqCst);
+            let bytes: Vec<u8> =
+                self.wait_bytes.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+            if before % 2 == 0 && before == self.wait_version.load(Ordering::SeqCst) {
+                let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+                return Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+                    .filter(|text| !text.is_empty());
+            }
+        }
+        None
+    }
+}
+
+fn round_up(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE) * PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(ranks: u32) -> Plan {
+        Plan {
+            local_ranks: ranks,
+            world_size: ranks,
+            processors: 2,
+            universe_size: ranks,
+            ring_bytes: 65536,
+            job_id: 7,
+            machine: b"<topology/>".to_vec(),
+        }
+    }
+
+    #[test]
+    fn attach_sees_what_create_wrote() {
+        let one = Job::create(&plan(3)).unwrap();
+        let two = Job::attach(one.fd.try_clone().unwrap()).unwrap();
+        assert_eq!(one.header(), two.header());
+        assert_eq!(two.machine(), b"<topology/>");
+        one.block(2).set_state(RankState::Running);
+        assert_eq!(two.block(2).state(), RankState::Running);
+        assert_eq!(two.block(1).state(), RankState::Started);
+        assert_eq!(one.inbox(2).as_ptr() as usize % 4096, 0);
+    }
+
+    #[test]
+    fn waiting_text_comes_and_goes() {
+        let job = Job::create(&plan(1)).unwrap();
+        assert_eq!(job.block(0).waiting(), None);
+        job.block(0).set_waiting("MPI_Recv from rank 3, tag 7");
+        assert_eq!(job.block(0).waiting().as_deref(), Some("MPI_Recv from rank 3, tag 7"));
+        job.block(0).set_waiting("short");
+        assert_eq!(job.block(0).waiting().as_deref(), Some("short"));
+        job.block(0).set_waiting(&"x".repeat(1000));
+        assert_eq!(job.block(0).waiting().map(|text| text.len()), Some(WAIT_TEXT_BYTES));
+        job.block(0).set_waiting("");
+        assert_eq!(job.block(0).waiting(), None);
+    }
+
+    #[test]
+    fn something_else_is_refused() {
+        let fd = memory::create_object(c"other", 8192).unwrap();
+        assert_eq!(Job::attach(fd).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_large_job_takes_addresses_not_memory() {
+        let job = Job::create(&plan(200)).unwrap();
+        assert!(job.mapping.bytes() > 200 * 200 * 65536);
+    }
+}

@@ -1,0 +1,9 @@
+//! Every raw system call and foreign function, typed on the way out.
+//!
+//! Rooms above this one see owned descriptors, mappings and results; they never see a `libc` type.
+//! Each unsafe block says SAFETY and the invariant. Deliberately absent: policy. What to do about a
+//! failed call is decided above.
+
+pub mod futex;
+pub mod job;
+pub mod memory;

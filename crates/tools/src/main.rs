@@ -1,0 +1,2 @@
+//! The command `tutti`.
+fn main() {}

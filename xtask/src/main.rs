@@ -1,0 +1,2 @@
+//! Development tasks: code generation and tidy.
+fn main() {}
