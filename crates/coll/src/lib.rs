@@ -1,1 +1,10 @@
-//! coll
+//! Collective communication as data: a schedule is written once by an algorithm, and then moved
+//! (engine), proved (verifier), timed (simulator) or compiled (lowering). See DESIGN.md, section 1.
+//!
+//! Deliberately absent: I/O, clocks, unsafe code, foreign functions, and any knowledge of how a
+//! message travels. Everything here is a function over data.
+#![forbid(unsafe_code)]
+
+pub mod ir;
+
+pub use ir::Schedule;

@@ -1,0 +1,514 @@
+//! The intermediate representation: one rank's part of a collective operation.
+//!
+//! A [`Schedule`] is a short program of typed [`Step`]s. Straight-line steps run once; the steps of
+//! a [`Loop`] run `count` times, with at most `window` iterations in flight. So a ring or a pipeline
+//! costs a handful of steps, and a schedule's size is O(log P + degree) whatever the message size.
+//!
+//! # When a step may start
+//! Every edge of `after` is satisfied ([`Edge`]), the same step of the previous iteration has been
+//! started, and (in a loop) all steps of the iteration `window` before are complete. Nothing else
+//! orders steps: what is not ordered may happen in any order, at the same time.
+//!
+//! # Messages
+//! A message is matched by (peer, lane) in the order in which both sides start; hence two different
+//! steps that use one lane towards one peer must be ordered by `after`, or use two lanes. A send may
+//! complete as late as when it is received. A message whose span is empty is not sent at all (both
+//! sides know its length); [`Span::SIGNAL`] is the exception, a message that carries nothing.
+//!
+//! # Units and addresses
+//! Spans count units. In a schedule that only moves data a unit is one packed byte of the user's
+//! datatype, in one that reduces it is one whole element ([`Unit`]), so that derived datatypes and
+//! user-defined operators need no second algorithm. A buffer is a linear space of units; that of a
+//! buffer given by counts and displacements (the v and w collectives) is the concatenation of its
+//! entries, and a span in it is exactly one entry. Counts are looked up in a [`Table`] when the
+//! schedule runs, not when it is built: a cached schedule serves any counts.
+//!
+//! # To come
+//! Step kinds `expose`, `pull`, `pull_reduce`, `push` (single copy, S2), `post`, `await` (monotone
+//! counters in shared memory, S1) and `multicast` (S8) join [`Kind`] when they are first used.
+//! Composition (S4) adds edges between the loops of two schedules, hence [`Edge::distance`] across
+//! loops.
+
+use std::fmt;
+
+/// The collective operations of MPI that are made of schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collective {
+    /// MPI-5 section 6.3.
+    Barrier,
+    /// MPI-5 section 6.4.
+    Bcast,
+    /// MPI-5 section 6.5.
+    Gather,
+    /// MPI-5 section 6.5, counts differ from rank to rank.
+    Gatherv,
+    /// MPI-5 section 6.6.
+    Scatter,
+    /// MPI-5 section 6.6, counts differ from rank to rank.
+    Scatterv,
+    /// MPI-5 section 6.7.
+    Allgather,
+    /// MPI-5 section 6.7, counts differ from rank to rank.
+    Allgatherv,
+    /// MPI-5 section 6.8.
+    Alltoall,
+    /// MPI-5 section 6.8, counts differ from pair to pair; also MPI_Alltoallw, where datatypes do.
+    Alltoallv,
+    /// MPI-5 section 6.9.1.
+    Reduce,
+    /// MPI-5 section 6.9.6.
+    Allreduce,
+    /// MPI-5 section 6.10.1, blocks of one size.
+    ReduceScatterBlock,
+    /// MPI-5 section 6.10.2, blocks of given sizes.
+    ReduceScatter,
+    /// MPI-5 section 6.11.1.
+    Scan,
+    /// MPI-5 section 6.11.2.
+    Exscan,
+}
+
+impl Collective {
+    /// All of them, in the order of the standard.
+    pub const ALL: [Collective; 16] = [
+        Collective::Barrier,
+        Collective::Bcast,
+        Collective::Gather,
+        Collective::Gatherv,
+        Collective::Scatter,
+        Collective::Scatterv,
+        Collective::Allgather,
+        Collective::Allgatherv,
+        Collective::Alltoall,
+        Collective::Alltoallv,
+        Collective::Reduce,
+        Collective::Allreduce,
+        Collective::ReduceScatterBlock,
+        Collective::ReduceScatter,
+        Collective::Scan,
+        Collective::Exscan,
+    ];
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::Barrier => "barrier",
+            Collective::Bcast => "bcast",
+            Collective::Gather => "gather",
+            Collective::Gatherv => "gatherv",
+            Collective::Scatter => "scatter",
+            Collective::Scatterv => "scatterv",
+            Collective::Allgather => "allgather",
+            Collective::Allgatherv => "allgatherv",
+            Collective::Alltoall => "alltoall",
+            Collective::Alltoallv => "alltoallv",
+            Collective::Reduce => "reduce",
+            Collective::Allreduce => "allreduce",
+            Collective::ReduceScatterBlock => "reduce_scatter_block",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::Scan => "scan",
+            Collective::Exscan => "exscan",
+        }
+    }
+
+    /// What a span of its schedules counts.
+    pub fn unit(self) -> Unit {
+        use Collective as C;
+        match self {
+            C::Reduce | C::Allreduce | C::ReduceScatterBlock | C::ReduceScatter | C::Scan | C::Exscan => {
+                Unit::Element
+            }
+            _ => Unit::Byte,
+        }
+    }
+
+    /// Whether one rank is the root.
+    pub fn rooted(self) -> bool {
+        use Collective as C;
+        matches!(self, C::Bcast | C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce)
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the spans of a schedule count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// One packed byte of the user's datatype.
+    Byte,
+    /// One whole element: an instance of the datatype of a reduction, laid out by its extent.
+    Element,
+}
+
+/// A memory that a schedule works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BufferId(pub u16);
+
+impl BufferId {
+    /// The user's send buffer. Only read.
+    pub const SEND: BufferId = BufferId(0);
+    /// The user's receive buffer; also the only buffer of a broadcast.
+    pub const RECV: BufferId = BufferId(1);
+    /// The first temporary: `Schedule::temporaries[0]`.
+    pub const FIRST_TEMPORARY: u16 = 2;
+
+    /// Which temporary this is, if it is one.
+    pub fn temporary(self) -> Option<usize> {
+        self.0.checked_sub(Self::FIRST_TEMPORARY).map(usize::from)
+    }
+}
+
+/// A step of a schedule, by its place in [`Schedule::steps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(pub u32);
+
+/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Index {
+    /// The value in iteration 0.
+    pub base: i64,
+    /// What an iteration adds.
+    pub step: i64,
+    /// 0, or what the sum is reduced by (into `0..modulus`).
+    pub modulus: u32,
+}
+
+impl Index {
+    /// The same number in every iteration.
+    pub const fn fixed(value: u64) -> Index {
+        Index { base: value as i64, step: 0, modulus: 0 }
+    }
+
+    /// `base + step * i`, never negative.
+    pub const fn linear(base: i64, step: i64) -> Index {
+        Index { base, step, modulus: 0 }
+    }
+
+    /// `(base + step * i) mod modulus`.
+    pub const fn cyclic(base: i64, step: i64, modulus: u32) -> Index {
+        Index { base, step, modulus }
+    }
+
+    /// Its value in iteration `iteration`.
+    #[inline]
+    pub fn at(self, iteration: u32) -> u64 {
+        let value = self.base + self.step * i64::from(iteration);
+        if self.modulus == 0 {
+            debug_assert!(value >= 0, "an index without modulus is never negative");
+            return value as u64;
+        }
+        let modulus = i64::from(self.modulus);
+        if (0..modulus).contains(&value) { value as u64 } else { value.rem_euclid(modulus) as u64 }
+    }
+}
+
+/// A table of lengths that the caller gives when the schedule runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Table {
+    /// The lengths of the blocks of the send buffer.
+    Send = 0,
+    /// The lengths of the blocks of the receive buffer (of the operand, for reduce_scatter).
+    Recv = 1,
+}
+
+/// The tables of one run, as running sums: entry `b` begins at `sums[b]` and ends at `sums[b + 1]`,
+/// so a table of n blocks has n + 1 sums, the first being 0. Empty where there is no table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tables<'a> {
+    /// The sums of [`Table::Send`], in units.
+    pub send: &'a [u64],
+    /// The sums of [`Table::Recv`], in units.
+    pub recv: &'a [u64],
+}
+
+impl<'a> Tables<'a> {
+    /// The running sums of `table`.
+    pub fn sums(&self, table: Table) -> &'a [u64] {
+        match table {
+            Table::Send => self.send,
+            Table::Recv => self.recv,
+        }
+    }
+}
+
+/// A rule that divides a range of units into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Division {
+    /// Blocks of `size`, clipped at `total`.
+    Regular {
+        /// Units of a block.
+        size: u64,
+        /// Units of all blocks.
+        total: u64,
+    },
+    /// `parts` blocks whose sizes differ by at most one, the larger ones first.
+    Even {
+        /// How many blocks.
+        parts: u32,
+        /// Units of all blocks.
+        total: u64,
+    },
+    /// Blocks given by a table.
+    Table(Table),
+}
+
+impl Division {
+    /// Where block `block` begins. Defined for the block after the last one too: the end.
+    #[inline]
+    pub fn start(self, block: u64, tables: &Tables<'_>) -> u64 {
+        match self {
+            Division::Regular { size, total } => (block * size).min(total),
+            Division::Even { parts, total } => {
+                let (quotient, rest) = (total / u64::from(parts), total % u64::from(parts));
+                block * quotient + block.min(rest)
+            }
+            Division::Table(table) => tables.sums(table)[block as usize],
+        }
+    }
+}
+
+/// Where a span starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// `offset + stride * index` units.
+    Affine {
+        /// Units before slot 0.
+        offset: u64,
+        /// Units of a slot.
+        stride: u64,
+        /// Which slot.
+        index: Index,
+    },
+    /// At the first unit of a block.
+    Block {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which block.
+        index: Index,
+    },
+}
+
+/// How long a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Length {
+    /// So many units.
+    Fixed(u64),
+    /// As long as `count` consecutive blocks.
+    Blocks {
+        /// How blocks are measured.
+        division: Division,
+        /// The first of them.
+        index: Index,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// A range of a buffer, depending on the iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    /// Of which buffer.
+    pub buffer: BufferId,
+    /// Its first unit.
+    pub start: Start,
+    /// Its number of units.
+    pub length: Length,
+}
+
+/// A span in one iteration: plain numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Of which buffer.
+    pub buffer: BufferId,
+    /// First unit.
+    pub start: u64,
+    /// Number of units.
+    pub length: u64,
+    /// Which block begins at `start`; the entry, where the buffer is given by a table.
+    pub block: u32,
+}
+
+impl Range {
+    /// One past the last unit.
+    pub fn end(&self) -> u64 {
+        self.start + self.length
+    }
+
+    /// Whether the two have a unit in common.
+    pub fn overlaps(&self, other: &Range) -> bool {
+        self.buffer == other.buffer
+            && self.length > 0
+            && other.length > 0
+            && self.start < other.end()
+            && other.start < self.end()
+    }
+}
+
+impl Span {
+    /// The content of a message that carries nothing but the fact that it was sent.
+    pub const SIGNAL: Span = Span {
+        buffer: BufferId(u16::MAX),
+        start: Start::Affine { offset: 0, stride: 0, index: Index::fixed(0) },
+        length: Length::Fixed(0),
+    };
+
+    /// Whether this is [`Span::SIGNAL`].
+    pub fn is_signal(&self) -> bool {
+        self.buffer == Span::SIGNAL.buffer
+    }
+
+    /// The range it denotes in iteration `iteration`.
+    #[inline]
+    pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {
+        let (start, block) = match self.start {
+            Start::Affine { offset, stride, index } => (offset + stride * index.at(iteration), 0),
+            Start::Block { division, index } => {
+                let block = index.at(iteration);
+                (division.start(block, tables), block as u32)
+            }
+        };
+        let length = match self.length {
+            Length::Fixed(length) => length,
+            Length::Blocks { division, index, count } => {
+                let first = index.at(iteration);
+                division.start(first + u64::from(count), tables) - division.start(first, tables)
+            }
+        };
+        Range { buffer: self.buffer, start, length, block }
+    }
+}
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Sends `from` to rank `peer`.
+    Send {
+        /// The receiver.
+        peer: Index,
+        /// Which sequence of messages between the two it belongs to.
+        lane: u16,
+        /// What is sent.
+        from: Span,
+    },
+    /// Receives a message of rank `peer` into `into`; both spans have the same length.
+    Recv {
+        /// The sender.
+        peer: Index,
+        /// Which sequence of messages between the two it belongs to.
+        lane: u16,
+        /// Where it goes.
+        into: Span,
+    },
+    /// Copies `from` to `into`, which has the same length and does not overlap it.
+    Copy {
+        /// What is copied.
+        from: Span,
+        /// Where it goes.
+        into: Span,
+    },
+    /// `right = left op right`, element by element. The order of the operands matters.
+    Reduce {
+        /// The left operand; only read.
+        left: Span,
+        /// The right operand, and the result.
+        right: Span,
+    },
+}
+
+impl Kind {
+    /// The span it reads without writing it.
+    pub fn reads(&self) -> Option<&Span> {
+        match self {
+            Kind::Send { from, .. } | Kind::Copy { from, .. } => Some(from),
+            Kind::Reduce { left, .. } => Some(left),
+            Kind::Recv { .. } => None,
+        }
+    }
+
+    /// The span it writes.
+    pub fn writes(&self) -> Option<&Span> {
+        match self {
+            Kind::Recv { into, .. } | Kind::Copy { into, .. } => Some(into),
+            Kind::Reduce { right, .. } => Some(right),
+            Kind::Send { .. } => None,
+        }
+    }
+}
+
+/// "Not before that step is complete."
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Edge {
+    /// The step that comes first.
+    pub step: StepId,
+    /// For a step in a loop: the iteration `distance` before this one (satisfied if there is none),
+    /// or every iteration if this is [`Edge::WHOLE`]. Between different loops, iterations correspond
+    /// by number. For a straight-line step: 0.
+    pub distance: u32,
+}
+
+impl Edge {
+    /// All iterations of the step.
+    pub const WHOLE: u32 = u32::MAX;
+}
+
+/// One action and what must be complete before it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is done.
+    pub kind: Kind,
+    /// What comes first.
+    pub after: Box<[Edge]>,
+    /// The loop it is in: an index into [`Schedule::loops`].
+    pub in_loop: Option<u16>,
+}
+
+/// Consecutive steps that run several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loop {
+    /// The first of its steps.
+    pub first: u32,
+    /// How many steps it has, at least one.
+    pub steps: u32,
+    /// How many iterations.
+    pub count: u32,
+    /// How many iterations may be in flight: `1..=Loop::MAX_WINDOW`.
+    pub window: u32,
+}
+
+impl Loop {
+    /// No loop has more iterations in flight than this.
+    pub const MAX_WINDOW: u32 = 64;
+}
+
+/// One rank's part of a collective operation. Immutable once built; shared by the blocking, the
+/// non-blocking and the persistent form. Built by `build::Builder`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// What spans count.
+    pub unit: Unit,
+    /// The sizes of the temporaries, in units.
+    pub temporaries: Vec<u64>,
+    /// The program; an edge points to an earlier step, or within one loop at a distance.
+    pub steps: Vec<Step>,
+    /// Disjoint, in the order of their steps.
+    pub loops: Vec<Loop>,
+}
+
+impl Schedule {
+    /// How often a step runs.
+    pub fn iterations(&self, step: StepId) -> u32 {
+        match self.steps[step.0 as usize].in_loop {
+            Some(number) => self.loops[usize::from(number)].count,
+            None => 1,
+        }
+    }
+
+    /// Units of all temporaries.
+    pub fn temporary_units(&self) -> u64 {
+        self.temporaries.iter().sum()
+    }
+}
