@@ -4,4 +4,5 @@
 //! Deliberately absent: C types, handles, raw user pointers outside [`buffer`].
 #![deny(unsafe_code)]
 
+pub mod engine;
 pub mod giant;
