@@ -1,0 +1,398 @@
+//! Attributes cached on communicators, datatypes and windows (MPI-5 section 7.7).
+//!
+//! One implementation for the three kinds of objects: an [`Attributes`] belongs to each object, and
+//! [`Keyvals`] knows the keys of the process. A freed key lives on in the attributes that use it, and
+//! can still be named there by its number, until the last of them is gone.
+//!
+//! Invariant: callbacks run while nothing is borrowed, since they may enter MPI again and change the
+//! very attributes that are being walked. So every walk goes over a copy and looks again afterwards.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use tutti_base::{Error, ErrorClass, Result};
+
+use crate::giant::{GiantCell, Held};
+
+/// The objects that have attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Communicators.
+    Communicator,
+    /// Datatypes.
+    Datatype,
+    /// Windows.
+    Window,
+}
+
+/// A user's copy function: takes the handle of the object that is duplicated, the number of the key
+/// and the value; gives the value for the new object, nothing if it gets none, or a user's error code.
+pub type CopyFunction = dyn Fn(usize, i32, usize) -> std::result::Result<Option<usize>, i32> + Send + Sync;
+
+/// A user's delete function: takes the handle of the object, the number of the key and the value.
+pub type DeleteFunction = dyn Fn(usize, i32, usize) -> std::result::Result<(), i32> + Send + Sync;
+
+/// What happens to an attribute when its object is duplicated.
+#[derive(Clone)]
+pub enum OnCopy {
+    /// `MPI_NULL_COPY_FN`: the new object does not get it.
+    Nothing,
+    /// `MPI_DUP_FN`: the new object gets the same value.
+    Duplicate,
+    /// A user's function decides.
+    Call(Arc<CopyFunction>),
+}
+
+/// What happens when an attribute is deleted.
+#[derive(Clone)]
+pub enum OnDelete {
+    /// `MPI_NULL_DELETE_FN`.
+    Nothing,
+    /// A user's function is called.
+    Call(Arc<DeleteFunction>),
+}
+
+/// A key of attributes.
+pub struct Keyval {
+    number: i32,
+    kind: ObjectKind,
+    on_copy: OnCopy,
+    on_delete: OnDelete,
+}
+
+/// The keys of a process.
+#[derive(Debug)]
+pub struct Keyvals {
+    next: i32,
+    known: BTreeMap<i32, Entry>,
+}
+
+/// The keys of this process.
+pub static KEYVALS: GiantCell<Keyvals> = GiantCell::new(Keyvals::new());
+
+/// The attributes of one object, in the order in which they were set.
+#[derive(Debug, Default)]
+pub struct Attributes(GiantCell<Vec<Attribute>>);
+
+#[derive(Debug)]
+enum Entry {
+    InUse(Arc<Keyval>),
+    Freed(Weak<Keyval>),
+}
+
+#[derive(Clone, Debug)]
+struct Attribute {
+    keyval: Arc<Keyval>,
+    value: usize,
+}
+
+impl fmt::Debug for Keyval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keyval({} of a {:?})", self.number, self.kind)
+    }
+}
+
+impl Keyval {
+    /// The number by which programs name the key.
+    pub fn number(&self) -> i32 {
+        self.number
+    }
+}
+
+impl Default for Keyvals {
+    fn default() -> Keyvals {
+        Keyvals::new()
+    }
+}
+
+impl Keyvals {
+    /// The first number of a program's keys; the predefined ones of the ABI are below.
+    const FIRST: i32 = 1024;
+
+    /// No keys.
+    pub const fn new() -> Keyvals {
+        Keyvals { next: Self::FIRST, known: BTreeMap::new() }
+    }
+
+    /// Makes a key and gives its number. Numbers are not used again.
+    ///
+    /// # Errors
+    /// `Other` if there are no more numbers.
+    pub fn create(&mut self, kind: ObjectKind, on_copy: OnCopy, on_delete: OnDelete) -> Result<i32> {
+        let number = self.next;
+        let out_of_numbers = || Error::new(ErrorClass::Other, "there are no more keys for attributes");
+        self.next = number.checked_add(1).ok_or_else(out_of_numbers)?;
+        self.known.retain(|_, entry| entry.is_alive());
+        self.known.insert(number, Entry::InUse(Arc::new(Keyval { number, kind, on_copy, on_delete })));
+        Ok(number)
+    }
+
+    /// Gives up the program's reference to a key.
+    ///
+    /// # Errors
+    /// `Keyval` if `number` is not a key for `kind`, is predefined, or was freed before.
+    pub fn free(&mut self, number: i32, kind: ObjectKind) -> Result<()> {
+        match self.known.get_mut(&number) {
+            Some(entry @ Entry::InUse(_)) if entry.keyval().is_some_and(|keyval| keyval.kind == kind) => {
+                let keyval = entry.keyval().expect("the guard saw it");
+                *entry = Entry::Freed(Arc::downgrade(&keyval));
+                Ok(())
+            }
+            _ => Err(no_keyval(number, kind)),
+        }
+    }
+
+    /// The key with this number, if it is for objects of `kind`.
+    ///
+    /// # Errors
+    /// `Keyval` if there is none, or it was freed and no attribute uses it any more.
+    pub fn find(&self, number: i32, kind: ObjectKind) -> Result<Arc<Keyval>> {
+        let keyval = self.known.get(&number).and_then(Entry::keyval);
+        keyval.filter(|keyval| keyval.kind == kind).ok_or_else(|| no_keyval(number, kind))
+    }
+}
+
+impl Entry {
+    fn keyval(&self) -> Option<Arc<Keyval>> {
+        match self {
+            Entry::InUse(keyval) => Some(Arc::clone(keyval)),
+            Entry::Freed(keyval) => keyval.upgrade(),
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        match self {
+            Entry::InUse(_) => true,
+            Entry::Freed(keyval) => keyval.strong_count() > 0,
+        }
+    }
+}
+
+impl Attribute {
+    /// Calls the delete function. Nothing may be borrowed.
+    fn delete(&self, handle: usize) -> Result<()> {
+        let OnDelete::Call(function) = &self.keyval.on_delete else { return Ok(()) };
+        function(handle, self.keyval.number, self.value).map_err(|code| {
+            let reason = format!("the delete function of key {} returned {code}", self.keyval.number);
+            Error::with_code(code, reason)
+        })
+    }
+
+    /// Calls the copy function. Nothing may be borrowed.
+    fn copy(&self, handle: usize) -> Result<Option<Attribute>> {
+        let value = match &self.keyval.on_copy {
+            OnCopy::Nothing => None,
+            OnCopy::Duplicate => Some(self.value),
+            OnCopy::Call(function) => function(handle, self.keyval.number, self.value).map_err(|code| {
+                let reason = format!("the copy function of key {} returned {code}", self.keyval.number);
+                Error::with_code(code, reason)
+            })?,
+        };
+        Ok(value.map(|value| Attribute { keyval: Arc::clone(&self.keyval), value }))
+    }
+}
+
+impl Attributes {
+    /// No attributes.
+    pub const fn new() -> Attributes {
+        Attributes(GiantCell::new(Vec::new()))
+    }
+
+    /// The value of an attribute, if it is set.
+    pub fn get(&self, held: &Held, keyval: &Keyval) -> Option<usize> {
+        self.find(held, keyval).map(|attribute| attribute.value)
+    }
+
+    /// Sets an attribute of the object that the program knows by `handle`. A value that is there is
+    /// deleted first (MPI-5 section 7.7.2).
+    ///
+    /// # Errors
+    /// The code of the delete function of the value that is there, which then stays.
+    pub fn set(&self, held: &Held, handle: usize, keyval: &Arc<Keyval>, value: usize) -> Result<()> {
+        if let Some(present) = self.find(held, keyval) {
+            present.delete(handle)?;
+        }
+        let mut attributes = self.0.borrow_mut(held);
+        let new = Attribute { keyval: Arc::clone(keyval), value };
+        match attributes.iter_mut().find(|attribute| Arc::ptr_eq(&attribute.keyval, keyval)) {
+            Some(attribute) => *attribute = new,
+            None => attributes.push(new),
+        }
+        Ok(())
+    }
+
+    /// Deletes an attribute.
+    ///
+    /// # Errors
+    /// `Keyval` if it is not set; the code of its delete function, and then it stays.
+    pub fn delete(&self, held: &Held, handle: usize, keyval: &Keyval) -> Result<()> {
+        let attribute = self.find(held, keyval).ok_or_else(|| {
+            let reason = format!("the object has no attribute of key {}", keyval.number);
+            Error::new(ErrorClass::Keyval, reason)
+        })?;
+        attribute.delete(handle)?;
+        self.remove(held, &attribute);
+        Ok(())
+    }
+
+    /// Deletes all attributes, the last set first (MPI-5 section 11.4.1 asks this of `MPI_COMM_SELF`).
+    ///
+    /// # Errors
+    /// The code of the first delete function that fails; its attribute and those set before it stay.
+    pub fn delete_all(&self, held: &Held, handle: usize) -> Result<()> {
+        let attributes = self.0.borrow(held).clone();
+        for attribute in attributes.iter().rev() {
+            // An earlier callback may have deleted it.
+            if self.find(held, &attribute.keyval).is_some_and(|present| present.value == attribute.value) {
+                attribute.delete(handle)?;
+                self.remove(held, attribute);
+            }
+        }
+        Ok(())
+    }
+
+    /// The attributes of a duplicate of the object, in the order in which they were set.
+    ///
+    /// # Errors
+    /// The code of the first copy function that fails; what was copied until then is deleted.
+    pub fn duplicate(&self, held: &Held, handle: usize) -> Result<Attributes> {
+        let attributes = self.0.borrow(held).clone();
+        let copies = Attributes::new();
+        for attribute in &attributes {
+            match attribute.copy(handle) {
+                Ok(copy) => copies.0.borrow_mut(held).extend(copy),
+                Err(error) => {
+                    // The first error is what the program has to know.
+                    let _ = copies.delete_all(held, handle);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(copies)
+    }
+
+    /// Takes all attributes over from `other`, the fresh attributes of a duplicate.
+    pub fn adopt(&self, held: &Held, other: Attributes) {
+        let taken = std::mem::take(&mut *other.0.borrow_mut(held));
+        self.0.borrow_mut(held).extend(taken);
+    }
+
+    fn find(&self, held: &Held, keyval: &Keyval) -> Option<Attribute> {
+        self.0.borrow(held).iter().find(|attribute| std::ptr::eq(&*attribute.keyval, keyval)).cloned()
+    }
+
+    fn remove(&self, held: &Held, gone: &Attribute) {
+        self.0.borrow_mut(held).retain(|attribute| !Arc::ptr_eq(&attribute.keyval, &gone.keyval));
+    }
+}
+
+fn no_keyval(number: i32, kind: ObjectKind) -> Error {
+    let reason = match number {
+        0 => "the key is MPI_KEYVAL_INVALID".to_string(),
+        501..=507 | 601..=605 => format!("{number} is a predefined key and cannot be changed"),
+        _ => format!("{number} is not a key for attributes of a {kind:?}"),
+    };
+    Error::new(ErrorClass::Keyval, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::giant::enter;
+    use std::sync::Mutex;
+
+    type Log = Arc<Mutex<Vec<String>>>;
+
+    /// A key that logs its callbacks; copies add one, the value 13 cannot be copied nor 14 deleted.
+    fn logged(keyvals: &mut Keyvals, log: &Log) -> Arc<Keyval> {
+        let (copies, deletes) = (Arc::clone(log), Arc::clone(log));
+        let on_copy = OnCopy::Call(Arc::new(move |handle, _, value| {
+            copies.lock().unwrap().push(format!("copy {value} of {handle}"));
+            if value == 13 { Err(99) } else { Ok(Some(value + 1)) }
+        }));
+        let on_delete = OnDelete::Call(Arc::new(move |handle, _, value| {
+            deletes.lock().unwrap().push(format!("delete {value} of {handle}"));
+            if value == 14 { Err(15) } else { Ok(()) }
+        }));
+        let number = keyvals.create(ObjectKind::Communicator, on_copy, on_delete).unwrap();
+        keyvals.find(number, ObjectKind::Communicator).unwrap()
+    }
+
+    fn check(log: &Log, expected: &[&str]) {
+        assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+    }
+
+    #[test]
+    fn callbacks_run_in_order() {
+        let (mut keyvals, log, held) = (Keyvals::new(), Log::default(), enter());
+        let [a, b] = [(); 2].map(|()| logged(&mut keyvals, &log));
+        let object = Attributes::new();
+        object.set(&held, 7, &a, 1).unwrap();
+        object.set(&held, 7, &b, 2).unwrap();
+        object.set(&held, 7, &a, 3).unwrap();
+        check(&log, &["delete 1 of 7"]);
+        let duplicate = object.duplicate(&held, 7).unwrap();
+        check(&log, &["copy 3 of 7", "copy 2 of 7"]);
+        assert_eq!((duplicate.get(&held, &a), duplicate.get(&held, &b)), (Some(4), Some(3)));
+        duplicate.delete_all(&held, 8).unwrap();
+        check(&log, &["delete 3 of 8", "delete 4 of 8"]);
+        object.delete(&held, 7, &b).unwrap();
+        check(&log, &["delete 2 of 7"]);
+        assert_eq!(object.delete(&held, 7, &b).unwrap_err().class, ErrorClass::Keyval);
+    }
+
+    #[test]
+    fn failing_callbacks_stop_the_operation() {
+        let (mut keyvals, log, held) = (Keyvals::new(), Log::default(), enter());
+        let [a, b, c] = [(); 3].map(|()| logged(&mut keyvals, &log));
+        let object = Attributes::new();
+        for (keyval, value) in [(&a, 1), (&b, 13), (&c, 2)] {
+            object.set(&held, 7, keyval, value).unwrap();
+        }
+        assert_eq!(object.duplicate(&held, 7).unwrap_err().code(), 99);
+        check(&log, &["copy 1 of 7", "copy 13 of 7", "delete 2 of 7"]);
+        object.set(&held, 7, &b, 14).unwrap();
+        check(&log, &["delete 13 of 7"]);
+        assert_eq!(object.delete_all(&held, 7).unwrap_err().code(), 15);
+        check(&log, &["delete 2 of 7", "delete 14 of 7"]);
+        assert_eq!([&a, &b, &c].map(|keyval| object.get(&held, keyval)), [Some(1), Some(14), None]);
+    }
+
+    #[test]
+    fn freed_keys_live_as_long_as_their_attributes() {
+        let (mut keyvals, held) = (Keyvals::new(), enter());
+        let kind = ObjectKind::Window;
+        let number = keyvals.create(kind, OnCopy::Duplicate, OnDelete::Nothing).unwrap();
+        let object = Attributes::new();
+        object.set(&held, 7, &keyvals.find(number, kind).unwrap(), 5).unwrap();
+        assert!(keyvals.free(number, ObjectKind::Datatype).is_err());
+        keyvals.free(number, kind).unwrap();
+        assert!(keyvals.free(number, kind).is_err());
+        let keyval = keyvals.find(number, kind).unwrap();
+        assert_eq!(object.get(&held, &keyval), Some(5));
+        object.delete(&held, 7, &keyval).unwrap();
+        drop(keyval);
+        assert_eq!(keyvals.find(number, kind).unwrap_err().class, ErrorClass::Keyval);
+        assert_eq!(keyvals.create(kind, OnCopy::Nothing, OnDelete::Nothing).unwrap(), number + 1);
+    }
+
+    #[test]
+    fn callbacks_may_enter_again() {
+        static OBJECT: Attributes = Attributes::new();
+        let (mut keyvals, held) = (Keyvals::new(), enter());
+        let kind = ObjectKind::Communicator;
+        let inner = keyvals.create(kind, OnCopy::Nothing, OnDelete::Nothing).unwrap();
+        let inner = keyvals.find(inner, kind).unwrap();
+        let reached = Arc::clone(&inner);
+        let on_delete = OnDelete::Call(Arc::new(move |handle, _, _| {
+            OBJECT.delete(&enter(), handle, &reached).map_err(|error| error.code())
+        }));
+        let outer = keyvals.create(kind, OnCopy::Nothing, on_delete).unwrap();
+        let outer = keyvals.find(outer, kind).unwrap();
+        OBJECT.set(&held, 7, &inner, 1).unwrap();
+        OBJECT.set(&held, 7, &outer, 2).unwrap();
+        OBJECT.delete_all(&held, 7).unwrap();
+        assert_eq!((OBJECT.get(&held, &inner), OBJECT.get(&held, &outer)), (None, None));
+    }
+}

@@ -1,0 +1,141 @@
+//! Error handlers (MPI-5 section 9.3).
+
+use std::fmt;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+
+/// What kind of object a user's error handler is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerKind {
+    /// Communicators.
+    Communicator,
+    /// Windows.
+    Window,
+    /// Files.
+    File,
+    /// Sessions.
+    Session,
+}
+
+/// A user's function: takes the handle of the object and the error code. It may enter MPI again.
+pub type HandlerFunction = dyn Fn(usize, i32) + Send + Sync;
+
+/// What happens when an MPI function fails. Cloning shares.
+#[derive(Clone, Debug)]
+pub enum ErrorHandler {
+    /// `MPI_ERRORS_ARE_FATAL`: ends all processes that are connected.
+    Fatal,
+    /// `MPI_ERRORS_ABORT`: ends the processes of the object.
+    Abort,
+    /// `MPI_ERRORS_RETURN`: gives the error code back.
+    Return,
+    /// A user's function.
+    User(UserHandler),
+}
+
+/// A user's function and the kind of objects that it is for.
+#[derive(Clone)]
+pub struct UserHandler {
+    kind: HandlerKind,
+    function: Arc<HandlerFunction>,
+}
+
+/// What the caller of [`ErrorHandler::call`] has to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// Give this error code back.
+    Return(i32),
+    /// End the processes of the object.
+    Abort,
+    /// End all processes that are connected.
+    Fatal,
+}
+
+impl fmt::Debug for UserHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserHandler").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for ErrorHandler {
+    /// The same predefined handler, or the same user's handler.
+    fn eq(&self, other: &ErrorHandler) -> bool {
+        match (self, other) {
+            (ErrorHandler::User(mine), ErrorHandler::User(theirs)) => {
+                Arc::ptr_eq(&mine.function, &theirs.function)
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+impl ErrorHandler {
+    /// A user's handler.
+    pub fn user(kind: HandlerKind, function: Arc<HandlerFunction>) -> ErrorHandler {
+        ErrorHandler::User(UserHandler { kind, function })
+    }
+
+    /// Checks that this handler can be attached to an object of `kind`.
+    ///
+    /// # Errors
+    /// `Errhandler` if a user made it for another kind.
+    pub fn check_kind(&self, kind: HandlerKind) -> Result<()> {
+        match self {
+            ErrorHandler::User(user) if user.kind != kind => {
+                let reason = format!("errhandler: it was created for a {:?}, this is a {kind:?}", user.kind);
+                Err(Error::new(ErrorClass::Errhandler, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Handles the error `code` of the object that the user knows by `handle`. A user's function runs in
+    /// here: nothing may be borrowed.
+    pub fn call(&self, handle: usize, code: i32) -> Outcome {
+        match self {
+            ErrorHandler::Fatal => Outcome::Fatal,
+            ErrorHandler::Abort => Outcome::Abort,
+            ErrorHandler::Return => Outcome::Return(code),
+            ErrorHandler::User(user) => {
+                (user.function)(handle, code);
+                Outcome::Return(code)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    fn check(handler: &ErrorHandler, expected: Outcome) {
+        assert_eq!(handler.call(7, 15), expected);
+    }
+
+    #[test]
+    fn handlers_say_what_to_do() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let record = move |handle, code| log.lock().unwrap().push((handle, code));
+        let user = ErrorHandler::user(HandlerKind::Communicator, Arc::new(record));
+        check(&ErrorHandler::Fatal, Outcome::Fatal);
+        check(&ErrorHandler::Abort, Outcome::Abort);
+        check(&ErrorHandler::Return, Outcome::Return(15));
+        check(&user, Outcome::Return(15));
+        assert_eq!(*seen.lock().unwrap(), [(7, 15)]);
+    }
+
+    #[test]
+    fn a_handler_fits_its_kind() {
+        let user = ErrorHandler::user(HandlerKind::File, Arc::new(|_, _| ()));
+        assert!(user.check_kind(HandlerKind::File).is_ok());
+        assert_eq!(user.check_kind(HandlerKind::Window).unwrap_err().class, ErrorClass::Errhandler);
+        assert!(ErrorHandler::Abort.check_kind(HandlerKind::Window).is_ok());
+        assert_eq!(user, user.clone());
+        assert_ne!(user, ErrorHandler::user(HandlerKind::File, Arc::new(|_, _| ())));
+        assert_ne!(ErrorHandler::Abort, ErrorHandler::Fatal);
+    }
+}

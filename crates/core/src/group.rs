@@ -1,0 +1,502 @@
+//! Groups: immutable ordered sets of processes (MPI-5 section 7.3).
+//!
+//! A group is an arithmetic progression wherever its members form one: the group of a job with a
+//! million processes is three numbers, and so are its halves, its even ranks and its reverse. Any
+//! other group is a list with an index that is built when somebody first asks for a member by its
+//! world rank. Cloning shares.
+
+use std::sync::{Arc, OnceLock};
+
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+
+/// Lists up to this length are searched from front to back.
+const SEARCH_LIMIT: usize = 16;
+
+/// An ordered set of processes.
+#[derive(Clone, Debug)]
+pub struct Group(Members);
+
+/// How two groups relate (MPI-5 section 7.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// The same members in the same order.
+    Identical,
+    /// The same members in another order.
+    Similar,
+    /// Not the same members.
+    Unequal,
+}
+
+/// The triplet `(first, last, stride)` of `MPI_Group_range_incl`.
+pub type RankRange = [i32; 3];
+
+#[derive(Clone, Debug)]
+enum Members {
+    Progression(Progression),
+    List(Arc<List>),
+}
+
+/// `first`, `first + step`, ...: `size` members. The step is never zero; it is one where the size
+/// is below two, so that equal groups have equal fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Progression {
+    first: u32,
+    step: i64,
+    size: u32,
+}
+
+#[derive(Debug)]
+struct List {
+    members: Box<[WorldRank]>,
+    /// Positions in `members`, ordered by the member there.
+    by_world_rank: OnceLock<Box<[u32]>>,
+}
+
+impl FromIterator<WorldRank> for Group {
+    /// A group of the given processes in the given order, which the caller knows to be distinct.
+    fn from_iter<I: IntoIterator<Item = WorldRank>>(members: I) -> Group {
+        let mut builder = Builder::default();
+        members.into_iter().for_each(|member| builder.push(member));
+        builder.finish()
+    }
+}
+
+impl Group {
+    /// The group without members.
+    pub fn empty() -> Group {
+        Group::progression(0, 1, 0)
+    }
+
+    /// All processes of a job of `size`.
+    pub fn world(size: u32) -> Group {
+        Group::progression(0, 1, size)
+    }
+
+    /// A single process.
+    pub fn single(member: WorldRank) -> Group {
+        Group::progression(member.0, 1, 1)
+    }
+
+    fn progression(first: u32, step: i64, size: u32) -> Group {
+        let progression = match size {
+            0 => Progression { first: 0, step: 1, size },
+            1 => Progression { first, step: 1, size },
+            _ => Progression { first, step, size },
+        };
+        Group(Members::Progression(progression))
+    }
+
+    /// Number of members.
+    pub fn size(&self) -> u32 {
+        match &self.0 {
+            Members::Progression(progression) => progression.size,
+            Members::List(list) => list.members.len() as u32,
+        }
+    }
+
+    /// Whether there are no members.
+    pub fn is_empty(&self) -> bool {
+        self.size() == 0
+    }
+
+    /// The process at `rank`, if the group is that large.
+    #[inline]
+    pub fn get(&self, rank: Rank) -> Option<WorldRank> {
+        match &self.0 {
+            Members::Progression(progression) => progression.get(rank.0),
+            Members::List(list) => list.members.get(rank.0 as usize).copied(),
+        }
+    }
+
+    /// The rank of `member` in this group, if it is a member.
+    #[inline]
+    pub fn rank_of(&self, member: WorldRank) -> Option<Rank> {
+        match &self.0 {
+            Members::Progression(progression) => progression.position(member.0),
+            Members::List(list) => list.position(member),
+        }
+        .map(Rank)
+    }
+
+    /// Whether `member` is in this group.
+    pub fn contains(&self, member: WorldRank) -> bool {
+        self.rank_of(member).is_some()
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = WorldRank> + '_ {
+        (0..self.size()).map(|rank| self.get(Rank(rank)).expect("the rank is below the size"))
+    }
+
+    /// The rank in `other` of the process that has `rank` here, if it is in both.
+    pub fn translate(&self, rank: Rank, other: &Group) -> Option<Rank> {
+        other.rank_of(self.get(rank)?)
+    }
+
+    /// How this group relates to `other`.
+    pub fn compare(&self, other: &Group) -> Comparison {
+        if self.size() != other.size() {
+            return Comparison::Unequal;
+        }
+        if self.is_same_object(other) || self.iter().eq(other.iter()) {
+            return Comparison::Identical;
+        }
+        match self.iter().all(|member| other.contains(member)) {
+            true => Comparison::Similar,
+            false => Comparison::Unequal,
+        }
+    }
+
+    /// Whether both share the same storage, which answers most comparisons without looking at members.
+    fn is_same_object(&self, other: &Group) -> bool {
+        match (&self.0, &other.0) {
+            (Members::Progression(mine), Members::Progression(theirs)) => mine == theirs,
+            (Members::List(mine), Members::List(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
+        }
+    }
+
+    /// The members of this group, then those of `other` that are not in this one.
+    pub fn union(&self, other: &Group) -> Group {
+        self.iter().chain(other.iter().filter(|member| !self.contains(*member))).collect()
+    }
+
+    /// The members of this group that are in `other`, in the order of this one.
+    pub fn intersection(&self, other: &Group) -> Group {
+        self.iter().filter(|member| other.contains(*member)).collect()
+    }
+
+    /// The members of this group that are not in `other`, in the order of this one.
+    pub fn difference(&self, other: &Group) -> Group {
+        self.iter().filter(|member| !other.contains(*member)).collect()
+    }
+
+    /// The members at `ranks`, in that order.
+    ///
+    /// # Errors
+    /// `Rank` if a rank is outside this group or given twice.
+    pub fn incl(&self, ranks: &[i32]) -> Result<Group> {
+        self.select(&Selection::of_list(self, ranks)?)
+    }
+
+    /// The members at all ranks but `ranks`, in the order of this group.
+    ///
+    /// # Errors
+    /// As [`Group::incl`].
+    pub fn excl(&self, ranks: &[i32]) -> Result<Group> {
+        Ok(self.without(&Selection::of_list(self, ranks)?))
+    }
+
+    /// The members at the ranks of all triplets, in the order of the triplets.
+    ///
+    /// # Errors
+    /// `Rank` if a rank is outside this group or appears twice, `Arg` if a stride is zero or leads
+    /// away from the last rank.
+    pub fn range_incl(&self, ranges: &[RankRange]) -> Result<Group> {
+        self.select(&Selection::of_ranges(self, ranges)?)
+    }
+
+    /// The members at all ranks but those of the triplets, in the order of this group.
+    ///
+    /// # Errors
+    /// As [`Group::range_incl`].
+    pub fn range_excl(&self, ranges: &[RankRange]) -> Result<Group> {
+        Ok(self.without(&Selection::of_ranges(self, ranges)?))
+    }
+
+    fn select(&self, selection: &Selection) -> Result<Group> {
+        Ok(selection
+            .ranks
+            .iter()
+            .flat_map(Progression::iter)
+            .map(|rank| self.get(Rank(rank)).expect("the selection was checked against this group"))
+            .collect())
+    }
+
+    fn without(&self, selection: &Selection) -> Group {
+        self.iter()
+            .enumerate()
+            .filter(|(rank, _)| !selection.contains(*rank as u32))
+            .map(|(_, member)| member)
+            .collect()
+    }
+}
+
+impl Progression {
+    fn get(&self, position: u32) -> Option<WorldRank> {
+        (position < self.size).then(|| WorldRank(self.at(position)))
+    }
+
+    fn at(&self, position: u32) -> u32 {
+        (i64::from(self.first) + i64::from(position) * self.step) as u32
+    }
+
+    fn position(&self, value: u32) -> Option<u32> {
+        let distance = i64::from(value) - i64::from(self.first);
+        let position = distance / self.step;
+        let inside = distance % self.step == 0 && (0..i64::from(self.size)).contains(&position);
+        inside.then_some(position as u32)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.size).map(|position| self.at(position))
+    }
+}
+
+impl List {
+    fn position(&self, member: WorldRank) -> Option<u32> {
+        if self.members.len() <= SEARCH_LIMIT {
+            return self.members.iter().position(|other| *other == member).map(|found| found as u32);
+        }
+        let index = self.by_world_rank.get_or_init(|| self.index());
+        let found = index.binary_search_by_key(&member, |position| self.members[*position as usize]);
+        found.ok().map(|place| index[place])
+    }
+
+    fn index(&self) -> Box<[u32]> {
+        let mut positions: Vec<u32> = (0..self.members.len() as u32).collect();
+        positions.sort_unstable_by_key(|position| self.members[*position as usize]);
+        positions.into_boxed_slice()
+    }
+}
+
+/// Collects members; stays a progression as long as they form one.
+#[derive(Default)]
+struct Builder {
+    progression: Option<Progression>,
+    list: Vec<WorldRank>,
+}
+
+impl Builder {
+    fn push(&mut self, member: WorldRank) {
+        if !self.list.is_empty() {
+            return self.list.push(member);
+        }
+        match &mut self.progression {
+            None => self.progression = Some(Progression { first: member.0, step: 1, size: 1 }),
+            Some(so_far) if so_far.size == 1 && so_far.first != member.0 => {
+                so_far.step = i64::from(member.0) - i64::from(so_far.first);
+                so_far.size = 2;
+            }
+            Some(so_far) if i64::from(so_far.at(so_far.size - 1)) + so_far.step == i64::from(member.0) => {
+                so_far.size += 1;
+            }
+            Some(so_far) => {
+                self.list.extend(so_far.iter().map(WorldRank));
+                self.list.push(member);
+            }
+        }
+    }
+
+    fn finish(self) -> Group {
+        if self.list.is_empty() {
+            return self
+                .progression
+                .map_or_else(Group::empty, |p| Group::progression(p.first, p.step, p.size));
+        }
+        let list = List { members: self.list.into_boxed_slice(), by_world_rank: OnceLock::new() };
+        debug_assert!(
+            list.index()
+                .windows(2)
+                .all(|pair| list.members[pair[0] as usize] != list.members[pair[1] as usize])
+        );
+        Group(Members::List(Arc::new(list)))
+    }
+}
+
+/// Ranks of a group chosen by a user: checked to be inside it and distinct.
+struct Selection {
+    ranks: Vec<Progression>,
+    /// One bit a rank of the group.
+    chosen: Vec<u64>,
+}
+
+impl Selection {
+    fn new(group: &Group) -> Selection {
+        Selection { ranks: Vec::new(), chosen: vec![0; group.size().div_ceil(64) as usize] }
+    }
+
+    fn of_list(group: &Group, ranks: &[i32]) -> Result<Selection> {
+        let mut selection = Selection::new(group);
+        for (index, rank) in ranks.iter().enumerate() {
+            selection.choose(i64::from(*rank), group, || format!("ranks[{index}]"))?;
+            selection.ranks.push(Progression { first: *rank as u32, step: 1, size: 1 });
+        }
+        Ok(selection)
+    }
+
+    fn of_ranges(group: &Group, ranges: &[RankRange]) -> Result<Selection> {
+        let mut selection = Selection::new(group);
+        for (index, [first, last, stride]) in ranges.iter().enumerate() {
+            let [first, last, stride] = [*first, *last, *stride].map(i64::from);
+            let place = || format!("ranges[{index}] = ({first}, {last}, {stride})");
+            if stride == 0 {
+                let reason = format!("{}: the stride must not be zero", place());
+                return Err(Error::new(ErrorClass::Arg, reason));
+            }
+            if (last - first).signum() * stride.signum() < 0 {
+                let reason = format!("{}: the stride leads away from the last rank", place());
+                return Err(Error::new(ErrorClass::Arg, reason));
+            }
+            let count = (last - first) / stride + 1;
+            // The ends are checked first, so that a range outside the group does not cost its length.
+            for end in [first, first + (count - 1) * stride] {
+                check_inside(end, group, place)?;
+            }
+            for position in 0..count {
+                selection.choose(first + position * stride, group, place)?;
+            }
+            let step = if count == 1 { 1 } else { stride };
+            selection.ranks.push(Progression { first: first as u32, step, size: count as u32 });
+        }
+        Ok(selection)
+    }
+
+    fn choose(&mut self, rank: i64, group: &Group, place: impl Fn() -> String) -> Result<()> {
+        check_inside(rank, group, &place)?;
+        let (word, bit) = (rank as usize / 64, 1 << (rank as usize % 64));
+        if self.chosen[word] & bit != 0 {
+            return Err(Error::new(ErrorClass::Rank, format!("{}: rank {rank} is given twice", place())));
+        }
+        self.chosen[word] |= bit;
+        Ok(())
+    }
+
+    fn contains(&self, rank: u32) -> bool {
+        self.chosen[rank as usize / 64] & (1 << (rank % 64)) != 0
+    }
+}
+
+fn check_inside(rank: i64, group: &Group, place: impl Fn() -> String) -> Result<()> {
+    if (0..i64::from(group.size())).contains(&rank) {
+        return Ok(());
+    }
+    let reason = format!("{}: rank {rank} is not in a group of {} processes", place(), group.size());
+    Err(Error::new(ErrorClass::Rank, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check(got: Result<Group>, expected: std::result::Result<&[u32], (ErrorClass, &str)>) {
+        match (got, expected) {
+            (Ok(group), Ok(members)) => {
+                assert_eq!(group.iter().map(|member| member.0).collect::<Vec<_>>(), members);
+            }
+            (Err(error), Err((class, part))) => {
+                assert_eq!(error.class, class);
+                assert!(error.message.contains(part), "{error}");
+            }
+            (got, expected) => panic!("{got:?} instead of {expected:?}"),
+        }
+    }
+
+    fn group(members: &[u32]) -> Group {
+        members.iter().copied().map(WorldRank).collect()
+    }
+
+    #[test]
+    fn progressions_stay_compact() {
+        let world = Group::world(1_000_000);
+        let evens = world.range_incl(&[[0, 999_999, 2]]).unwrap();
+        let back = world.range_incl(&[[999_999, 0, -1]]).unwrap();
+        for (group, size) in [(&world, 1_000_000), (&evens, 500_000), (&back, 1_000_000)] {
+            assert!(matches!(group.0, Members::Progression(_)));
+            assert_eq!(group.size(), size);
+        }
+        assert_eq!(back.rank_of(WorldRank(0)), Some(Rank(999_999)));
+        assert_eq!(evens.rank_of(WorldRank(3)), None);
+        assert_eq!(world.compare(&back), Comparison::Similar);
+        assert!(matches!(world.excl(&[0]).unwrap().0, Members::Progression(_)));
+    }
+
+    #[test]
+    fn selections_name_what_is_wrong() {
+        let world = Group::world(6);
+        check(world.incl(&[5, 0, 2]), Ok(&[5, 0, 2]));
+        check(world.incl(&[]), Ok(&[]));
+        check(world.incl(&[1, 6]), Err((ErrorClass::Rank, "ranks[1]: rank 6 is not")));
+        check(world.incl(&[-3]), Err((ErrorClass::Rank, "ranks[0]: rank -3")));
+        check(world.excl(&[1, 2, 1]), Err((ErrorClass::Rank, "ranks[2]: rank 1 is given twice")));
+        check(world.range_incl(&[[4, 0, -2], [1, 1, 7]]), Ok(&[4, 2, 0, 1]));
+        check(world.range_excl(&[[1, 4, 2]]), Ok(&[0, 2, 4, 5]));
+        check(world.range_incl(&[[0, 1, 0]]), Err((ErrorClass::Arg, "must not be zero")));
+        check(world.range_incl(&[[0, 5, -1]]), Err((ErrorClass::Arg, "leads away")));
+        check(world.range_excl(&[[0, i32::MAX, 1]]), Err((ErrorClass::Rank, "ranges[0]")));
+        check(world.range_incl(&[[0, 2, 1], [2, 3, 1]]), Err((ErrorClass::Rank, "rank 2 is given twice")));
+        check(Group::empty().range_incl(&[[0, 0, 1]]), Err((ErrorClass::Rank, "0 processes")));
+    }
+
+    fn members() -> impl Strategy<Value = Vec<u32>> {
+        let scattered = proptest::collection::hash_set(0u32..60, 0..40)
+            .prop_map(|set| set.into_iter().collect::<Vec<u32>>());
+        let strided = (0u32..20, 1u32..4, 0u32..12, any::<bool>()).prop_map(|(first, step, size, back)| {
+            let mut members: Vec<u32> = (0..size).map(|i| first + i * step).collect();
+            if back {
+                members.reverse();
+            }
+            members
+        });
+        prop_oneof![scattered, strided]
+    }
+
+    proptest! {
+        #[test]
+        fn algebra_is_that_of_lists(a in members(), b in members()) {
+            let (left, right) = (group(&a), group(&b));
+            let in_a = |x: &u32| a.contains(x);
+            let in_b = |x: &u32| b.contains(x);
+            let only_b = b.iter().copied().filter(|x| !in_a(x));
+            check(Ok(left.union(&right)), Ok(&a.iter().copied().chain(only_b).collect::<Vec<_>>()));
+            check(Ok(left.intersection(&right)), Ok(&a.iter().copied().filter(in_b).collect::<Vec<_>>()));
+            check(
+                Ok(left.difference(&right)),
+                Ok(&a.iter().copied().filter(|x| !in_b(x)).collect::<Vec<_>>()),
+            );
+            for world in 0..60 {
+                let expected = a.iter().position(|x| *x == world).map(|p| Rank(p as u32));
+                prop_assert_eq!(left.rank_of(WorldRank(world)), expected);
+            }
+            for (rank, world) in a.iter().enumerate() {
+                let expected = b.iter().position(|x| x == world).map(|p| Rank(p as u32));
+                prop_assert_eq!(left.translate(Rank(rank as u32), &right), expected);
+            }
+            prop_assert_eq!(left.get(Rank(a.len() as u32)), None);
+        }
+
+        #[test]
+        fn comparison_is_that_of_lists(a in members(), b in members()) {
+            let mut sorted = [a.clone(), b.clone()];
+            sorted.iter_mut().for_each(|members| members.sort_unstable());
+            let expected = match (a == b, sorted[0] == sorted[1]) {
+                (true, _) => Comparison::Identical,
+                (false, true) => Comparison::Similar,
+                (false, false) => Comparison::Unequal,
+            };
+            prop_assert_eq!(group(&a).compare(&group(&b)), expected);
+            let mut turned = a.clone();
+            turned.reverse();
+            let expected = if a.len() < 2 { Comparison::Identical } else { Comparison::Similar };
+            prop_assert_eq!(group(&a).compare(&group(&turned)), expected);
+        }
+
+        #[test]
+        fn incl_and_excl_are_that_of_lists(a in members(), picks in proptest::collection::vec(0usize..40, 0..20)) {
+            let mut ranks: Vec<i32> = Vec::new();
+            for pick in picks {
+                if pick < a.len() && !ranks.contains(&(pick as i32)) {
+                    ranks.push(pick as i32);
+                }
+            }
+            let chosen: Vec<u32> = ranks.iter().map(|rank| a[*rank as usize]).collect();
+            let rest: Vec<u32> = a.iter().copied().filter(|member| !chosen.contains(member)).collect();
+            check(group(&a).incl(&ranks), Ok(&chosen));
+            check(group(&a).excl(&ranks), Ok(&rest));
+            let triplets: Vec<RankRange> = ranks.iter().map(|rank| [*rank, *rank, 1]).collect();
+            check(group(&a).range_incl(&triplets), Ok(&chosen));
+            check(group(&a).range_excl(&triplets), Ok(&rest));
+        }
+    }
+}
