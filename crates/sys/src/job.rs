@@ -293,7 +293,7 @@ impl RankBlock {
             let before = self.wait_version.load(Ordering::SeqCst);
             let bytes: Vec<u8> =
                 self.wait_bytes.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-            if before % 2 == 0 && before == self.wait_version.load(Ordering::SeqCst) {
+            if before.is_multiple_of(2) && before == self.wait_version.load(Ordering::SeqCst) {
                 let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
                 return Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
                     .filter(|text| !text.is_empty());

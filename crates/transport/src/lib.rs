@@ -1,1 +1,27 @@
-//! transport
+//! How messages move between the processes of one node.
+//!
+//! A [`Link`] carries small records, ordered for each pair of processes, with 24 bytes of header that
+//! only the layer above understands. [`shm::ShmLink`] carries them through the job's shared memory
+//! object; [`memory::MemoryLink`] is a stand-in for tests of what lies above. Long messages may be
+//! fetched straight out of the peer's memory through [`single_copy::SingleCopy`]. [`wait::Waiter`]
+//! decides how to pass the time until something arrives.
+//!
+//! Deliberately absent: matching, protocols, anything about MPI. A link never blocks, never allocates
+//! for a pair that does not talk, and looks at no clock.
+#![deny(unsafe_code)]
+
+pub mod bell;
+pub mod link;
+pub mod memory;
+pub mod ring;
+#[cfg(not(loom))]
+pub mod shm;
+
+#[cfg(all(test, not(loom)))]
+mod conformance;
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+pub use link::{Full, Header, Link, Peer, Sink, Verdict};
+#[cfg(not(loom))]
+pub use shm::ShmLink;

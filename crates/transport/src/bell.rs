@@ -1,0 +1,90 @@
+//! Waking a process that sleeps: the handshake over the two words of a doorbell.
+//!
+//! The sleeper announces itself, looks once more for work, then sleeps on the futex. Whoever made work
+//! for it loads one word; only if somebody has announced does it change the futex and call the kernel,
+//! once for each announcement.
+//!
+//! A complete handshake needs a full fence on both sides: otherwise a waker's load may pass its earlier
+//! store, and waker and sleeper miss one another. On the waker's side that fence would wait for the
+//! stores of the very message to leave the processor, with every message. The waker therefore has no fence:
+//! the sleeper, which has time, looks a second time once those stores must have arrived (a store stays
+//! in a store buffer for well under a microsecond; see [`Bell::announce`] and `wait`), and sleeps with a time limit
+//! in any case. Both variants are in the loom test.
+//!
+//! `sleeping` holds the number of threads that sleep in its low byte and above it how often they were
+//! woken. The waker that takes the number to zero rings; the others need not.
+
+use tutti_base::sync::{AtomicU32, Ordering, fence};
+
+const SLEEPERS: u32 = 0xff;
+const ONE_ROUND: u32 = 0x100;
+
+/// The words of one doorbell.
+#[derive(Clone, Copy, Debug)]
+pub struct Bell<'a> {
+    /// Sleepers in the low byte, rounds above.
+    pub sleeping: &'a AtomicU32,
+    /// What sleepers wait on.
+    pub futex: &'a AtomicU32,
+}
+
+/// Proof that a thread has announced that it is about to sleep.
+#[derive(Debug)]
+pub struct Announced {
+    round: u32,
+    /// The value of the futex to sleep on.
+    pub ticket: u32,
+}
+
+impl Bell<'_> {
+    /// Says that the calling thread is about to sleep. After this it must look for work once more,
+    /// and a moment later again.
+    #[must_use]
+    pub fn announce(&self) -> Announced {
+        let ticket = self.futex.load(Ordering::Acquire);
+        let before = self.sleeping.fetch_add(1, Ordering::SeqCst);
+        debug_assert!(before & SLEEPERS < SLEEPERS, "more than 254 threads of a process sleep");
+        fence(Ordering::SeqCst);
+        Announced { round: before & !SLEEPERS, ticket }
+    }
+
+    /// Ends an announcement, however the sleep ended.
+    pub fn withdraw(&self, announced: Announced) {
+        let mut now = self.sleeping.load(Ordering::Relaxed);
+        // A bounded loop: each failure means that another thread announced, withdrew or rang.
+        while now & !SLEEPERS == announced.round && now & SLEEPERS != 0 {
+            match self.sleeping.compare_exchange(now, now - 1, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => now = other,
+            }
+        }
+    }
+
+    /// Wakes whoever sleeps, by `wake`. Call after publishing what they wait for. One load if nobody
+    /// sleeps.
+    #[inline]
+    pub fn ring(&self, wake: impl FnOnce(&AtomicU32)) {
+        // The compiler must not do what the processor is allowed to: move the load before the stores.
+        #[cfg(not(loom))]
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        if self.sleeping.load(Ordering::Relaxed) & SLEEPERS != 0 {
+            self.ring_now(wake);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_now(&self, wake: impl FnOnce(&AtomicU32)) {
+        let mut now = self.sleeping.load(Ordering::Relaxed);
+        while now & SLEEPERS != 0 {
+            let next = (now & !SLEEPERS).wrapping_add(ONE_ROUND);
+            match self.sleeping.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.futex.fetch_add(1, Ordering::Release);
+                    return wake(self.futex);
+                }
+                Err(other) => now = other,
+            }
+        }
+    }
+}

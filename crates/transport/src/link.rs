@@ -1,0 +1,88 @@
+//! The one trait of every node-local transport, and the words it uses.
+
+/// A process of this node by its local rank: `0..local_ranks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Peer(pub u32);
+
+/// What travels in front of every payload. Opaque to a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header(pub [u64; 3]);
+
+/// The link has no room for this record now: poll, then try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// What the owner of an arriving record did with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Consumed: its room may be used again.
+    Taken,
+    /// Cannot be taken now. It stays first in line, and so does everything behind it, until a later
+    /// poll takes it.
+    Left,
+}
+
+/// Who takes arriving records.
+pub trait Sink {
+    /// A record from `from`. `payload` lies in the link's own memory and is valid only during the call:
+    /// copy it to where it belongs.
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict;
+}
+
+impl<F: FnMut(Peer, Header, &[u8]) -> Verdict> Sink for F {
+    #[inline]
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        self(from, header, payload)
+    }
+}
+
+/// Carries records between this process and its peers: reliable, ordered for each pair, never blocking.
+///
+/// A process is not its own peer. Every call returns in bounded time; a poll hands over a bounded
+/// number of records.
+pub trait Link {
+    /// Longest payload of one record, in bytes.
+    fn max_payload(&self) -> usize;
+
+    /// Sends a record of `bytes` that `fill` writes straight into the link's memory, which holds
+    /// arbitrary bytes before. Wakes the peer if it sleeps.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room; `fill` was not called.
+    ///
+    /// # Panics
+    /// If there is no such peer or `bytes` exceeds [`Link::max_payload`]: a bug of the caller.
+    fn try_send_with(
+        &mut self,
+        to: Peer,
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full>;
+
+    /// Sends a record. See [`Link::try_send_with`].
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room.
+    #[inline]
+    fn try_send(&mut self, to: Peer, header: Header, payload: &[u8]) -> Result<(), Full> {
+        self.try_send_with(to, header, payload.len(), |room| room.copy_from_slice(payload))
+    }
+
+    /// Whether a record of `bytes` to `to` would find room.
+    fn has_room(&self, to: Peer, bytes: usize) -> bool;
+
+    /// As [`Link::has_room`]; and if there is none, asks the peer to ring this process's doorbell when
+    /// it makes some. For the last look before parking.
+    fn want_room(&mut self, to: Peer, bytes: usize) -> bool;
+
+    /// Hands what has arrived to `sink`, from every peer. True if anything was taken.
+    fn poll(&mut self, sink: &mut impl Sink) -> bool;
+
+    /// Hands what has arrived from `from` to `sink`. True if anything was taken.
+    fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool;
+
+    /// Whether a poll would find something other than records that were [`Verdict::Left`]: those wait
+    /// for an act of their owner, not for the link.
+    fn pending(&self) -> bool;
+}

@@ -1,0 +1,335 @@
+//! The ring between one sender and one receiver: 64-byte slots for records, a byte ring for payloads
+//! that do not fit into a slot. This is the algorithm over shared words; it touches no payload.
+//!
+//! - A slot's first word holds the lap on which it was last written, and the payload's length. The
+//!   receiver knows which lap it expects, so one load tells whether a record is there, and memory that
+//!   was zero to begin with is an empty ring: nothing is ever cleared.
+//! - A payload of up to [`INLINE_BYTES`] lies in the slot, beside the lap: one cache line moves. A longer
+//!   one takes contiguous bytes of the byte ring, which are freed in the order in which they were taken;
+//!   a record says where its payload lies and how far the ring is free once it is consumed.
+//! - The sender remembers how much it has seen freed and looks again only when that is used up. The
+//!   receiver publishes what it freed at the end of each poll, and during it whenever an eighth of the
+//!   byte ring has gathered, so a sender cannot wait for room that is there.
+//! - Each side keeps its own counters in a cache line of the ring's control page. A process therefore
+//!   allocates nothing for a peer, and a pair that never talks has no pages.
+//!
+//! Entry points: [`Ring::reserve`], [`Ring::publish`]; [`Ring::peek`], [`Ring::take`],
+//! [`Ring::publish_freed`]. Exactly one thread at a time sends and one receives.
+
+use tutti_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::link::Header;
+
+/// Payload bytes that fit into a slot.
+pub const INLINE_BYTES: usize = 32;
+/// Payloads start at multiples of this, in bytes.
+const PAYLOAD_ALIGN: u64 = 64;
+
+/// One record. Zero is an empty slot.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Slot {
+    /// Lap in the upper half, payload length in the lower.
+    state: AtomicU64,
+    header: [AtomicU64; 3],
+    /// The payload itself, or its offset and the end of its allocation.
+    pub(crate) inline: [AtomicU64; INLINE_BYTES / 8],
+}
+
+/// Counters of one ring: four groups by who writes them, 128 bytes apart because processors fetch cache
+/// lines in pairs. Zero is an empty ring.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Control {
+    sender: SenderWords,
+    receiver: ReceiverWords,
+    freed: FreedWords,
+    wish: WishWord,
+}
+
+/// Read and written by the sender only.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct SenderWords {
+    /// Records sent.
+    sent: AtomicU64,
+    /// Records known to be consumed.
+    seen_records: AtomicU64,
+    /// Bytes of the byte ring ever allocated, including those skipped at its end.
+    allocated: AtomicU64,
+    /// Of these, known to be free again.
+    seen_bytes: AtomicU64,
+    /// Where in the byte ring the next payload goes.
+    offset: AtomicU64,
+}
+
+/// Read and written by the receiver only.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct ReceiverWords {
+    /// Records consumed.
+    taken: AtomicU64,
+    /// Bytes of the byte ring free again.
+    freed: AtomicU64,
+    /// Of these, published.
+    published: AtomicU64,
+    /// Non-zero while the first record was left by its owner.
+    held: AtomicU32,
+}
+
+/// Written by the receiver, read by the sender when what it has seen is used up.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct FreedWords {
+    records: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Written by a sender that is about to sleep for lack of room, cleared by the receiver.
+#[derive(Debug)]
+#[repr(C, align(128))]
+struct WishWord {
+    room: AtomicU32,
+}
+
+/// A view of one ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Ring<'a> {
+    control: &'a Control,
+    slots: &'a [Slot],
+    payload_bytes: u64,
+}
+
+/// Room for one record, not yet visible to the receiver.
+#[derive(Debug)]
+#[must_use = "a record is visible only once published"]
+pub struct Place {
+    sequence: u64,
+    /// Offset of the payload in the byte ring, and the allocation's end; for payloads not inline.
+    offset: u64,
+    end: u64,
+}
+
+/// A record that has arrived.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// What the sender put in front.
+    pub header: Header,
+    /// Length of the payload.
+    pub bytes: usize,
+    slot: &'a Slot,
+    sequence: u64,
+}
+
+impl<'a> Ring<'a> {
+    /// A view of the ring over `control` and `slots`, a power of two of them, with `payload_bytes` of
+    /// byte ring.
+    #[inline]
+    pub fn new(control: &'a Control, slots: &'a [Slot], payload_bytes: u64) -> Ring<'a> {
+        debug_assert!(slots.len().is_power_of_two());
+        Ring { control, slots, payload_bytes }
+    }
+
+    /// Longest payload that always finds room in an empty ring of `payload_bytes`, wherever it starts.
+    pub fn max_payload(payload_bytes: u64) -> usize {
+        let half = payload_bytes / 2 / PAYLOAD_ALIGN * PAYLOAD_ALIGN;
+        half.min(u64::from(u32::MAX) / 2) as usize
+    }
+
+    /// Room for a record of `bytes`, or None if the ring is full. Reserving again without publishing
+    /// gives the same room.
+    #[inline]
+    pub fn reserve(&self, bytes: usize) -> Option<Place> {
+        match self.place(bytes) {
+            Some(place) => Some(place),
+            None => {
+                self.look_again();
+                self.place(bytes)
+            }
+        }
+    }
+
+    /// Makes a record visible. What the caller wrote as payload becomes visible with it. Returns true
+    /// for the first record of the ring, of which the receiver knows nothing yet.
+    #[inline]
+    pub fn publish(&self, place: Place, header: Header, bytes: usize) -> bool {
+        let sender = &self.control.sender;
+        let slot = self.slot(place.sequence);
+        for (word, value) in slot.header.iter().zip(header.0) {
+            word.store(value, Ordering::Relaxed);
+        }
+        if bytes > INLINE_BYTES {
+            slot.inline[0].store(place.offset, Ordering::Relaxed);
+            slot.inline[1].store(place.end, Ordering::Relaxed);
+            sender.allocated.store(place.end, Ordering::Relaxed);
+            sender.offset.store(place.offset + padded(bytes), Ordering::Relaxed);
+        }
+        let state = u64::from(self.lap(place.sequence)) << 32 | bytes as u64;
+        slot.state.store(state, Ordering::Release);
+        sender.sent.store(place.sequence + 1, Ordering::Relaxed);
+        place.sequence == 0
+    }
+
+    /// The slot of a reserved place, to write an inline payload into.
+    #[inline]
+    pub fn slot_of(&self, place: &Place) -> &'a Slot {
+        self.slot(place.sequence)
+    }
+
+    /// Whether a record of `bytes` would find room, as far as the receiver has published.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.reserve(bytes).is_some()
+    }
+
+    /// As [`Ring::has_room`]; if there is none, the receiver learns of the wish by [`Ring::grant`].
+    pub fn want_room(&self, bytes: usize) -> bool {
+        if self.has_room(bytes) {
+            return true;
+        }
+        self.control.wish.room.store(1, Ordering::Relaxed);
+        // Between the wish and the second look: either this look sees what was freed, or the receiver
+        // sees the wish after freeing, except while its store is still on the way (see `bell`).
+        fence(Ordering::SeqCst);
+        self.has_room(bytes)
+    }
+
+    /// The next record, if one has arrived.
+    #[inline]
+    pub fn peek(&self) -> Option<Record<'a>> {
+        let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
+        let slot = self.slot(sequence);
+        let state = slot.state.load(Ordering::Acquire);
+        if (state >> 32) as u32 != self.lap(sequence) {
+            return None;
+        }
+        let header = Header(std::array::from_fn(|index| slot.header[index].load(Ordering::Relaxed)));
+        Some(Record { header, bytes: state as u32 as usize, slot, sequence })
+    }
+
+    /// Consumes the record that [`Ring::peek`] gave. Its payload may be overwritten once this is
+    /// published.
+    #[inline]
+    pub fn take(&self, record: &Record<'_>) {
+        let receiver = &self.control.receiver;
+        receiver.taken.store(record.sequence + 1, Ordering::Relaxed);
+        if receiver.held.load(Ordering::Relaxed) != 0 {
+            receiver.held.store(0, Ordering::Relaxed);
+        }
+        if record.bytes > INLINE_BYTES {
+            let end = record.slot.inline[1].load(Ordering::Relaxed);
+            receiver.freed.store(end, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether so many bytes were freed since the last [`Ring::publish_freed`] that the sender should
+    /// know before the end of this poll.
+    #[inline]
+    pub fn owes(&self) -> bool {
+        let receiver = &self.control.receiver;
+        let owed = receiver.freed.load(Ordering::Relaxed) - receiver.published.load(Ordering::Relaxed);
+        owed >= self.payload_bytes / 8
+    }
+
+    /// Lets the sender use what was taken so far.
+    #[inline]
+    pub fn publish_freed(&self) {
+        let receiver = &self.control.receiver;
+        let freed = receiver.freed.load(Ordering::Relaxed);
+        self.control.freed.bytes.store(freed, Ordering::Release);
+        self.control.freed.records.store(receiver.taken.load(Ordering::Relaxed), Ordering::Release);
+        receiver.published.store(freed, Ordering::Relaxed);
+    }
+
+    /// Whether the sender wishes to be woken now that there is room; true once for each wish. Call after
+    /// [`Ring::publish_freed`].
+    #[inline]
+    pub fn grant(&self) -> bool {
+        let wish = &self.control.wish.room;
+        wish.load(Ordering::Relaxed) != 0 && wish.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Notes that the first record was left by its owner, until one is taken.
+    #[inline]
+    pub fn hold(&self) {
+        self.control.receiver.held.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether a record has arrived that its owner has not left.
+    #[inline]
+    pub fn pending(&self) -> bool {
+        let sequence = self.control.receiver.taken.load(Ordering::Relaxed);
+        let state = self.slot(sequence).state.load(Ordering::Acquire);
+        (state >> 32) as u32 == self.lap(sequence) && self.control.receiver.held.load(Ordering::Relaxed) == 0
+    }
+
+    /// A place as far as the sender has seen the receiver free.
+    #[inline]
+    fn place(&self, bytes: usize) -> Option<Place> {
+        let sender = &self.control.sender;
+        let sequence = sender.sent.load(Ordering::Relaxed);
+        if sequence - sender.seen_records.load(Ordering::Relaxed) >= self.slots.len() as u64 {
+            return None;
+        }
+        if bytes <= INLINE_BYTES {
+            return Some(Place { sequence, offset: 0, end: 0 });
+        }
+        let (mut offset, mut skipped) = (sender.offset.load(Ordering::Relaxed), 0);
+        let padded = padded(bytes);
+        if offset + padded > self.payload_bytes {
+            (skipped, offset) = (self.payload_bytes - offset, 0);
+        }
+        let end = sender.allocated.load(Ordering::Relaxed) + skipped + padded;
+        let fits = end - sender.seen_bytes.load(Ordering::Relaxed) <= self.payload_bytes;
+        fits.then_some(Place { sequence, offset, end })
+    }
+
+    /// Reads what the receiver has published since.
+    #[cold]
+    fn look_again(&self) {
+        let (sender, freed) = (&self.control.sender, &self.control.freed);
+        sender.seen_records.store(freed.records.load(Ordering::Acquire), Ordering::Relaxed);
+        sender.seen_bytes.store(freed.bytes.load(Ordering::Acquire), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn slot(&self, sequence: u64) -> &'a Slot {
+        &self.slots[sequence as usize & (self.slots.len() - 1)]
+    }
+
+    /// The lap on which record `sequence` travels: 1 at first. It may wrap: only the lap before it is
+    /// ever seen in its place.
+    #[inline]
+    fn lap(&self, sequence: u64) -> u32 {
+        ((sequence >> self.slots.len().trailing_zeros()) + 1) as u32
+    }
+}
+
+impl Place {
+    /// Where in the byte ring the payload goes; meaningless for one that goes inline.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.offset as usize
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The slot, where an inline payload lies.
+    #[inline]
+    pub fn slot(&self) -> &'a Slot {
+        self.slot
+    }
+
+    /// Where in the byte ring the payload lies; meaningless for an inline one.
+    #[inline]
+    pub fn offset(&self) -> usize {
+        self.slot.inline[0].load(Ordering::Relaxed) as usize
+    }
+}
+
+#[inline]
+fn padded(bytes: usize) -> u64 {
+    (bytes as u64).next_multiple_of(PAYLOAD_ALIGN)
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slot>() == 64 && size_of::<Control>() <= 4096);
