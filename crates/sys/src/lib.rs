@@ -4,6 +4,8 @@
 //! Each unsafe block says SAFETY and the invariant. Deliberately absent: policy. What to do about a
 //! failed call is decided above.
 
+pub mod cma;
+pub mod cpu;
 pub mod futex;
 pub mod job;
 pub mod memory;

@@ -1,0 +1,254 @@
+//! Copying between the memory of two processes in one step: process_vm_readv and process_vm_writev.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+
+/// Segments handed to the kernel in one call; it takes up to 1024 (IOV_MAX).
+const WINDOW: usize = 256;
+
+/// A process by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pid(pub i32);
+
+/// A piece of a peer's memory: an address that means something there, not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteSegment {
+    /// First byte.
+    pub address: u64,
+    /// Length.
+    pub bytes: usize,
+}
+
+/// Why a copy did not take place, or stopped on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyError {
+    /// The system does not permit it (another user, ptrace scope, seccomp) or does not know it.
+    Refused,
+    /// There is no such process any more.
+    Gone,
+    /// A segment is not mapped, here or there, or not for this use.
+    Fault,
+    /// The process of this number is not the one that was meant.
+    Stranger,
+    /// Another error number.
+    Other(i32),
+}
+
+impl CopyError {
+    fn last() -> CopyError {
+        match io::Error::last_os_error().raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => CopyError::Refused,
+            Some(libc::ESRCH) => CopyError::Gone,
+            Some(libc::EFAULT) => CopyError::Fault,
+            number => CopyError::Other(number.unwrap_or(0)),
+        }
+    }
+}
+
+impl fmt::Display for CopyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CopyError::Refused => f.write_str("the system does not permit access to the peer's memory"),
+            CopyError::Gone => f.write_str("the peer's process has ended"),
+            CopyError::Fault => f.write_str("memory of the copy is not mapped"),
+            CopyError::Stranger => f.write_str("the peer's process number belongs to another process"),
+            CopyError::Other(number) => io::Error::from_raw_os_error(*number).fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CopyError {}
+
+/// Lets any process of the same user reach the memory of this one, where the Yama module would allow
+/// that to ancestors only (ptrace scope 1). Without Yama this does nothing.
+pub fn allow_peers() {
+    // SAFETY: sets a property of this process; an error means that there is no Yama to tell.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+/// Copies `remote` segments of process `peer` into `local` ones, up to the shorter of both sums; returns
+/// how many bytes.
+///
+/// # Errors
+/// Why it stopped; part of the data may have been copied.
+pub fn read(peer: Pid, remote: &[RemoteSegment], local: &mut [IoSliceMut<'_>]) -> Result<usize, CopyError> {
+    // SAFETY: IoSliceMut is guaranteed to have the layout of iovec.
+    let local = unsafe { std::slice::from_raw_parts(local.as_ptr().cast::<libc::iovec>(), local.len()) };
+    // SAFETY: the slices behind local are exclusively borrowed, so the kernel may write to them.
+    unsafe { transfer(libc::process_vm_readv, peer, remote, local) }
+}
+
+/// Copies `local` segments into `remote` ones of process `peer`, up to the shorter of both sums; returns how
+/// many bytes. The peer must have agreed to be written to there.
+///
+/// # Errors
+/// Why it stopped; part of the data may have been copied.
+pub fn write(peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError> {
+    // SAFETY: IoSlice is guaranteed to have the layout of iovec.
+    let local = unsafe { std::slice::from_raw_parts(local.as_ptr().cast::<libc::iovec>(), local.len()) };
+    // SAFETY: process_vm_writev only reads local memory.
+    unsafe { transfer(libc::process_vm_writev, peer, remote, local) }
+}
+
+/// Whether the memory of `peer` can be read and is that of a member of this job: reads the word at
+/// `address`, which must hold `job_id`.
+///
+/// # Errors
+/// Why single copies cannot be used with this peer.
+pub fn probe(peer: Pid, address: u64, job_id: u64) -> Result<(), CopyError> {
+    let mut word = [0u8; 8];
+    let remote = [RemoteSegment { address, bytes: word.len() }];
+    match read(peer, &remote, &mut [IoSliceMut::new(&mut word)]) {
+        Ok(_) if u64::from_ne_bytes(word) == job_id => Ok(()),
+        // The word is not mapped there, or holds something else: a process of another job that has the
+        // number in this one's process namespace.
+        Ok(_) | Err(CopyError::Fault) => Err(CopyError::Stranger),
+        Err(error) => Err(error),
+    }
+}
+
+type Call = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+/// Calls the kernel until all is copied: it takes a bounded number of segments and may stop anywhere.
+///
+/// # Safety
+/// `call` may access the memory that `local` names in the way it does.
+unsafe fn transfer(
+    call: Call,
+    peer: Pid,
+    remote: &[RemoteSegment],
+    local: &[libc::iovec],
+) -> Result<usize, CopyError> {
+    let remote_piece = |index: usize| {
+        let segment: &RemoteSegment = remote.get(index)?;
+        Some(libc::iovec { iov_base: segment.address as *mut libc::c_void, iov_len: segment.bytes })
+    };
+    let local_piece = |index: usize| local.get(index).copied();
+    let (mut there, mut here) = (Cursor::default(), Cursor::default());
+    let mut total = 0;
+    // Every pass copies at least a byte, so there are no more passes than bytes.
+    loop {
+        let (remote_window, remote_count) = there.window(remote_piece);
+        let (local_window, local_count) = here.window(local_piece);
+        if remote_count == 0 || local_count == 0 {
+            return Ok(total);
+        }
+        // SAFETY: both windows hold as many entries as stated; what local ones name is the caller's promise, remote
+        // addresses are checked by the kernel.
+        let copied = unsafe {
+            call(
+                peer.0,
+                local_window.as_ptr(),
+                local_count as libc::c_ulong,
+                remote_window.as_ptr(),
+                remote_count as libc::c_ulong,
+                0,
+            )
+        };
+        let copied = usize::try_from(copied).map_err(|_| CopyError::last())?;
+        if copied == 0 {
+            return Err(CopyError::Fault);
+        }
+        total += copied;
+        there.advance(copied, remote_piece);
+        here.advance(copied, local_piece);
+    }
+}
+
+/// How far a list of segments has been used up.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    index: usize,
+    offset: usize,
+}
+
+impl Cursor {
+    /// The next segments that are not empty, and how many.
+    fn window(self, piece: impl Fn(usize) -> Option<libc::iovec>) -> ([libc::iovec; WINDOW], usize) {
+        let empty = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let (mut window, mut count) = ([empty; WINDOW], 0);
+        let (mut index, mut offset) = (self.index, self.offset);
+        while let Some(next) = piece(index).filter(|_| count < WINDOW) {
+            if next.iov_len > offset {
+                let start = next.iov_base.wrapping_byte_add(offset);
+                window[count] = libc::iovec { iov_base: start, iov_len: next.iov_len - offset };
+                count += 1;
+            }
+            (index, offset) = (index + 1, 0);
+        }
+        (window, count)
+    }
+
+    /// Moves on by `bytes`.
+    fn advance(&mut self, mut bytes: usize, piece: impl Fn(usize) -> Option<libc::iovec>) {
+        while let Some(next) = piece(self.index) {
+            let left = next.iov_len - self.offset;
+            if bytes < left {
+                self.offset += bytes;
+                return;
+            }
+            bytes -= left;
+            (self.index, self.offset) = (self.index + 1, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Copies within this process, `remote` and `local` cut into pieces of the given sizes.
+    fn check(remote: &[usize], local: &[usize]) {
+        let source: Vec<u8> = (0..remote.iter().sum::<usize>()).map(|index| (index % 251) as u8).collect();
+        let mut target = vec![0u8; local.iter().sum()];
+        let mut start = source.as_ptr() as u64;
+        let mut segments = Vec::new();
+        for &bytes in remote {
+            segments.push(RemoteSegment { address: start, bytes });
+            start += bytes as u64;
+        }
+        let mut rest = &mut target[..];
+        let mut pieces = Vec::new();
+        for &bytes in local {
+            let (piece, tail) = rest.split_at_mut(bytes);
+            pieces.push(IoSliceMut::new(piece));
+            rest = tail;
+        }
+        let me = Pid(std::process::id() as i32);
+        let expected = source.len().min(pieces.iter().map(|piece| piece.len()).sum());
+        assert_eq!(read(me, &segments, &mut pieces), Ok(expected));
+        assert!(target[..expected] == source[..expected] && target[expected..].iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn segments_of_any_shape_are_copied() {
+        check(&[], &[]);
+        check(&[10], &[]);
+        check(&[0, 0], &[5]);
+        check(&[100_000], &[100_000]);
+        check(&[3; 1000], &[3000]);
+        check(&[3001], &[7; 600]);
+        check(&[0, 1, 0, 9, 4096, 0, 13], &[2, 0, 4000, 0, 0, 30, 100]);
+        check(&(0..700).collect::<Vec<_>>(), &(0..1500).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        let word = 77u64;
+        let (me, address) = (Pid(std::process::id() as i32), &raw const word as u64);
+        assert_eq!(probe(me, address, 77), Ok(()));
+        assert_eq!(probe(me, address, 78), Err(CopyError::Stranger));
+        assert_eq!(probe(me, 4096, 77), Err(CopyError::Stranger));
+        assert_eq!(probe(Pid(i32::MAX), address, 77), Err(CopyError::Gone));
+        let mut byte = [0u8];
+        let nowhere = [RemoteSegment { address: 4096, bytes: 1 }];
+        assert_eq!(read(me, &nowhere, &mut [IoSliceMut::new(&mut byte)]), Err(CopyError::Fault));
+    }
+}

@@ -1,0 +1,216 @@
+//! Processors: which of them this process may use, and giving one up for a moment.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const WORD_BITS: usize = 64;
+/// Largest affinity mask the kernel is asked for: 1024 words, 65536 processors.
+const MAX_WORDS: usize = 1024;
+
+/// A set of processors, by the kernel's numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorSet {
+    words: Vec<u64>,
+}
+
+impl ProcessorSet {
+    /// The empty set.
+    pub fn new() -> ProcessorSet {
+        ProcessorSet::default()
+    }
+
+    /// Adds a processor.
+    ///
+    /// # Panics
+    /// If the number is beyond what a kernel can have (65536): a bug of the caller.
+    pub fn insert(&mut self, processor: usize) {
+        assert!(processor < MAX_WORDS * WORD_BITS, "processor {processor}");
+        let word = processor / WORD_BITS;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (processor % WORD_BITS);
+    }
+
+    /// Whether the set holds this processor.
+    pub fn contains(&self, processor: usize) -> bool {
+        self.words.get(processor / WORD_BITS).is_some_and(|word| word >> (processor % WORD_BITS) & 1 != 0)
+    }
+
+    /// How many processors the set holds.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether the set holds no processor.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The processors of the set in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.words.len() * WORD_BITS).filter(|&processor| self.contains(processor))
+    }
+}
+
+impl FromIterator<usize> for ProcessorSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(processors: I) -> ProcessorSet {
+        let mut set = ProcessorSet::new();
+        processors.into_iter().for_each(|processor| set.insert(processor));
+        set
+    }
+}
+
+/// The processors on which the calling thread may run.
+///
+/// # Errors
+/// What sched_getaffinity reports.
+pub fn affinity() -> io::Result<ProcessorSet> {
+    let mut words = vec![0u64; 16];
+    loop {
+        let bytes = size_of_val(&words[..]);
+        // SAFETY: words is writable for `bytes`; the raw call writes no more than that.
+        let written = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, bytes, words.as_mut_ptr()) };
+        if written >= 0 {
+            words.truncate(written as usize / size_of::<u64>());
+            return Ok(ProcessorSet { words });
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) || words.len() >= MAX_WORDS {
+            return Err(error);
+        }
+        words.resize(words.len() * 2, 0); // this kernel has room for more processors
+    }
+}
+
+/// Restricts the calling thread to `set`. Async-signal-safe: may be called between fork and exec.
+///
+/// # Errors
+/// What sched_setaffinity reports; InvalidInput if no processor of the set may be used.
+pub fn set_affinity(set: &ProcessorSet) -> io::Result<()> {
+    let bytes = size_of_val(&set.words[..]);
+    // SAFETY: words is readable for `bytes`.
+    let status = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, set.words.as_ptr()) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// How many processors the calling thread may keep busy: its affinity mask (which the cpuset limits), or less
+/// where a control group limits processor time. At least 1.
+pub fn usable_processors() -> usize {
+    let masked = affinity().map_or(1, |set| set.len()).max(1);
+    let quota = quota().map_or(masked, |processors| processors.ceil() as usize);
+    masked.min(quota.max(1))
+}
+
+/// Processors' worth of time that the control groups of this process allow, if they limit it.
+pub fn quota() -> Option<f64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    quota_of(&groups, Path::new("/sys/fs/cgroup"))
+}
+
+/// The tightest limit of the groups that a `/proc/self/cgroup` names, and of their parents.
+fn quota_of(groups: &str, root: &Path) -> Option<f64> {
+    groups.lines().filter_map(|line| group_quota(line, root)).reduce(f64::min)
+}
+
+fn group_quota(line: &str, root: &Path) -> Option<f64> {
+    let mut fields = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+    let unified = controllers.is_empty();
+    if !unified && !controllers.split(',').any(|name| name == "cpu") {
+        return None;
+    }
+    let top: PathBuf = if unified { root.to_path_buf() } else { root.join(controllers) };
+    // In a container the path may be that of the host, which is not visible: then the top is the group.
+    top.join(path)
+        .ancestors()
+        .take_while(|group| group.starts_with(&top))
+        .filter_map(|group| if unified { limit_v2(group) } else { limit_v1(group) })
+        .reduce(f64::min)
+}
+
+fn limit_v2(group: &Path) -> Option<f64> {
+    let text = fs::read_to_string(group.join("cpu.max")).ok()?;
+    let mut numbers = text.split_whitespace().map(|number| number.parse::<f64>().ok());
+    ratio(numbers.next()??, numbers.next()??)
+}
+
+fn limit_v1(group: &Path) -> Option<f64> {
+    let number = |name| fs::read_to_string(group.join(name)).ok()?.trim().parse::<f64>().ok();
+    ratio(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+}
+
+fn ratio(quota_us: f64, period_us: f64) -> Option<f64> {
+    (quota_us > 0.0 && period_us > 0.0).then(|| quota_us / period_us)
+}
+
+/// The processor that the calling thread runs on now, if the kernel says.
+pub fn current() -> Option<usize> {
+    // SAFETY: the call has no preconditions.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Lets another thread that is ready for this processor run.
+pub fn yield_now() {
+    // SAFETY: the call has no preconditions and cannot fail on Linux.
+    unsafe { libc::sched_yield() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn affinity_can_be_narrowed_and_restored() {
+        std::thread::spawn(|| {
+            let whole = affinity().unwrap();
+            assert!(!whole.is_empty() && usable_processors() <= whole.len());
+            let first = whole.iter().next().unwrap();
+            let one: ProcessorSet = [first].into_iter().collect();
+            set_affinity(&one).unwrap();
+            yield_now();
+            assert_eq!(affinity().unwrap().iter().collect::<Vec<_>>(), [first]);
+            assert_eq!((current(), usable_processors()), (Some(first), 1));
+            set_affinity(&whole).unwrap();
+            assert_eq!(affinity().unwrap(), whole);
+            assert!(set_affinity(&ProcessorSet::new()).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn sets_hold_what_was_inserted() {
+        let set: ProcessorSet = [0, 63, 64, 1000].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [0, 63, 64, 1000]);
+        assert_eq!((set.len(), set.contains(999), set.contains(70_000)), (4, false, false));
+    }
+
+    fn check(groups: &str, files: &[(&str, &str)], expected: Option<f64>) {
+        let name = format!("tutti-cpu-{}-{:p}", std::process::id(), files);
+        let root = std::env::temp_dir().join(name);
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        assert_eq!(quota_of(groups, &root), expected, "{groups}");
+        let _ = fs::remove_dir_all(root);
+    }
+
+    #[test]
+    fn the_tightest_quota_counts() {
+        check("0::/a/b\n", &[("a/b/cpu.max", "max 100000\n")], None);
+        check(
+            "0::/a/b\n",
+            &[("a/b/cpu.max", "400000 100000\n"), ("a/cpu.max", "150000 100000\n")],
+            Some(1.5),
+        );
+        check("0::/not/visible\n", &[("cpu.max", "200000 100000\n")], Some(2.0));
+        let v1 =
+            [("cpu,cpuacct/x/cpu.cfs_quota_us", "50000\n"), ("cpu,cpuacct/x/cpu.cfs_period_us", "100000\n")];
+        check("5:memory:/x\n4:cpu,cpuacct:/x\n", &v1, Some(0.5));
+        check("4:cpuset:/x\nnonsense\n", &v1, None);
+    }
+}
