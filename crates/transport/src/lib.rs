@@ -16,6 +16,10 @@ pub mod memory;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod shm;
+#[cfg(not(loom))]
+pub mod single_copy;
+#[cfg(not(loom))]
+pub mod wait;
 
 #[cfg(all(test, not(loom)))]
 mod conformance;
@@ -25,3 +29,7 @@ mod loom_tests;
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use shm::ShmLink;
+#[cfg(not(loom))]
+pub use single_copy::{CrossMemoryAttach, SingleCopy};
+#[cfg(not(loom))]
+pub use wait::{Paused, Waiter};

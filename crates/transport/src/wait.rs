@@ -1,0 +1,220 @@
+//! How to pass the time until something arrives.
+//!
+//! A wait goes through three phases: look again at once, a bounded number of times; give the processor
+//! to others between looks; sleep on the doorbell. How long to stay in the second depends on what giving the
+//! processor away does. If nobody takes it, it is free and looking costs nobody anything: waking from sleep on
+//! an idle processor takes tens of microseconds, so the wait stays awake for a millisecond. If others take
+//! it, they may be the ones waited for, so a few rounds are worth it; but when they keep it, they
+//! compute, and the wait had better sleep and be woken.
+
+use std::time::{Duration, Instant};
+
+use tutti_base::config::Config;
+use tutti_sys::cpu;
+use tutti_sys::futex;
+use tutti_sys::job::Doorbell;
+
+use crate::shm::bell;
+
+/// Looks before the first yield when every rank has a processor of its own: some 20 microseconds.
+const SPINS_FREE: u32 = 1000;
+/// Looks before the first yield when ranks share processors.
+const SPINS_CROWDED: u32 = 30;
+/// How long a wait stays awake on a processor that nobody else wants.
+const AWAKE_FREE: Duration = Duration::from_micros(1000);
+/// The same when ranks share processors.
+const AWAKE_CROWDED: Duration = Duration::from_micros(200);
+/// A yield that takes longer than this gave the processor to somebody.
+const HANDED_OVER: Duration = Duration::from_micros(1);
+/// A wait that gave its processor away for this long in all sleeps next.
+const GIVEN_LIMIT: Duration = Duration::from_micros(100);
+/// First and longest sleep. A wake-up that was missed (see `bell`) costs the first; later ones cannot be
+/// missed for longer than it takes a store to leave a processor.
+const FIRST_SLEEP: Duration = Duration::from_millis(1);
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// What a [`Waiter::pause`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paused {
+    /// Nothing but a moment.
+    Spun,
+    /// Let others run.
+    Yielded,
+    /// Slept, or was about to and found something pending.
+    Parked,
+}
+
+/// Decides, from look to look, how a thread waits. One a thread.
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    spin_limit: u32,
+    awake: Duration,
+    yield_rounds: u64,
+    spins: u32,
+    handed_over: u64,
+    given: Duration,
+    yielding_since: Option<Instant>,
+    sleep: Duration,
+}
+
+impl Waiter {
+    /// A waiter for a process on a node that runs `ranks_on_node` on `processors`.
+    pub fn new(config: &Config, ranks_on_node: u32, processors: u32) -> Waiter {
+        let crowded = ranks_on_node > processors;
+        let (spin_limit, awake) = match u64::try_from(config.spin_us) {
+            Ok(0) => (0, Duration::ZERO),
+            Ok(limit_us) => {
+                (if crowded { SPINS_CROWDED } else { SPINS_FREE }, Duration::from_micros(limit_us))
+            }
+            Err(_) if crowded => (SPINS_CROWDED, AWAKE_CROWDED),
+            Err(_) => (SPINS_FREE, AWAKE_FREE),
+        };
+        Waiter {
+            spin_limit,
+            awake,
+            yield_rounds: config.yield_rounds,
+            spins: 0,
+            handed_over: 0,
+            given: Duration::ZERO,
+            yielding_since: None,
+            sleep: FIRST_SLEEP,
+        }
+    }
+
+    /// Begins anew: call when a wait begins, and after a look that found something.
+    #[inline]
+    pub fn reset(&mut self) {
+        self.spins = 0;
+    }
+
+    /// Passes a moment after a look that found nothing. `pending` says whether there is anything new to look
+    /// at; it is asked only before sleeping. `doorbell` is that of this process.
+    #[inline]
+    pub fn pause(&mut self, doorbell: &Doorbell, pending: impl FnMut() -> bool) -> Paused {
+        if self.spins < self.spin_limit {
+            self.spins += 1;
+            std::hint::spin_loop();
+            return Paused::Spun;
+        }
+        self.pause_longer(doorbell, pending)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pause_longer(&mut self, doorbell: &Doorbell, pending: impl FnMut() -> bool) -> Paused {
+        if self.spins == self.spin_limit {
+            self.spins += 1;
+            (self.handed_over, self.given) = (0, Duration::ZERO);
+            (self.yielding_since, self.sleep) = (None, FIRST_SLEEP);
+        }
+        if self.yield_rounds > 0 && self.stays_awake() {
+            return Paused::Yielded;
+        }
+        self.park(doorbell, pending);
+        Paused::Parked
+    }
+
+    /// Yields, unless it is time to sleep.
+    fn stays_awake(&mut self) -> bool {
+        let before = Instant::now();
+        let since = *self.yielding_since.get_or_insert(before);
+        let enough = self.handed_over >= self.yield_rounds || self.given >= GIVEN_LIMIT;
+        if enough || before - since >= self.awake + self.given {
+            return false;
+        }
+        cpu::yield_now();
+        let took = before.elapsed();
+        if took > HANDED_OVER {
+            self.handed_over += 1;
+            self.given += took;
+        }
+        true
+    }
+
+    /// Sleeps on the doorbell unless something is pending.
+    fn park(&mut self, doorbell: &Doorbell, mut pending: impl FnMut() -> bool) {
+        let bell = bell(doorbell);
+        let announced = bell.announce();
+        // The second look comes when every store made before the announcement was seen has arrived.
+        let quiet = !pending() && {
+            cpu::yield_now();
+            !pending()
+        };
+        if quiet {
+            futex::wait(bell.futex, announced.ticket, self.sleep);
+            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        }
+        bell.withdraw(announced);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tutti_sys::job::{Job, Plan};
+
+    use super::*;
+    use crate::shm::ring_doorbell;
+
+    fn job() -> Arc<Job> {
+        let plan = Plan {
+            local_ranks: 1,
+            world_size: 1,
+            processors: 1,
+            universe_size: 1,
+            ring_bytes: 4096,
+            job_id: 1,
+            machine: Vec::new(),
+        };
+        Arc::new(Job::create(&plan).unwrap())
+    }
+
+    #[test]
+    fn a_wait_spins_then_yields_then_parks() {
+        let job = job();
+        let bell = &job.block(0).doorbell;
+        let config = Config { spin_us: 50, ..Config::default() };
+        let mut waiter = Waiter::new(&config, 4, 2);
+        for _ in 0..2 {
+            waiter.reset();
+            let mut seen = vec![Paused::Spun];
+            while seen.last() != Some(&Paused::Parked) {
+                let paused = waiter.pause(bell, || true);
+                if seen.last() != Some(&paused) {
+                    seen.push(paused);
+                }
+            }
+            assert_eq!(seen, [Paused::Spun, Paused::Yielded, Paused::Parked]);
+            assert_eq!(bell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
+        }
+        let never = Config { spin_us: 0, ..Config::default() };
+        assert_eq!(Waiter::new(&never, 1, 2).pause(bell, || true), Paused::Parked);
+    }
+
+    #[test]
+    fn all_sleepers_of_a_process_are_woken() {
+        let job = job();
+        let done = AtomicBool::new(false);
+        let config = Config { spin_us: 0, ..Config::default() };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let bell = &job.block(0).doorbell;
+                    let mut waiter = Waiter::new(&config, 4, 1);
+                    while !done.load(Ordering::Acquire) {
+                        waiter.pause(bell, || done.load(Ordering::Acquire));
+                    }
+                });
+            }
+            let bell = &job.block(0).doorbell;
+            while bell.sleeping.load(Ordering::SeqCst) & 0xff < 3 {
+                std::thread::yield_now();
+            }
+            done.store(true, Ordering::Release);
+            ring_doorbell(bell);
+        });
+        assert_eq!(job.block(0).doorbell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
+    }
+}
