@@ -1,1 +1,59 @@
-//! launch
+//! `mpirun`: places the ranks of a job on this machine, starts them, carries their input and output,
+//! and ends them all when one fails.
+//!
+//! Two processes: the [`supervisor`] is the one the user started and the one signals reach; its child,
+//! the [`node`], starts the ranks and serves them in one event loop. Each adopts the orphans below it,
+//! so whichever of the two is killed, the other ends every process of the job. The rules are pure
+//! state machines: [`policy`] decides what an exit or a signal means, [`lines`] how outputs merge,
+//! [`placement`] where ranks run. Deliberately absent: MPI; the launcher sees ranks through the job
+//! object only.
+#![deny(unsafe_code)]
+
+pub mod environment;
+pub mod hosts;
+pub mod input;
+pub mod lines;
+pub mod node;
+pub mod options;
+pub mod output;
+pub mod policy;
+pub mod program;
+pub mod report;
+pub mod request;
+pub mod supervisor;
+pub mod sweep;
+
+use options::Parsed;
+
+/// Exit status of `mpirun` when it refuses its command line or cannot do its own work.
+pub const STATUS_USAGE: u8 = 2;
+
+/// Runs `mpirun` with the arguments of this process; returns its exit status.
+pub fn main() -> u8 {
+    let request = match options::parse(std::env::args_os().skip(1)) {
+        Ok(Parsed::Run(request)) => request,
+        Ok(Parsed::Help) => return show(&options::help()),
+        Ok(Parsed::Version) => return show(&format!("mpirun (Tutti) {}\n", env!("CARGO_PKG_VERSION"))),
+        Err(error) => return refuse(STATUS_USAGE, &error),
+    };
+    let job = match program::prepare(&request) {
+        Ok(job) => job,
+        Err(refusal) => return refuse(refusal.status, &refusal.reason),
+    };
+    match supervisor::run(&request, &job) {
+        Ok(status) => status,
+        Err(error) => refuse(STATUS_USAGE, &format!("cannot start: {error}")),
+    }
+}
+
+fn show(text: &str) -> u8 {
+    use std::io::Write;
+    // Nothing to do if the reader of a help text has gone.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    0
+}
+
+fn refuse(status: u8, reason: &str) -> u8 {
+    eprintln!("mpirun: {reason}");
+    status
+}

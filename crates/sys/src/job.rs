@@ -15,7 +15,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory::{self, Mapping};
@@ -203,6 +203,11 @@ impl Job {
     /// The descriptor, to hand to a child.
     pub fn raw_fd(&self) -> RawFd {
         std::os::fd::AsRawFd::as_raw_fd(&self.fd)
+    }
+
+    /// The descriptor, to lend to a child that is started.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// The block of local rank `rank`.

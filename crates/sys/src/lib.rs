@@ -6,6 +6,9 @@
 
 pub mod cma;
 pub mod cpu;
+pub mod event;
 pub mod futex;
 pub mod job;
 pub mod memory;
+pub mod process;
+pub mod signal;

@@ -1,2 +1,5 @@
-//! The command `mpirun`.
-fn main() {}
+//! The command `mpirun`, also installed as `mpiexec`.
+
+fn main() -> std::process::ExitCode {
+    tutti_launch::main().into()
+}

@@ -1,0 +1,118 @@
+//! The environment of the ranks: that of mpirun, what the command line sets, where the library lies.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use tutti_base::config::Config;
+use tutti_sys::job;
+
+use crate::request::{Program, Request};
+
+/// Variables by name, so that a later setting replaces an earlier one.
+pub type Variables = BTreeMap<OsString, OsString>;
+
+/// The variables of one program: `inherited`, then those for all programs, then its own.
+///
+/// # Errors
+/// A setting `TUTTI_*` with an unknown name or a wrong value.
+pub fn of_program(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    request: &Request,
+    program: &Program,
+) -> Result<(Variables, Config), String> {
+    let mut variables: Variables = inherited.collect();
+    // A job started by a rank of another job is a job of its own.
+    variables.remove(&OsString::from(job::ENV_FD));
+    variables.remove(&OsString::from(job::ENV_RANK));
+    for (name, value) in request.environment.iter().chain(&program.environment) {
+        variables.insert(name.into(), value.into());
+    }
+    let text = |text: &OsString| text.to_str().map(str::to_string);
+    let pairs = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
+    let config = Config::from_pairs(pairs).map_err(|error| error.to_string())?;
+    Ok((variables, config))
+}
+
+/// Lets programs find the library of this installation before any other, unless the command line says
+/// where to look. `directory` is where mpirun itself lies.
+pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &Program) {
+    const NAME: &str = "LD_LIBRARY_PATH";
+    const LIBRARY: &str = "libmpi_abi.so.1";
+    const SYSTEM: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
+    if program.environment.iter().any(|(name, _)| name == NAME) {
+        return;
+    }
+    let beside = directory.parent().map(|prefix| prefix.join("lib"));
+    let candidates = beside.into_iter().chain([directory.to_path_buf()]);
+    let Some(found) = candidates.into_iter().find(|candidate| candidate.join(LIBRARY).exists()) else {
+        return;
+    };
+    if SYSTEM.iter().any(|system| found == Path::new(system)) {
+        return;
+    }
+    let mut path = found.into_os_string();
+    if let Some(before) = variables.get(&OsString::from(NAME)).filter(|before| !before.is_empty()) {
+        path.push(":");
+        path.push(before);
+    }
+    variables.insert(NAME.into(), path);
+}
+
+/// The variables as `NAME=VALUE` for a rank.
+pub fn for_rank(variables: &Variables, rank: u32, ranks: u32, job_fd: i32) -> Vec<Vec<u8>> {
+    let own = [
+        (job::ENV_FD, job_fd.to_string()),
+        (job::ENV_RANK, rank.to_string()),
+        ("MPI_LOCALRANKID", rank.to_string()),
+        ("MPI_LOCALNRANKS", ranks.to_string()),
+    ];
+    let given = variables
+        .iter()
+        .filter(|(name, _)| !own.iter().any(|(own_name, _)| *name == *own_name))
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    given.chain(own.iter().map(|(name, value)| format!("{name}={value}").into_bytes())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(inherited: &[(&str, &str)], own: &[(&str, &str)]) -> Result<Variables, String> {
+        let inherited = inherited.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
+        let request = Request { environment: vec![("ALL".into(), "1".into())], ..Request::default() };
+        let environment = own.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
+        of_program(inherited, &request, &Program { environment, ..Program::default() }).map(|(vars, _)| vars)
+    }
+
+    #[test]
+    fn later_settings_win_and_the_outer_job_is_forgotten() {
+        let got = build(&[("A", "1"), ("ALL", "0"), (job::ENV_RANK, "7")], &[("A", "2")]).unwrap();
+        let lines = for_rank(&got, 3, 4, 9);
+        let text: Vec<String> = lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect();
+        let tail = ["TUTTI_JOB_FD=9", "TUTTI_JOB_RANK=3", "MPI_LOCALRANKID=3", "MPI_LOCALNRANKS=4"];
+        assert_eq!(text, [&["A=2", "ALL=1"][..], &tail[..]].concat());
+    }
+
+    #[test]
+    fn a_wrong_setting_is_refused_wherever_it_is_set() {
+        for error in [build(&[("TUTTI_EAGRE", "1")], &[]), build(&[], &[("TUTTI_EAGRE", "1")])] {
+            assert!(error.unwrap_err().contains("TUTTI_EAGRE: no such setting"));
+        }
+    }
+
+    #[test]
+    fn the_library_of_this_installation_comes_first() {
+        let prefix = std::env::temp_dir().join(format!("tutti-environment-{}", std::process::id()));
+        std::fs::create_dir_all(prefix.join("lib")).unwrap();
+        std::fs::write(prefix.join("lib/libmpi_abi.so.1"), "").unwrap();
+        let name = OsString::from("LD_LIBRARY_PATH");
+        let mut variables = Variables::from([(name.clone(), OsString::from("/x"))]);
+        add_library_path(&mut variables, &prefix.join("bin"), &Program::default());
+        assert_eq!(variables[&name], OsString::from(format!("{}:/x", prefix.join("lib").display())));
+        std::fs::remove_dir_all(&prefix).unwrap();
+        add_library_path(&mut variables, &prefix.join("bin"), &Program::default());
+        assert!(variables[&name].as_bytes().ends_with(b":/x"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Merging the output of many ranks so that lines are never mixed. Pure: bytes and the time go in,
+//! bytes come out.
+//!
+//! Output leaves in whole lines. A line without its end leaves early in two cases: when its rank has
+//! been quiet for [`QUIET`] (a prompt), or when it is longer than [`LONGEST`]. The line is then open,
+//! and lines of other ranks wait for its end, at most [`HOLD`]; after that, or when its rank has ended,
+//! a newline is put in so that nobody is blocked by it. A rank whose output waits is not read further
+//! (see [`Merger::wants`]), so memory is bounded by [`LONGEST`] a rank and one read.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Bytes of a line that are kept until its end comes.
+pub const LONGEST: usize = 64 << 10;
+/// Silence after which a line without end is shown.
+pub const QUIET: Duration = Duration::from_millis(50);
+/// How long others wait for the end of a line that is shown in part.
+pub const HOLD: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+struct Source {
+    tag: String,
+    held: Vec<u8>,
+    /// Time of the last byte.
+    fed: Duration,
+    /// Time since which whole lines wait for another source's open line.
+    waiting: Option<Duration>,
+    closed: bool,
+}
+
+/// Merges the lines of several sources into one stream.
+#[derive(Debug, Default)]
+pub struct Merger {
+    sources: Vec<Source>,
+    /// Source whose line is shown in part.
+    open: Option<usize>,
+    /// Sources with whole lines that wait for it, in order of arrival.
+    queue: VecDeque<usize>,
+    timestamp: bool,
+    out: Vec<u8>,
+}
+
+impl Merger {
+    /// A merger without sources; `timestamp` puts the time before each line.
+    pub fn new(timestamp: bool) -> Merger {
+        Merger { timestamp, ..Merger::default() }
+    }
+
+    /// Adds a source whose lines begin with `tag`; returns its number.
+    pub fn add(&mut self, tag: String) -> usize {
+        self.sources.push(Source { tag, ..Source::default() });
+        self.sources.len() - 1
+    }
+
+    /// Whether bytes of `source` can be taken now.
+    pub fn wants(&self, source: usize) -> bool {
+        self.sources[source].held.len() < LONGEST || self.open.is_none_or(|open| open == source)
+    }
+
+    /// Takes bytes that a source wrote.
+    pub fn feed(&mut self, source: usize, bytes: &[u8], now: Duration) {
+        let entry = &mut self.sources[source];
+        entry.held.extend_from_slice(bytes);
+        entry.fed = now;
+        self.advance(source, now);
+        self.release(now);
+    }
+
+    /// Takes the end of a source.
+    pub fn close(&mut self, source: usize, now: Duration) {
+        self.sources[source].closed = true;
+        self.advance(source, now);
+        self.release(now);
+    }
+
+    /// Does what is due at time `now`.
+    pub fn tick(&mut self, now: Duration) {
+        if self.overdue().is_some_and(|at| at <= now) {
+            self.end_open_line();
+        }
+        self.release(now);
+        if self.open.is_none() {
+            let quiet = |source: &Source| !source.held.is_empty() && source.fed + QUIET <= now;
+            if let Some(source) = self.sources.iter().position(quiet) {
+                self.show(source, self.sources[source].held.len(), now);
+            }
+        }
+    }
+
+    /// When [`Merger::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.open.is_some() {
+            return self.overdue();
+        }
+        let partial = self.sources.iter().filter(|source| !source.held.is_empty());
+        partial.map(|source| source.fed + QUIET).min()
+    }
+
+    /// What has come out; the caller takes the bytes away.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Bytes that have come out and were not taken away.
+    pub fn output_bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    fn overdue(&self) -> Option<Duration> {
+        let first = *self.queue.front()?;
+        self.sources[first].waiting.map(|since| since + HOLD)
+    }
+
+    /// Shows of `source` what may be shown now.
+    fn advance(&mut self, source: usize, now: Duration) {
+        let entry = &self.sources[source];
+        let end = match entry.held.iter().rposition(|&byte| byte == b'\n') {
+            _ if entry.closed => entry.held.len(),
+            None if entry.held.len() >= LONGEST => entry.held.len(),
+            Some(last) if entry.held.len() - last > LONGEST => entry.held.len(),
+            Some(last) => last + 1,
+            None => 0,
+        };
+        if end == 0 {
+            return;
+        }
+        if self.open.is_none_or(|open| open == source) {
+            self.show(source, end, now);
+        } else if entry.waiting.is_none() {
+            self.sources[source].waiting = Some(now);
+            self.queue.push_back(source);
+        }
+    }
+
+    /// Lets waiting sources go on while no line is open.
+    fn release(&mut self, now: Duration) {
+        loop {
+            if self.open.is_some_and(|open| self.sources[open].closed) && !self.queue.is_empty() {
+                self.end_open_line();
+            }
+            if self.open.is_some() {
+                return;
+            }
+            let Some(source) = self.queue.pop_front() else { return };
+            self.sources[source].waiting = None;
+            self.advance(source, now);
+        }
+    }
+
+    fn end_open_line(&mut self) {
+        self.out.push(b'\n');
+        self.open = None;
+    }
+
+    /// Moves `end` bytes of `source` to the output, with a tag at the start of each line.
+    fn show(&mut self, source: usize, end: usize, now: Duration) {
+        let entry = &mut self.sources[source];
+        let mut continues = self.open == Some(source);
+        if entry.tag.is_empty() && !self.timestamp {
+            self.out.extend_from_slice(&entry.held[..end]);
+        } else {
+            for line in entry.held[..end].split_inclusive(|&byte| byte == b'\n') {
+                if !std::mem::take(&mut continues) {
+                    if self.timestamp {
+                        self.out.extend_from_slice(format!("{:.3} ", now.as_secs_f64()).as_bytes());
+                    }
+                    self.out.extend_from_slice(entry.tag.as_bytes());
+                }
+                self.out.extend_from_slice(line);
+            }
+        }
+        let ended = entry.held[..end].last() == Some(&b'\n');
+        entry.held.drain(..end);
+        self.open = if ended { None } else { Some(source) };
+    }
+}

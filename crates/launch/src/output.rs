@@ -1,0 +1,253 @@
+//! Carrying the output of the ranks to that of `mpirun`: pipes in, [`lines`](crate::lines) between,
+//! two streams out. Never waits: a slow reader makes the pipes fill, and so the ranks wait.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::time::Duration;
+
+use tutti_sys::event::{self, Interest, Poller};
+
+use crate::lines::Merger;
+
+/// Bytes that wait for a slow reader before the ranks are no longer read.
+const PENDING: usize = 256 << 10;
+/// A pipe that is ready takes this much without waiting.
+const SMALL: usize = 4096;
+
+/// Which output of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+#[derive(Debug)]
+struct Sink {
+    merger: Merger,
+    target: File,
+    /// Whether a write could wait, so that only small ones are safe.
+    may_wait: bool,
+    /// Bytes of the merger's output that are written already.
+    written: usize,
+    /// Whether the poller watches the target.
+    watched: bool,
+    broken: bool,
+    /// Source of mpirun's own messages.
+    own: usize,
+}
+
+#[derive(Debug)]
+struct Source {
+    pipe: Option<PipeReader>,
+    sink: usize,
+    number: usize,
+    watched: bool,
+}
+
+/// All outputs of a job. Tokens in the poller: `base + 0..2` for the sinks, then the sources.
+#[derive(Debug)]
+pub struct Outputs {
+    sinks: Vec<Sink>,
+    sources: Vec<Source>,
+    base: u64,
+    buffer: Vec<u8>,
+    lost: bool,
+}
+
+impl Outputs {
+    /// Outputs towards the standard output and error of this process. When both are the same file,
+    /// lines of the two are kept apart as well.
+    ///
+    /// # Errors
+    /// What duplicating a descriptor reports.
+    pub fn new(base: u64, timestamp: bool) -> io::Result<Outputs> {
+        let (out, err) = (io::stdout(), io::stderr());
+        let mut sinks = vec![Sink::new(out.as_fd(), 1, timestamp)?];
+        if identity(out.as_fd()) != identity(err.as_fd()) {
+            sinks.push(Sink::new(err.as_fd(), 2, timestamp)?);
+        }
+        Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], lost: false })
+    }
+
+    /// Adds a pipe that a rank writes to; each line of it will begin with `tag`.
+    ///
+    /// # Errors
+    /// What fcntl reports.
+    pub fn add(&mut self, pipe: PipeReader, stream: Stream, tag: String) -> io::Result<()> {
+        event::set_nonblocking(pipe.as_fd())?;
+        let sink = self.sink_of(stream);
+        let number = self.sinks[sink].merger.add(tag);
+        self.sources.push(Source { pipe: Some(pipe), sink, number, watched: false });
+        Ok(())
+    }
+
+    /// Says something in the name of mpirun, on standard error.
+    pub fn say(&mut self, text: &str, now: Duration) {
+        let sink = self.sink_of(Stream::Err);
+        let sink = &mut self.sinks[sink];
+        sink.merger.feed(sink.own, text.as_bytes(), now);
+    }
+
+    /// Takes an event of the poller, if it is one of ours.
+    pub fn ready(&mut self, token: u64, now: Duration) {
+        let Some(index) = token.checked_sub(self.base).and_then(|index| usize::try_from(index).ok()) else {
+            return;
+        };
+        let Some(index) = index.checked_sub(2) else { return };
+        let Some(source) = self.sources.get_mut(index) else { return };
+        let Some(pipe) = &mut source.pipe else { return };
+        let merger = &mut self.sinks[source.sink].merger;
+        match pipe.read(&mut self.buffer) {
+            Ok(0) => {
+                source.pipe = None;
+                merger.close(source.number, now);
+            }
+            Ok(count) => merger.feed(source.number, &self.buffer[..count], now),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => {
+                source.pipe = None;
+                merger.close(source.number, now);
+            }
+        }
+    }
+
+    /// Writes what can be written and tells the poller what to watch next.
+    pub fn advance(&mut self, poller: &Poller, now: Duration) {
+        for (index, sink) in (0..).zip(&mut self.sinks) {
+            sink.merger.tick(now);
+            sink.flush(poller, self.base + index);
+            if sink.broken && !self.lost {
+                self.lost = true;
+            }
+        }
+        for (index, source) in (2..).zip(&mut self.sources) {
+            let sink = &self.sinks[source.sink];
+            if sink.broken {
+                // The rank learns of it as a program in a pipeline does.
+                source.pipe = None;
+            }
+            let Some(pipe) = &source.pipe else { continue };
+            let wanted = sink.pending() < PENDING && sink.merger.wants(source.number);
+            if wanted != source.watched {
+                let changed = match wanted {
+                    true => poller.add(pipe.as_fd(), self.base + index, Interest::Read),
+                    false => poller.remove(pipe.as_fd()),
+                };
+                source.watched = if changed.is_ok() { wanted } else { source.watched };
+            }
+        }
+    }
+
+    /// When [`Outputs::advance`] has something to do.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.sinks.iter().filter_map(|sink| sink.merger.deadline()).min()
+    }
+
+    /// Whether the reader of an output has gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether all that was written to us has been passed on.
+    pub fn is_finished(&self) -> bool {
+        self.sources.iter().all(|source| source.pipe.is_none())
+            && self.sinks.iter().all(|sink| sink.pending() == 0)
+    }
+
+    /// Takes no more from the ranks.
+    pub fn close_sources(&mut self, now: Duration) {
+        for source in self.sources.iter_mut().filter(|source| source.pipe.is_some()) {
+            source.pipe = None;
+            self.sinks[source.sink].merger.close(source.number, now);
+        }
+    }
+
+    fn sink_of(&self, stream: Stream) -> usize {
+        match stream {
+            Stream::Out => 0,
+            Stream::Err => self.sinks.len() - 1,
+        }
+    }
+}
+
+impl Sink {
+    fn new(fd: BorrowedFd<'_>, number: i32, timestamp: bool) -> io::Result<Sink> {
+        let mut merger = Merger::new(timestamp);
+        let own = merger.add(String::new());
+        let copy: OwnedFd = event::duplicate_above_stdio(fd)?;
+        let mut sink = Sink {
+            merger,
+            target: copy.into(),
+            may_wait: false,
+            written: 0,
+            watched: false,
+            broken: false,
+            own,
+        };
+        let kind = sink.target.metadata()?.file_type();
+        if !kind.is_file() {
+            // Others share our open file, so it must not become non-blocking; one opened anew may. A
+            // socket cannot be opened anew.
+            let mut options = OpenOptions::new();
+            options.write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+            match options.open(format!("/proc/self/fd/{number}")) {
+                Ok(target) => sink.target = target,
+                Err(_) => sink.may_wait = kind.is_fifo() || kind.is_socket() || kind.is_char_device(),
+            }
+        }
+        Ok(sink)
+    }
+
+    fn pending(&self) -> usize {
+        self.merger.output_bytes() - self.written
+    }
+
+    fn flush(&mut self, poller: &Poller, token: u64) {
+        let mut small_writes = 0;
+        while self.pending() > 0 && !self.broken {
+            if self.may_wait && small_writes > 0 {
+                break;
+            }
+            let limit = if self.may_wait { SMALL } else { usize::MAX };
+            let output = self.merger.output();
+            let piece = &output[self.written..];
+            match self.target.write(&piece[..piece.len().min(limit)]) {
+                Ok(count) => {
+                    self.written += count;
+                    small_writes += 1;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => self.broken = true,
+            }
+        }
+        if self.pending() == 0 || self.broken {
+            self.merger.output().clear();
+            self.written = 0;
+        }
+        self.watch(poller, token);
+    }
+
+    /// Watches the target exactly while something waits to be written.
+    fn watch(&mut self, poller: &Poller, token: u64) {
+        let wanted = self.pending() > 0;
+        if wanted == self.watched {
+            return;
+        }
+        let changed = match wanted {
+            true => poller.add(self.target.as_fd(), token, Interest::Write),
+            false => poller.remove(self.target.as_fd()),
+        };
+        self.watched = if changed.is_ok() { wanted } else { self.watched };
+    }
+}
+
+/// Device and number of the file behind a descriptor; `None` is equal to nothing.
+fn identity(fd: BorrowedFd<'_>) -> Option<(u64, u64)> {
+    let metadata = File::from(fd.try_clone_to_owned().ok()?).metadata().ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}

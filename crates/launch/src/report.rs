@@ -1,0 +1,113 @@
+//! What `mpirun` says: one line a fact, each beginning with its name.
+
+use tutti_sys::job::{RankBlock, RankState};
+use tutti_sys::signal;
+
+use crate::policy::Notice;
+
+/// A rank as messages name it.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'a> {
+    /// Its number.
+    pub rank: u32,
+    /// Its process.
+    pub pid: i32,
+    /// The host it runs on.
+    pub host: &'a str,
+    /// The program, as the user wrote it.
+    pub program: &'a str,
+}
+
+impl std::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {} (pid {}, host {}, {})", self.rank, self.pid, self.host, self.program)
+    }
+}
+
+/// The text of a notice. `name` names a rank, `others` tells whether other ranks were ended by it.
+pub fn notice<'a>(notice: &Notice, name: impl Fn(u32) -> Named<'a>, others: bool) -> String {
+    let end = if others { "; the other ranks were ended" } else { "" };
+    match *notice {
+        Notice::Killed { rank, signal, core } => {
+            let dumped = if core { ", core dumped" } else { "" };
+            format!("mpirun: {} was killed by {}{dumped}{end}\n", name(rank), signal::describe(signal))
+        }
+        Notice::NotFinalized { rank, code } => {
+            format!(
+                "mpirun: {} exited with code {code}{} without calling MPI_Finalize{end}\n",
+                name(rank),
+                hidden_signal(code)
+            )
+        }
+        Notice::Failed { rank, code: code @ (126 | 127) } => {
+            let what = if code == 127 { "not found" } else { "not executable" };
+            format!(
+                "mpirun: {} exited with code {code}: it, a program it runs or a shared library it needs \
+                 is {what}, see above{end}\n",
+                name(rank)
+            )
+        }
+        Notice::Failed { rank, code } => {
+            format!("mpirun: {} exited with code {code}{}{end}\n", name(rank), hidden_signal(code))
+        }
+        Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
+        Notice::Unresponsive(number) => {
+            format!("mpirun: ranks still ran 2 s after {}; killed\n", signal::describe(number))
+        }
+    }
+}
+
+/// A shell reports the death of its program as an exit code.
+fn hidden_signal(code: i32) -> String {
+    match code {
+        129..=192 => format!(" (as a shell reports {})", signal::describe(code - 128)),
+        _ => String::new(),
+    }
+}
+
+/// One line on what a rank does. `block` is `None` once the rank has ended.
+pub fn waits(name: Named<'_>, block: Option<&RankBlock>) -> String {
+    let Named { rank, pid, host, .. } = name;
+    let what = match block {
+        None => "ended".to_string(),
+        Some(block) => match (block.waiting(), block.state()) {
+            (Some(text), _) => format!("waiting {text}"),
+            (None, RankState::Started) => "running (has not called MPI_Init)".to_string(),
+            (None, RankState::Running) => "running (not waiting in MPI)".to_string(),
+            (None, RankState::Finalized) => "running (has called MPI_Finalize)".to_string(),
+            (None, RankState::Aborted) => "ending (has called MPI_Abort)".to_string(),
+        },
+    };
+    format!("mpirun: rank {rank} (pid {pid}, {host}): {what}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(given: Notice, others: bool, expected: &str) {
+        let name = |rank| Named { rank, pid: 7, host: "node0", program: "./a.out" };
+        assert_eq!(notice(&given, name, others), format!("mpirun: {expected}\n"));
+    }
+
+    #[test]
+    fn notices_name_rank_process_host_and_cause() {
+        check(
+            Notice::Killed { rank: 3, signal: 11, core: true },
+            true,
+            "rank 3 (pid 7, host node0, ./a.out) was killed by signal 11 SIGSEGV (segmentation fault), \
+             core dumped; the other ranks were ended",
+        );
+        check(
+            Notice::NotFinalized { rank: 0, code: 137 },
+            false,
+            "rank 0 (pid 7, host node0, ./a.out) exited with code 137 (as a shell reports signal 9 SIGKILL \
+             (killed)) without calling MPI_Finalize",
+        );
+        check(
+            Notice::Failed { rank: 0, code: 3 },
+            true,
+            "rank 0 (pid 7, host node0, ./a.out) exited with code 3; the other ranks were ended",
+        );
+    }
+}

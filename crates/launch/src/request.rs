@@ -1,0 +1,98 @@
+//! What a command line asks for, as data.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// How ranks follow one another over the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapBy {
+    /// Neighbouring ranks on neighbouring cores.
+    Core,
+    /// Neighbouring ranks on different NUMA nodes, in turn.
+    Numa,
+    /// Neighbouring ranks on different packages, in turn.
+    Package,
+}
+
+/// To what a rank is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindTo {
+    /// To the processors of the job.
+    None,
+    /// To one processor.
+    Processor,
+    /// To one core.
+    Core,
+    /// To one NUMA node.
+    Numa,
+    /// To one package.
+    Package,
+}
+
+/// What stands before each line of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Tagging {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// `[rank] `.
+    Rank,
+    /// `[rank]<stdout>: `.
+    Stream,
+}
+
+/// How much `mpirun` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Verbosity {
+    /// Errors that end the job only.
+    Quiet,
+    /// Errors and warnings.
+    #[default]
+    Normal,
+    /// Also what is started where.
+    Verbose,
+}
+
+/// One program of the job; a job has several when `:` separates them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// How many ranks, if it was said.
+    pub count: Option<u32>,
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// Working directory, if it was said.
+    pub directory: Option<OsString>,
+    /// Variables to set, in order; a later one wins.
+    pub environment: Vec<(String, String)>,
+    /// Variables to pass on as they are.
+    pub exported: Vec<String>,
+}
+
+/// A whole command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The programs, in the order of their ranks.
+    pub programs: Vec<Program>,
+    /// Variables to set for all programs.
+    pub environment: Vec<(String, String)>,
+    /// Hosts named on the command line, `name` or `name:slots`.
+    pub hosts: Vec<String>,
+    /// Files that name hosts.
+    pub host_files: Vec<String>,
+    /// Ranks a node.
+    pub per_node: Option<u32>,
+    /// Mapping, if it was said.
+    pub map_by: Option<MapBy>,
+    /// Binding, if it was said.
+    pub bind_to: Option<BindTo>,
+    /// Print where each rank is bound.
+    pub report_bindings: bool,
+    /// Tags before lines.
+    pub tagging: Tagging,
+    /// Seconds since the start before each line.
+    pub timestamp: bool,
+    /// How much to say.
+    pub verbosity: Verbosity,
+    /// End the job after this time.
+    pub timeout: Option<Duration>,
+}

@@ -1,0 +1,117 @@
+//! The process that the user started: takes signals and the terminal's input, passes them down, waits
+//! for the [`node`].
+//!
+//! It does nothing else, so that it can be killed or stopped without harm: the node, which is in a
+//! process group of its own (timeout(1) and `kill -9 %1` kill whole groups), sees the end of the pipe
+//! and ends the job. If the node is killed, the ranks die with it, what they had started becomes a
+//! child of the supervisor, and the supervisor ends it.
+
+use std::cell::Cell;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+use tutti_sys::event::{Interest, Poller};
+use tutti_sys::process::{self, Exit, Reaped};
+use tutti_sys::signal::{self, Mask, SignalFd};
+
+use crate::input::Input;
+use crate::program::JobPlan;
+use crate::request::Request;
+use crate::{node, sweep};
+
+const TOKEN_SIGNAL: u64 = 0;
+const TOKEN_INPUT: u64 = 1;
+
+/// Signals that mean something to the job.
+const PASSED_ON: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+/// Runs a job; returns its exit status.
+///
+/// # Errors
+/// If the system refuses what mpirun itself needs: a pipe, a process.
+pub fn run(request: &Request, job: &JobPlan) -> io::Result<u8> {
+    // nohup: who ignores a signal at start goes on ignoring it.
+    let wanted: Vec<i32> = PASSED_ON.into_iter().filter(|&signal| !signal::is_ignored(signal)).collect();
+    let listened = Mask::of(&[&wanted[..], &[libc::SIGCHLD]].concat());
+    // Blocked SIGTTIN and SIGTTOU make us see an error where we would be stopped.
+    let blocked = Mask::of(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
+    let original = blocked.block();
+    let signals = SignalFd::new(&listened, true)?;
+    process::adopt_orphans()?;
+    let (reader, control) = io::pipe()?;
+    let (input, rank_input) = Input::new(TOKEN_INPUT)?;
+    // Each process closes the ends of the other.
+    let below = Cell::new(Some((reader, rank_input)));
+    let above = Cell::new(Some((control, input)));
+    let node = process::fork(|| {
+        drop(above.take());
+        let (control, rank_input) = below.take().expect("set above and taken once in each process");
+        node::run(request, job, control, rank_input, original)
+    })?;
+    drop(below.take());
+    let (control, input) = above.take().expect("set above and taken once in each process");
+    wait(node, &signals, control, input)
+}
+
+fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input) -> io::Result<u8> {
+    let start = Instant::now();
+    let poller = Poller::new()?;
+    poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
+    let mut events = Vec::new();
+    loop {
+        input.advance(&poller, start.elapsed());
+        let timeout = input.deadline().map(|at| at.saturating_sub(start.elapsed()));
+        poller.wait(timeout, &mut events)?;
+        if events.drain(..).any(|event| event.token == TOKEN_INPUT) {
+            input.ready(start.elapsed());
+        }
+        while let Some(number) = signals.next() {
+            if number == libc::SIGCHLD {
+                if let Some(exit) = reap_until(node) {
+                    return Ok(finish(exit));
+                }
+                continue;
+            }
+            // A node that no longer reads has ended: SIGCHLD follows.
+            let _ = control.write_all(&[number as u8]);
+            if number == libc::SIGTSTP {
+                signal::stop_self();
+            }
+        }
+    }
+}
+
+/// Reaps what has ended; returns how the node did, once it has.
+fn reap_until(node: i32) -> Option<Exit> {
+    loop {
+        match process::reap() {
+            Reaped::Ended(pid, exit) if pid == node => return Some(exit),
+            Reaped::Ended(..) => {}
+            Reaped::Nothing | Reaped::NoChildren => return None,
+        }
+    }
+}
+
+fn finish(exit: Exit) -> u8 {
+    sweep::sweep();
+    match exit {
+        Exit::Code(code) => code as u8,
+        Exit::Signal { number, .. } => {
+            eprintln!(
+                "mpirun: the launcher's own process was killed by {}; the job was ended",
+                signal::describe(number)
+            );
+            (128 + number) as u8
+        }
+    }
+}

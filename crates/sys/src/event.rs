@@ -1,0 +1,164 @@
+//! Waiting for many descriptors at once (epoll), and descriptors that do not block.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// What to be told about a descriptor. Errors and hang-up are always told: to hear nothing for a
+/// while, remove the descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// There is something to read.
+    Read,
+    /// There is room to write.
+    Write,
+}
+
+/// One descriptor that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The number it was added under.
+    pub token: u64,
+}
+
+/// A set of descriptors to wait for.
+#[derive(Debug)]
+pub struct Poller(OwnedFd);
+
+impl Poller {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// What epoll_create1 reports.
+    pub fn new() -> io::Result<Poller> {
+        // SAFETY: a plain system call.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: fd was just created and is owned by nobody else.
+        Ok(Poller(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Adds a descriptor under a number.
+    ///
+    /// # Errors
+    /// PermissionDenied for a regular file, which is always ready.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+    }
+
+    /// Changes what is wanted of a descriptor.
+    ///
+    /// # Errors
+    /// NotFound if it was never added.
+    pub fn change(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+    }
+
+    /// Forgets a descriptor. A closed descriptor that had no duplicate is forgotten by itself.
+    ///
+    /// # Errors
+    /// NotFound if it was never added.
+    pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest::Read)
+    }
+
+    /// Waits until something is ready or the time is over; appends to `events`.
+    ///
+    /// # Errors
+    /// What epoll_wait reports, except an interruption, which ends the wait early.
+    pub fn wait(&self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        const AT_ONCE: usize = 64;
+        // Rounded up, so that a wait for a time is not a spin in its last millisecond.
+        let limit = timeout.map_or(-1, |time| time.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32);
+        let mut ready = [libc::epoll_event { events: 0, u64: 0 }; AT_ONCE];
+        // SAFETY: ready has room for AT_ONCE events.
+        let count =
+            unsafe { libc::epoll_wait(self.0.as_raw_fd(), ready.as_mut_ptr(), AT_ONCE as i32, limit) };
+        match check(count) {
+            Ok(count) => {
+                let ready = ready.iter().take(usize::try_from(count).unwrap_or(0));
+                events.extend(ready.map(|event| Event { token: event.u64 }));
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn control(&self, operation: i32, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        let wanted = match interest {
+            Interest::Read => libc::EPOLLIN,
+            Interest::Write => libc::EPOLLOUT,
+        };
+        let mut event = libc::epoll_event { events: wanted.cast_unsigned(), u64: token };
+        // SAFETY: both descriptors are open; the kernel copies the event.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) })?;
+        Ok(())
+    }
+}
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Makes reads and writes of an open file return instead of wait. Everyone who shares the open file
+/// (after dup or fork) is affected: for descriptors of our own only.
+///
+/// # Errors
+/// What fcntl reports.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: plain system calls on an open descriptor.
+    unsafe {
+        let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
+        check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+/// A duplicate of `fd` with a number above the three standard ones, closed on exec.
+///
+/// # Errors
+/// What fcntl reports, for example too many descriptors.
+pub fn duplicate_above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call on an open descriptor.
+    let copy = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })?;
+    // SAFETY: copy was just created and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_pipe_is_ready_when_it_has_bytes() {
+        let (mut reader, mut writer) = io::pipe().unwrap();
+        let poller = Poller::new().unwrap();
+        poller.add(reader.as_fd(), 7, Interest::Read).unwrap();
+        let mut events = Vec::new();
+        poller.wait(Some(Duration::ZERO), &mut events).unwrap();
+        assert_eq!(events, []);
+        writer.write_all(b"x").unwrap();
+        poller.wait(None, &mut events).unwrap();
+        assert_eq!(events, [Event { token: 7 }]);
+        set_nonblocking(reader.as_fd()).unwrap();
+        let mut bytes = [0; 4];
+        assert_eq!(reader.read(&mut bytes).unwrap(), 1);
+        assert_eq!(reader.read(&mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        poller.remove(reader.as_fd()).unwrap();
+    }
+
+    #[test]
+    fn a_regular_file_is_refused() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let error = Poller::new().unwrap().add(file.as_fd(), 0, Interest::Read).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(duplicate_above_stdio(file.as_fd()).unwrap().as_raw_fd() > 2);
+    }
+}

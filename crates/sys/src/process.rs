@@ -1,0 +1,434 @@
+//! Starting processes fast, reaping them, ending them; what a process may ask about itself.
+//!
+//! [`spawn`] does not copy the launcher's address space: the child borrows it (CLONE_VM) and the
+//! launcher sleeps until the child has become another program (CLONE_VFORK), as posix_spawn does, but
+//! with the steps that posix_spawn lacks: death with the parent, binding, one inherited descriptor.
+
+use std::ffi::{CStr, CString};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::signal::Mask;
+
+/// Bytes of stack that a child has between clone and exec.
+const CHILD_STACK_BYTES: usize = 64 << 10;
+
+/// All that a child needs; every string and descriptor is ready, so that the child allocates nothing.
+#[derive(Debug)]
+pub struct Spawn<'a> {
+    /// File to execute.
+    pub program: CString,
+    /// Arguments, the name of the program first.
+    pub arguments: Vec<CString>,
+    /// Environment, as `NAME=VALUE`.
+    pub environment: Vec<CString>,
+    /// Directory to enter first.
+    pub directory: Option<CString>,
+    /// Standard input, output and error.
+    pub stdio: [BorrowedFd<'a>; 3],
+    /// A descriptor that keeps its number in the child.
+    pub inherit: Option<BorrowedFd<'a>>,
+    /// Processors the child may run on, as a bit mask, lowest first.
+    pub processors: Option<Vec<u64>>,
+    /// Signal mask of the child.
+    pub mask: Mask,
+}
+
+/// A step between clone and exec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Creating the process.
+    Create,
+    /// Making its group, binding its life to that of its parent.
+    Prepare,
+    /// Binding it to processors.
+    Bind,
+    /// Entering its directory.
+    Directory,
+    /// Connecting its descriptors.
+    Descriptors,
+    /// Becoming the program.
+    Execute,
+}
+
+/// Why a process could not be started.
+#[derive(Debug)]
+pub struct SpawnError {
+    /// The step that failed.
+    pub step: Step,
+    /// What the system reported.
+    pub error: io::Error,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.step, self.error)
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// Pointers that the child follows; all of them stay valid while the parent sleeps in clone.
+struct Start {
+    program: *const libc::c_char,
+    arguments: *const *const libc::c_char,
+    environment: *const *const libc::c_char,
+    directory: *const libc::c_char,
+    stdio: [RawFd; 3],
+    inherit: RawFd,
+    processors: *const u64,
+    processor_bytes: usize,
+    mask: Mask,
+    parent: libc::pid_t,
+    failure: Option<(Step, i32)>,
+}
+
+/// Starts a process in a process group of its own. It is killed when the calling thread's process dies.
+///
+/// Call with all signals blocked that have handlers: the child shares this memory until it executes.
+///
+/// # Errors
+/// The step that failed and why; then there is no process.
+pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
+    let arguments = pointers(&spawn.arguments);
+    let environment = pointers(&spawn.environment);
+    let mut start = Start {
+        program: spawn.program.as_ptr(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        directory: spawn.directory.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
+        stdio: spawn.stdio.map(|fd| fd.as_raw_fd()),
+        inherit: spawn.inherit.map_or(-1, |fd| fd.as_raw_fd()),
+        processors: spawn.processors.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr()),
+        processor_bytes: spawn.processors.as_ref().map_or(0, |mask| mask.len() * 8),
+        mask: spawn.mask,
+        parent: std::process::id().cast_signed(),
+        failure: None,
+    };
+    let mut stack = vec![0u128; CHILD_STACK_BYTES / 16];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the child runs `child` on a stack of its own, which lives until clone returns, and clone
+    // returns only when the child has executed or ended (CLONE_VFORK); `start` outlives it likewise.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len()).cast();
+        libc::clone(child, top, flags, (&raw mut start).cast())
+    };
+    if pid < 0 {
+        return Err(SpawnError { step: Step::Create, error: io::Error::last_os_error() });
+    }
+    // SAFETY: start is alive; the child, which wrote through a pointer to it, has ended or executed.
+    match unsafe { (&raw const start.failure).read_volatile() } {
+        None => Ok(pid),
+        Some((step, errno)) => {
+            // SAFETY: pid is our child, which has called _exit; nobody else reaps it.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+            Err(SpawnError { step, error: io::Error::from_raw_os_error(errno) })
+        }
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+extern "C" fn child(start: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: spawn passes a Start that nobody else touches while the child runs.
+    let start = unsafe { &mut *start.cast::<Start>() };
+    // SAFETY: the pointers in start are valid; see become_program.
+    let step = unsafe { become_program(start) };
+    start.failure = Some((step, io::Error::last_os_error().raw_os_error().unwrap_or(0)));
+    // SAFETY: _exit runs no destructor of the memory that is shared with the parent.
+    unsafe { libc::_exit(127) }
+}
+
+/// Returns only when a step failed: that step; errno says why.
+///
+/// # Safety
+/// Every pointer in `start` is valid. Runs in the parent's memory: only async-signal-safe calls.
+unsafe fn become_program(start: &Start) -> Step {
+    // SAFETY: plain system calls on numbers and on pointers that the caller vouches for.
+    unsafe {
+        if libc::setpgid(0, 0) < 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
+            return Step::Prepare;
+        }
+        if libc::getppid() != start.parent {
+            return Step::Prepare;
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        if !start.processors.is_null()
+            && libc::sched_setaffinity(0, start.processor_bytes, start.processors.cast()) < 0
+        {
+            return Step::Bind;
+        }
+        if !start.directory.is_null() && libc::chdir(start.directory) < 0 {
+            return Step::Directory;
+        }
+        for (target, &source) in (0..).zip(&start.stdio) {
+            // Rust opens the three standard descriptors at start if they are closed, so every source that
+            // was made later is above 2 and no target overwrites a later source.
+            if libc::dup2(source, target) < 0 {
+                return Step::Descriptors;
+            }
+        }
+        if start.inherit >= 0 && libc::fcntl(start.inherit, libc::F_SETFD, 0) < 0 {
+            return Step::Descriptors;
+        }
+        start.mask.install();
+        libc::execve(start.program, start.arguments, start.environment);
+    }
+    Step::Execute
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned or called exit.
+    Code(i32),
+    /// A signal killed it.
+    Signal {
+        /// The signal.
+        number: i32,
+        /// Whether it left a core file.
+        core: bool,
+    },
+}
+
+/// What [`reap`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// This child ended and is gone now.
+    Ended(i32, Exit),
+    /// There are children and all of them run.
+    Nothing,
+    /// There are no children.
+    NoChildren,
+}
+
+/// Takes one child that has ended, whichever; does not wait.
+pub fn reap() -> Reaped {
+    reap_with(-1, libc::WNOHANG)
+}
+
+/// Waits until some child ends.
+pub fn reap_one() -> Reaped {
+    reap_with(-1, 0)
+}
+
+fn reap_with(which: i32, flags: i32) -> Reaped {
+    let mut status = 0;
+    loop {
+        // SAFETY: status is writable.
+        let pid = unsafe { libc::waitpid(which, &mut status, flags) };
+        if pid == 0 {
+            return Reaped::Nothing;
+        }
+        if pid > 0 {
+            return Reaped::Ended(pid, decode(status));
+        }
+        if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return Reaped::NoChildren;
+        }
+    }
+}
+
+fn decode(status: i32) -> Exit {
+    if libc::WIFSIGNALED(status) {
+        Exit::Signal { number: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) }
+    } else {
+        Exit::Code(libc::WEXITSTATUS(status))
+    }
+}
+
+/// Runs `run` in a copy of this process and ends the copy with the status it returns.
+///
+/// # Errors
+/// What fork reports; Unsupported if this process has several threads, of which a copy would have one.
+pub fn fork(run: impl FnOnce() -> u8) -> io::Result<i32> {
+    struct NoReturn;
+    impl Drop for NoReturn {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    // SAFETY: the process has one thread, so the copy has all of its state, and no lock is held.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if pid == 0 {
+        let guard = NoReturn;
+        let code = run();
+        std::mem::forget(guard);
+        // SAFETY: ends the copy without running the exit handlers of the original.
+        unsafe { libc::_exit(i32::from(code)) }
+    }
+    Ok(pid)
+}
+
+/// Sends a signal to a process; false if there is none or it is not ours.
+pub fn kill(pid: i32, signal: i32) -> bool {
+    assert!(pid > 1, "kill of process {pid}");
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// Sends a signal to every process of the group that `leader` made.
+pub fn kill_group(leader: i32, signal: i32) -> bool {
+    assert!(leader > 1, "kill of group {leader}");
+    // SAFETY: a plain system call.
+    unsafe { libc::kill(-leader, signal) == 0 }
+}
+
+/// Makes orphans among the descendants of this process its children, so that none escapes.
+///
+/// # Errors
+/// What prctl reports.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: a plain system call.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+}
+
+/// Moves this process into a process group of its own.
+pub fn lead_group() {
+    // SAFETY: a plain system call. It fails only for the leader of a session, which has its own group.
+    unsafe { libc::setpgid(0, 0) };
+}
+
+/// Sets the short name of this thread, which ps and killall show.
+pub fn set_name(name: &CStr) {
+    // SAFETY: name is a terminated string; the kernel copies at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// The children of this process, adopted ones too.
+pub fn children() -> Vec<i32> {
+    let me = std::process::id();
+    let list = std::fs::read_to_string(format!("/proc/self/task/{me}/children"));
+    let text = list.unwrap_or_else(|_| scan_for_children(me));
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// For kernels without the list of children.
+fn scan_for_children(parent: u32) -> String {
+    let mut found = String::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else { return found };
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        let Ok(text) = std::fs::read_to_string(format!("/proc/{name}/stat")) else { continue };
+        let after_name = text.rsplit(") ").next().unwrap_or("");
+        if after_name.split(' ').nth(1).is_some_and(|field| field.parse() == Ok(parent)) {
+            found.push_str(&name);
+            found.push(' ');
+        }
+    }
+    found
+}
+
+/// Largest processor number that [`affinity`] can see, plus one.
+const MAXIMUM_PROCESSORS: usize = 8192;
+
+/// Processors that this thread may run on, by operating system number, ascending.
+///
+/// # Errors
+/// What sched_getaffinity reports.
+pub fn affinity() -> io::Result<Vec<u32>> {
+    let mut mask = vec![0u64; MAXIMUM_PROCESSORS / 64];
+    // SAFETY: the kernel writes at most the bytes it is told of.
+    check(unsafe { libc::sched_getaffinity(0, mask.len() * 8, mask.as_mut_ptr().cast()) })?;
+    let is_set = |number: &u32| mask[*number as usize / 64] >> (number % 64) & 1 == 1;
+    Ok((0..MAXIMUM_PROCESSORS as u32).filter(is_set).collect())
+}
+
+/// Name of this host.
+pub fn host_name() -> String {
+    let mut bytes = [0u8; 256];
+    // SAFETY: the last byte stays zero, so the result is terminated.
+    unsafe { libc::gethostname(bytes.as_mut_ptr().cast(), bytes.len() - 1) };
+    CStr::from_bytes_until_nul(&bytes)
+        .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
+/// A random number that cannot be guessed.
+///
+/// # Errors
+/// What getrandom reports.
+pub fn random() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the kernel writes at most 8 bytes.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether `fd` is a terminal of which this process is not in the foreground: reading would stop it.
+pub fn is_background(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: plain system calls on an open descriptor.
+    let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
+    foreground >= 0 && foreground != own
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn start(program: &str, arguments: &[&str], processors: Option<Vec<u64>>) -> Result<i32, SpawnError> {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let c = |text: &str| CString::new(text).unwrap();
+        spawn(&Spawn {
+            program: c(program),
+            arguments: [program].iter().chain(arguments).map(|text| c(text)).collect(),
+            environment: vec![c("GREETING=hello")],
+            directory: Some(c("/")),
+            stdio: [null.as_fd(), null.as_fd(), null.as_fd()],
+            inherit: None,
+            processors,
+            mask: Mask::empty(),
+        })
+    }
+
+    fn check_exit(script: &str, expected: Exit) {
+        let first = affinity().unwrap()[0];
+        let mut mask = vec![0u64; first as usize / 64 + 1];
+        mask[first as usize / 64] = 1 << (first % 64);
+        let pid = start("/bin/sh", &["-c", script], Some(mask)).unwrap();
+        assert_eq!(reap_with(pid, 0), Reaped::Ended(pid, expected), "{script}");
+    }
+
+    #[test]
+    fn a_child_has_what_it_was_given() {
+        check_exit("test $GREETING = hello && test $PWD = / && exit 7", Exit::Code(7));
+        check_exit("kill -9 $$", Exit::Signal { number: 9, core: false });
+        check_exit("test $(nproc) = 1", Exit::Code(0));
+        check_exit("test $(cut -d' ' -f5 /proc/$$/stat) = $$", Exit::Code(0));
+    }
+
+    #[test]
+    fn a_failed_start_says_where_and_leaves_nothing() {
+        let error = start("/no/such/program", &[], None).unwrap_err();
+        assert_eq!((error.step, error.error.kind()), (Step::Execute, io::ErrorKind::NotFound));
+        let error = start("/bin/sh", &[], Some(vec![0])).unwrap_err();
+        assert_eq!(error.step, Step::Bind);
+    }
+
+    #[test]
+    fn children_are_found_without_the_list() {
+        let pid = start("/bin/sleep", &["100"], None).unwrap();
+        assert!(scan_for_children(std::process::id()).contains(&pid.to_string()));
+        assert!(kill_group(pid, libc::SIGKILL));
+        assert_eq!(reap_with(pid, 0), Reaped::Ended(pid, Exit::Signal { number: 9, core: false }));
+    }
+
+    #[test]
+    fn what_a_process_knows_about_itself() {
+        assert!(!affinity().unwrap().is_empty());
+        assert!(!host_name().is_empty());
+        assert_ne!(random().unwrap(), random().unwrap());
+    }
+}
