@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`Header`] | launcher, before the first rank starts | all |
 //! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
-//! | the machine description (hwloc XML), may be empty | launcher | ranks, on demand |
+//! | the machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
 //! | the ring area: see the shm transport | transport | transport |
 //!
 //! Pages exist only once touched, so the ring area may be generous.
@@ -116,7 +116,7 @@ pub struct Plan {
     pub ring_bytes: u64,
     /// Random number of the job.
     pub job_id: u64,
-    /// hwloc XML of this node, or empty.
+    /// Description of this node (text of `tutti_topo::Machine`), or empty.
     pub machine: Vec<u8>,
 }
 

@@ -8,6 +8,7 @@ pub mod cma;
 pub mod cpu;
 pub mod event;
 pub mod futex;
+pub mod hwloc;
 pub mod job;
 pub mod memory;
 pub mod process;

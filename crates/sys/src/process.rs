@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use crate::cpu::{self, ProcessorSet};
 use crate::signal::Mask;
 
 /// Bytes of stack that a child has between clone and exec.
@@ -29,8 +30,8 @@ pub struct Spawn<'a> {
     pub stdio: [BorrowedFd<'a>; 3],
     /// A descriptor that keeps its number in the child.
     pub inherit: Option<BorrowedFd<'a>>,
-    /// Processors the child may run on, as a bit mask, lowest first.
-    pub processors: Option<Vec<u64>>,
+    /// Processors the child may run on, if it is bound.
+    pub processors: Option<ProcessorSet>,
     /// Signal mask of the child.
     pub mask: Mask,
 }
@@ -77,8 +78,7 @@ struct Start {
     directory: *const libc::c_char,
     stdio: [RawFd; 3],
     inherit: RawFd,
-    processors: *const u64,
-    processor_bytes: usize,
+    processors: *const ProcessorSet,
     mask: Mask,
     parent: libc::pid_t,
     failure: Option<(Step, i32)>,
@@ -100,8 +100,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         directory: spawn.directory.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
         stdio: spawn.stdio.map(|fd| fd.as_raw_fd()),
         inherit: spawn.inherit.map_or(-1, |fd| fd.as_raw_fd()),
-        processors: spawn.processors.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr()),
-        processor_bytes: spawn.processors.as_ref().map_or(0, |mask| mask.len() * 8),
+        processors: spawn.processors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         mask: spawn.mask,
         parent: std::process::id().cast_signed(),
         failure: None,
@@ -156,9 +155,7 @@ unsafe fn become_program(start: &Start) -> Step {
             return Step::Prepare;
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-        if !start.processors.is_null()
-            && libc::sched_setaffinity(0, start.processor_bytes, start.processors.cast()) < 0
-        {
+        if start.processors.as_ref().is_some_and(|set| cpu::set_affinity(set).is_err()) {
             return Step::Bind;
         }
         if !start.directory.is_null() && libc::chdir(start.directory) < 0 {
@@ -327,21 +324,6 @@ fn scan_for_children(parent: u32) -> String {
     found
 }
 
-/// Largest processor number that [`affinity`] can see, plus one.
-const MAXIMUM_PROCESSORS: usize = 8192;
-
-/// Processors that this thread may run on, by operating system number, ascending.
-///
-/// # Errors
-/// What sched_getaffinity reports.
-pub fn affinity() -> io::Result<Vec<u32>> {
-    let mut mask = vec![0u64; MAXIMUM_PROCESSORS / 64];
-    // SAFETY: the kernel writes at most the bytes it is told of.
-    check(unsafe { libc::sched_getaffinity(0, mask.len() * 8, mask.as_mut_ptr().cast()) })?;
-    let is_set = |number: &u32| mask[*number as usize / 64] >> (number % 64) & 1 == 1;
-    Ok((0..MAXIMUM_PROCESSORS as u32).filter(is_set).collect())
-}
-
 /// Name of this host.
 pub fn host_name() -> String {
     let mut bytes = [0u8; 256];
@@ -378,7 +360,7 @@ mod tests {
     use super::*;
     use std::os::fd::AsFd;
 
-    fn start(program: &str, arguments: &[&str], processors: Option<Vec<u64>>) -> Result<i32, SpawnError> {
+    fn start(program: &str, arguments: &[&str], processors: Option<ProcessorSet>) -> Result<i32, SpawnError> {
         let null = std::fs::File::open("/dev/null").unwrap();
         let c = |text: &str| CString::new(text).unwrap();
         spawn(&Spawn {
@@ -394,10 +376,8 @@ mod tests {
     }
 
     fn check_exit(script: &str, expected: Exit) {
-        let first = affinity().unwrap()[0];
-        let mut mask = vec![0u64; first as usize / 64 + 1];
-        mask[first as usize / 64] = 1 << (first % 64);
-        let pid = start("/bin/sh", &["-c", script], Some(mask)).unwrap();
+        let first = cpu::affinity().unwrap().iter().next().unwrap();
+        let pid = start("/bin/sh", &["-c", script], Some([first].into_iter().collect())).unwrap();
         assert_eq!(reap_with(pid, 0), Reaped::Ended(pid, expected), "{script}");
     }
 
@@ -413,7 +393,7 @@ mod tests {
     fn a_failed_start_says_where_and_leaves_nothing() {
         let error = start("/no/such/program", &[], None).unwrap_err();
         assert_eq!((error.step, error.error.kind()), (Step::Execute, io::ErrorKind::NotFound));
-        let error = start("/bin/sh", &[], Some(vec![0])).unwrap_err();
+        let error = start("/bin/sh", &[], Some(ProcessorSet::new())).unwrap_err();
         assert_eq!(error.step, Step::Bind);
     }
 
@@ -427,7 +407,6 @@ mod tests {
 
     #[test]
     fn what_a_process_knows_about_itself() {
-        assert!(!affinity().unwrap().is_empty());
         assert!(!host_name().is_empty());
         assert_ne!(random().unwrap(), random().unwrap());
     }

@@ -1,1 +1,16 @@
-//! topo
+//! The machine: which processors lie where, how far two processes are from one another (S3), and which
+//! hardware resource a process is confined to (MPI-5 section 7.4.2).
+//!
+//! Entry points: [`Machine::local`], [`Machine::parse`], [`Machine::distance`],
+//! [`Machine::location`], [`resource`]. A machine is a table with a row a processor; everything is a
+//! pure function of it. Only [`source`] looks at the real machine.
+#![deny(unsafe_code)]
+
+pub mod model;
+pub mod resource;
+pub mod source;
+pub mod text;
+
+pub use model::{Distance, Level, Machine};
+pub use resource::Resource;
+pub use tutti_sys::cpu::ProcessorSet;

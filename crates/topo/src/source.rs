@@ -1,0 +1,195 @@
+//! Where the description of the real machine comes from.
+//!
+//! | source | when | cost |
+//! |---|---|---|
+//! | text in the job object | the launcher needed the machine to place ranks, and left it for them | none |
+//! | hwloc | HWLOC_XMLFILE or HWLOC_SYNTHETIC is set, or /sys says nothing | 2 to 40 ms |
+//! | /sys | otherwise | 0.1 ms and about 0.1 ms a processor |
+//!
+//! A test holds hwloc and /sys against one another.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use tutti_sys::hwloc::{self, Kind};
+use tutti_sys::{cpu, process};
+
+use crate::model::{LEVELS, Level, Machine, Row};
+use crate::text::parse_list;
+
+/// Variables by which hwloc is told to see another machine.
+const HWLOC_VARIABLES: [&str; 2] = ["HWLOC_XMLFILE", "HWLOC_SYNTHETIC"];
+const SYSTEM: &str = "/sys/devices/system";
+
+/// A thing with processors in it, as a source reports it.
+struct Part {
+    level: Level,
+    number: u32,
+    processors: Vec<u32>,
+}
+
+impl Machine {
+    /// The machine that this process runs on. Never fails: with no source at all, every processor of
+    /// the affinity mask is a core of one package.
+    pub fn local() -> Machine {
+        if HWLOC_VARIABLES.iter().any(|name| std::env::var_os(name).is_some())
+            && let Ok(machine) = Machine::from_hwloc()
+        {
+            return machine;
+        }
+        let found = Machine::from_sys(Path::new(SYSTEM)).or_else(|_| Machine::from_hwloc());
+        found.unwrap_or_else(|_| Machine::flat())
+    }
+
+    /// The machine of a job: the text that the launcher left (see `tutti_sys::job::Job::machine`), or
+    /// what [`Machine::local`] finds if it left none.
+    pub fn of_job(text: &[u8]) -> Machine {
+        let left = std::str::from_utf8(text).ok().filter(|text| !text.is_empty());
+        left.and_then(|text| Machine::parse(text).ok()).unwrap_or_else(Machine::local)
+    }
+
+    /// What hwloc sees.
+    ///
+    /// # Errors
+    /// NotFound if hwloc is not installed; what hwloc reports.
+    pub fn from_hwloc() -> io::Result<Machine> {
+        let parts = hwloc::discover()?.into_iter().map(|object| {
+            let level = match object.kind {
+                Kind::Group => Level::Board,
+                Kind::Package => Level::Package,
+                Kind::Numa => Level::Numa,
+                Kind::L3 => Level::L3,
+                Kind::L2 => Level::L2,
+                Kind::Core => Level::Core,
+                Kind::Processor => Level::Processor,
+            };
+            // Cores are numbered anew in each package: name them by their first processor.
+            let by_processor = matches!(level, Level::L3 | Level::L2 | Level::Core);
+            let first = object.processors.first().copied().filter(|_| by_processor);
+            Part { level, number: first.unwrap_or(object.number), processors: object.processors }
+        });
+        assemble(parts.collect()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// What the kernel shows under `system` (`/sys/devices/system`).
+    ///
+    /// # Errors
+    /// If it is not there or names no processor.
+    pub fn from_sys(system: &Path) -> io::Result<Machine> {
+        let list = |path: &Path| -> Option<Vec<u32>> { parse_list(&fs::read_to_string(path).ok()?).ok() };
+        let mut parts = Vec::new();
+        for number in list(&system.join("cpu/online")).ok_or(io::ErrorKind::NotFound)? {
+            let directory = system.join(format!("cpu/cpu{number}"));
+            let topology = directory.join("topology");
+            parts.push(Part { level: Level::Processor, number, processors: vec![number] });
+            let package = fs::read_to_string(topology.join("physical_package_id")).ok();
+            // Virtual machines say -1.
+            let package = package.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            parts.push(Part { level: Level::Package, number: package, processors: vec![number] });
+            let siblings = list(&topology.join("core_cpus_list"))
+                .or_else(|| list(&topology.join("thread_siblings_list")))
+                .and_then(|siblings| siblings.first().copied());
+            parts.push(Part {
+                level: Level::Core,
+                number: siblings.unwrap_or(number),
+                processors: vec![number],
+            });
+            caches(&directory.join("cache"), number, &mut parts);
+        }
+        for node in list(&system.join("node/has_cpu")).unwrap_or_default() {
+            let processors = list(&system.join(format!("node/node{node}/cpulist"))).unwrap_or_default();
+            parts.push(Part { level: Level::Numa, number: node, processors });
+        }
+        assemble(parts).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// A machine of which nothing is known but which processors may be used.
+    fn flat() -> Machine {
+        let numbers: Vec<u32> = match cpu::affinity() {
+            Ok(set) => set.iter().map(|number| number as u32).collect(),
+            Err(_) => vec![0],
+        };
+        let part = |level| move |&number: &u32| Part { level, number, processors: vec![number] };
+        let cores = numbers.iter().map(part(Level::Core));
+        let parts: Vec<Part> = numbers.iter().map(part(Level::Processor)).chain(cores).collect();
+        assemble(parts).unwrap_or_default()
+    }
+}
+
+/// The level 2 and 3 caches of one processor.
+fn caches(directory: &Path, number: u32, parts: &mut Vec<Part>) {
+    for index in 0..8 {
+        let cache = directory.join(format!("index{index}"));
+        let read = |file: &str| fs::read_to_string(cache.join(file)).unwrap_or_default();
+        let level = match read("level").trim() {
+            "" => return,
+            "2" => Level::L2,
+            "3" => Level::L3,
+            _ => continue,
+        };
+        let sharers = parse_list(&read("shared_cpu_list")).unwrap_or_default();
+        if let Some(&first) = sharers.first() {
+            parts.push(Part { level, number: first, processors: vec![number] });
+        }
+    }
+}
+
+/// Makes rows of parts; `None` without a processor.
+fn assemble(parts: Vec<Part>) -> Option<Machine> {
+    let highest = parts.iter().flat_map(|part| &part.processors).max()?;
+    let mut rows: Vec<Option<Row>> = vec![None; *highest as usize + 1];
+    for part in parts.iter().filter(|part| part.level == Level::Processor) {
+        let mut at = [None; LEVELS];
+        // What no source mentions is one thing: one board, one package, one memory.
+        at[..=Level::Numa as usize].fill(Some(0));
+        at[Level::Processor as usize] = Some(part.number);
+        *rows.get_mut(part.number as usize)? = Some(Row { number: part.number, at });
+    }
+    for part in parts.iter().filter(|part| part.level != Level::Processor && is_real(part, &parts)) {
+        for &processor in &part.processors {
+            if let Some(Some(row)) = rows.get_mut(processor as usize) {
+                row.at[part.level as usize] = Some(part.number);
+            }
+        }
+    }
+    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    (!rows.is_empty()).then(|| Machine::from_rows(process::host_name(), rows))
+}
+
+/// A group is taken for a board only if it holds a package and more.
+fn is_real(part: &Part, parts: &[Part]) -> bool {
+    let holds = |other: &&Part| {
+        other.processors.len() < part.processors.len()
+            && other.processors.iter().all(|processor| part.processors.contains(processor))
+    };
+    part.level != Level::Board
+        || parts.iter().filter(|part| part.level == Level::Package).any(|other| holds(&other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sources_see_the_same_machine() {
+        let Ok(system) = Machine::from_sys(Path::new(SYSTEM)) else { return };
+        let allowed = cpu::affinity().unwrap();
+        // hwloc leaves out processors that this process may not use.
+        if allowed.len() == system.processors().count()
+            && let Ok(hwloc) = Machine::from_hwloc()
+        {
+            assert_eq!(system.to_string(), hwloc.to_string());
+        }
+    }
+
+    #[test]
+    fn something_is_always_found() {
+        let machine = Machine::local();
+        assert!(machine.count(Level::Core) >= 1 && machine.count(Level::Package) >= 1);
+        assert_eq!(Machine::of_job(machine.to_string().as_bytes()), machine);
+        assert_eq!(Machine::of_job(b""), machine);
+        assert!(Machine::flat().count(Level::Core) >= 1);
+        assert!(Machine::from_sys(Path::new("/nowhere")).is_err());
+    }
+}
