@@ -1,0 +1,161 @@
+//! The algebra of datatypes and its first interpretation, the facts known at construction.
+//!
+//! Every constructor reduces to three operations on its inner types: repeat at a stride, place at
+//! displacements, set bounds ([`crate::expand`]). [`Facts`] interprets them as sizes and bounds,
+//! [`crate::shape::Shape`] as a program over memory.
+
+use crate::predefined::Predefined;
+use crate::signature::Signature;
+use tutti_base::{Error, ErrorClass, Result};
+
+/// An interpretation of type constructors.
+pub(crate) trait Algebra: Sized + Clone {
+    /// `count` copies, each `stride` bytes after the one before; `count` is not negative.
+    fn repeat(self, count: i64, stride: i64) -> Result<Self>;
+    /// Several parts in this order, each moved by its displacement in bytes.
+    fn join(parts: impl Iterator<Item = Result<(i64, Self)>>) -> Result<Self>;
+    /// The same items with these lower and upper bounds.
+    fn bounded(self, lb: i64, ub: i64) -> Self;
+}
+
+/// Whether all basic items of a type are of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basics {
+    /// No items at all.
+    Absent,
+    /// All of the predefined type with this code.
+    One(u32),
+    /// Of several types.
+    Mixed,
+}
+
+/// What follows from a type map without its layout. Everything fits 63 bits, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// Bytes of data.
+    pub size: i64,
+    /// Basic items.
+    pub elements: i64,
+    /// The largest alignment of an item, at least 1.
+    pub align: i64,
+    /// First byte and end of the data, if there is any (`true_lb`, `true_ub`).
+    pub data: Option<(i64, i64)>,
+    /// Bounds set by a constructor that sticks: resized, subarray, darray (MPI-5 section 5.1.6).
+    pub marks: Option<(i64, i64)>,
+    pub signature: Signature,
+    pub basics: Basics,
+}
+
+/// `value` as a displacement or size, or an error that says which quantity does not fit.
+pub(crate) fn fit(value: i128, what: &str) -> Result<i64> {
+    i64::try_from(value).map_err(|_| {
+        let message = format!(
+            "{what} of the datatype is {value} bytes, beyond 2^63-1: use a smaller count or displacement"
+        );
+        Error::new(ErrorClass::Count, message)
+    })
+}
+
+impl Facts {
+    const EMPTY: Facts = Facts {
+        size: 0,
+        elements: 0,
+        align: 1,
+        data: None,
+        marks: None,
+        signature: Signature::EMPTY,
+        basics: Basics::Absent,
+    };
+
+    /// The facts of one basic item.
+    pub fn item(basic: &'static Predefined) -> Facts {
+        let size = i64::from(basic.bytes);
+        Facts {
+            size,
+            elements: 1,
+            align: i64::from(basic.align()),
+            data: Some((0, size)),
+            marks: None,
+            signature: Signature::of(basic),
+            basics: Basics::One(basic.code),
+        }
+    }
+
+    /// Lower and upper bound: those that a constructor set, else the data's with the upper one rounded
+    /// so that the extent is a multiple of the alignment (the epsilon of MPI-5 section 5.1).
+    pub fn bounds(&self) -> Result<(i64, i64)> {
+        let (lb, ub) = match (self.marks, self.data) {
+            (Some(marks), _) => marks,
+            (None, None) => (0, 0),
+            (None, Some((low, high))) => {
+                let extent = i128::from(high) - i128::from(low);
+                let align = i128::from(self.align);
+                let rounded = (extent + align - 1) / align * align;
+                (low, fit(i128::from(low) + rounded, "the upper bound")?)
+            }
+        };
+        fit(i128::from(ub) - i128::from(lb), "the extent")?;
+        if let Some((low, high)) = self.data {
+            fit(i128::from(high) - i128::from(low), "the true extent")?;
+        }
+        Ok((lb, ub))
+    }
+}
+
+impl Algebra for Facts {
+    fn repeat(self, count: i64, stride: i64) -> Result<Facts> {
+        if count == 0 {
+            return Ok(Facts::EMPTY);
+        }
+        let wide = i128::from(count);
+        let last = (wide - 1) * i128::from(stride);
+        let stretch = |range: Option<(i64, i64)>| match range {
+            None => Ok(None),
+            Some((low, high)) => {
+                let low = fit(i128::from(low) + last.min(0), "the lower bound")?;
+                let high = fit(i128::from(high) + last.max(0), "the upper bound")?;
+                Result::Ok(Some((low, high)))
+            }
+        };
+        Ok(Facts {
+            size: fit(i128::from(self.size) * wide, "the size")?,
+            elements: fit(i128::from(self.elements) * wide, "the number of elements")?,
+            data: stretch(self.data)?,
+            marks: stretch(self.marks)?,
+            signature: self.signature.repeat(count as u64),
+            ..self
+        })
+    }
+
+    fn join(parts: impl Iterator<Item = Result<(i64, Facts)>>) -> Result<Facts> {
+        let mut all = Facts::EMPTY;
+        for part in parts {
+            let (displacement, facts) = part?;
+            all.size = fit(i128::from(all.size) + i128::from(facts.size), "the size")?;
+            all.elements += facts.elements;
+            all.align = all.align.max(facts.align);
+            all.data = hull(all.data, facts.data, displacement)?;
+            all.marks = hull(all.marks, facts.marks, displacement)?;
+            all.signature = all.signature.then(facts.signature);
+            all.basics = match (all.basics, facts.basics) {
+                (Basics::Absent, other) | (other, Basics::Absent) => other,
+                (Basics::One(left), Basics::One(right)) if left == right => Basics::One(left),
+                _ => Basics::Mixed,
+            };
+        }
+        Ok(all)
+    }
+
+    fn bounded(mut self, lb: i64, ub: i64) -> Facts {
+        self.marks = Some((lb, ub));
+        self
+    }
+}
+
+/// The smallest range that holds `all` and `part` moved by `displacement`.
+fn hull(all: Option<(i64, i64)>, part: Option<(i64, i64)>, displacement: i64) -> Result<Option<(i64, i64)>> {
+    let Some((low, high)) = part else { return Ok(all) };
+    let low = fit(i128::from(low) + i128::from(displacement), "the lower bound")?;
+    let high = fit(i128::from(high) + i128::from(displacement), "the upper bound")?;
+    Ok(Some(all.map_or((low, high), |(least, most)| (least.min(low), most.max(high)))))
+}

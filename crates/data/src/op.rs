@@ -1,0 +1,158 @@
+//! Reduction operators and the types they apply to (MPI-5 section 6.9).
+
+use crate::datatype::{Constructor, Datatype};
+use crate::predefined::{Group, Predefined, scalar};
+use std::fmt;
+use std::sync::Arc;
+use tutti_base::{Error, ErrorClass, Result};
+
+/// A user's function: input, inout, count, datatype; computes `inout[i] = input[i] op inout[i]`.
+pub type UserFunction = Arc<dyn Fn(*const u8, *mut u8, i64, &Datatype) + Send + Sync>;
+
+/// The predefined operators; the discriminants are the handles of the ABI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Sum = 0x21,
+    Least = 0x22,
+    Most = 0x23,
+    Product = 0x24,
+    BitAnd = 0x28,
+    BitOr = 0x29,
+    BitXor = 0x2a,
+    LogicalAnd = 0x30,
+    LogicalOr = 0x31,
+    LogicalXor = 0x32,
+    LeastWithIndex = 0x38,
+    MostWithIndex = 0x39,
+    Replace = 0x3c,
+    Nothing = 0x3d,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Predefined(Operator),
+    User { function: UserFunction, commutative: bool },
+}
+
+/// A reduction operator. Cheap to clone.
+#[derive(Clone)]
+pub struct Op(pub(crate) Kind);
+
+const PREDEFINED: [(&str, Op); 14] = {
+    const fn op(operator: Operator) -> Op {
+        Op(Kind::Predefined(operator))
+    }
+    [
+        ("MPI_SUM", op(Operator::Sum)),
+        ("MPI_MIN", op(Operator::Least)),
+        ("MPI_MAX", op(Operator::Most)),
+        ("MPI_PROD", op(Operator::Product)),
+        ("MPI_BAND", op(Operator::BitAnd)),
+        ("MPI_BOR", op(Operator::BitOr)),
+        ("MPI_BXOR", op(Operator::BitXor)),
+        ("MPI_LAND", op(Operator::LogicalAnd)),
+        ("MPI_LOR", op(Operator::LogicalOr)),
+        ("MPI_LXOR", op(Operator::LogicalXor)),
+        ("MPI_MINLOC", op(Operator::LeastWithIndex)),
+        ("MPI_MAXLOC", op(Operator::MostWithIndex)),
+        ("MPI_REPLACE", op(Operator::Replace)),
+        ("MPI_NO_OP", op(Operator::Nothing)),
+    ]
+};
+
+static TABLE: [(&str, Op); 14] = PREDEFINED;
+
+impl Op {
+    /// The predefined operator with this handle of the ABI (0x21..=0x3d).
+    pub fn predefined(code: u32) -> Option<&'static Op> {
+        TABLE.iter().map(|entry| &entry.1).find(|op| op.code() == Some(code))
+    }
+
+    /// An operator by a user's function (`MPI_Op_create`).
+    pub fn user(function: UserFunction, commutative: bool) -> Op {
+        Op(Kind::User { function, commutative })
+    }
+
+    /// The handle of the ABI, if predefined.
+    pub fn code(&self) -> Option<u32> {
+        match self.0 {
+            Kind::Predefined(operator) => Some(operator as u32),
+            Kind::User { .. } => None,
+        }
+    }
+
+    /// The standard's name, if predefined.
+    pub fn name(&self) -> Option<&'static str> {
+        let code = self.code()?;
+        TABLE.iter().find(|entry| entry.1.code() == Some(code)).map(|entry| entry.0)
+    }
+
+    /// Whether operands may change places. `MPI_REPLACE` and `MPI_NO_OP` do not commute.
+    pub fn is_commutative(&self) -> bool {
+        match &self.0 {
+            Kind::Predefined(operator) => !matches!(operator, Operator::Replace | Operator::Nothing),
+            Kind::User { commutative, .. } => *commutative,
+        }
+    }
+
+    /// Whether the standard lets a reduction use this operator with this type: predefined operators
+    /// take predefined types of their groups, `MPI_REPLACE`, `MPI_NO_OP` and user functions anything.
+    /// An operator error names both otherwise.
+    pub fn check(&self, datatype: &Datatype) -> Result<()> {
+        match self.0 {
+            Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => Ok(()),
+            Kind::Predefined(_) if !datatype.is_predefined() => {
+                let name = self.name().unwrap_or_default();
+                let message = format!(
+                    "{name} does not apply to a derived datatype ({datatype:?}); give a predefined type or a user operator"
+                );
+                Err(Error::new(ErrorClass::Op, message))
+            }
+            Kind::Predefined(operator) => self.row(operator, datatype).map(|_| ()),
+        }
+    }
+
+    /// The predefined type whose items a predefined operator would combine.
+    pub(crate) fn row(&self, operator: Operator, datatype: &Datatype) -> Result<&'static Predefined> {
+        let row = match &datatype.0.constructor {
+            Constructor::Named(row) | Constructor::Fortran { row, .. } | Constructor::ValueIndex { row } => {
+                Some(*row)
+            }
+            _ => datatype.basic().and_then(Datatype::code).map(scalar),
+        };
+        let name = self.name().unwrap_or_default();
+        let refuse =
+            |why: &str| Error::new(ErrorClass::Op, format!("{name} does not apply to {datatype:?}{why}"));
+        let row = row.ok_or_else(|| refuse(": its items are of several types"))?;
+        match applies(operator, row.group) {
+            true => Ok(row),
+            false => Err(refuse("; see MPI-5 section 6.9.2 for the types of each operator")),
+        }
+    }
+}
+
+fn applies(operator: Operator, group: Group) -> bool {
+    use Group::{Byte, CInteger, Complex, Floating, FortranInteger, Logical, MultiLanguage};
+    match operator {
+        Operator::Least | Operator::Most => {
+            matches!(group, CInteger | FortranInteger | Floating | MultiLanguage)
+        }
+        Operator::Sum | Operator::Product => {
+            matches!(group, CInteger | FortranInteger | Floating | Complex | MultiLanguage)
+        }
+        Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => {
+            matches!(group, CInteger | Logical)
+        }
+        Operator::BitAnd | Operator::BitOr | Operator::BitXor => {
+            matches!(group, CInteger | FortranInteger | Byte | MultiLanguage)
+        }
+        Operator::LeastWithIndex | Operator::MostWithIndex => group == Group::Pair,
+        Operator::Replace | Operator::Nothing => true,
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name().unwrap_or("user operator"))
+    }
+}

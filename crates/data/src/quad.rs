@@ -1,0 +1,211 @@
+//! `REAL(16)` (binary128) and `REAL(2)` (binary16), which stable Rust cannot compute with.
+//!
+//! binary128 calls the compiler's runtime routines, which pass values in vector registers; a foreign
+//! declaration with such types is not stable, so the calls are assembly.
+//!
+//! # Safety
+//! The routines are pure functions of the System V calling convention, which `clobber_abi` describes.
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::arch::x86_64::__m128i;
+use std::cmp::Ordering;
+use std::ops::{Add, Mul, Sub};
+
+unsafe extern "C" {
+    // The signatures are not those of the routines: only their addresses are used.
+    fn __addtf3();
+    fn __subtf3();
+    fn __multf3();
+    fn __lttf2();
+    fn __gttf2();
+    fn __eqtf2();
+}
+
+/// A binary128.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
+pub(crate) struct Quad(pub u128);
+
+/// Calls a routine of two binary128 that returns a third.
+macro_rules! arithmetic {
+    ($operator:ident, $method:ident, $routine:ident) => {
+        impl $operator for Quad {
+            type Output = Quad;
+
+            fn $method(self, right: Quad) -> Quad {
+                let result: __m128i;
+                // SAFETY: a pure routine that takes xmm0 and xmm1 and returns xmm0.
+                unsafe {
+                    asm!(
+                        "call {routine}",
+                        routine = sym $routine,
+                        inout("xmm0") self.register() => result,
+                        in("xmm1") right.register(),
+                        clobber_abi("C"),
+                    );
+                }
+                Quad::from_register(result)
+            }
+        }
+    };
+}
+
+arithmetic!(Add, add, __addtf3);
+arithmetic!(Sub, sub, __subtf3);
+arithmetic!(Mul, mul, __multf3);
+
+/// Calls a routine that compares two binary128.
+macro_rules! comparison {
+    ($name:ident, $routine:ident) => {
+        fn $name(left: Quad, right: Quad) -> i32 {
+            let result: i32;
+            // SAFETY: a pure routine that takes xmm0 and xmm1 and returns eax.
+            unsafe {
+                asm!(
+                    "call {routine}",
+                    routine = sym $routine,
+                    in("xmm0") left.register(),
+                    in("xmm1") right.register(),
+                    lateout("eax") result,
+                    clobber_abi("C"),
+                );
+            }
+            result
+        }
+    };
+}
+
+comparison!(less, __lttf2);
+comparison!(greater, __gttf2);
+comparison!(equal, __eqtf2);
+
+impl Quad {
+    fn register(self) -> __m128i {
+        // SAFETY: both are 16 bytes, of which every pattern is valid.
+        unsafe { std::mem::transmute(self.0) }
+    }
+
+    fn from_register(value: __m128i) -> Quad {
+        // SAFETY: both are 16 bytes, of which every pattern is valid.
+        Quad(unsafe { std::mem::transmute::<__m128i, u128>(value) })
+    }
+}
+
+impl PartialEq for Quad {
+    fn eq(&self, other: &Quad) -> bool {
+        equal(*self, *other) == 0
+    }
+}
+
+impl PartialOrd for Quad {
+    fn partial_cmp(&self, other: &Quad) -> Option<Ordering> {
+        match () {
+            () if less(*self, *other) < 0 => Some(Ordering::Less),
+            () if greater(*self, *other) > 0 => Some(Ordering::Greater),
+            () if equal(*self, *other) == 0 => Some(Ordering::Equal),
+            () => None,
+        }
+    }
+}
+
+/// A binary16; arithmetic goes through single precision, whose result rounds as if done once.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Half(pub u16);
+
+impl Half {
+    /// The same value in single precision.
+    pub fn widen(self) -> f32 {
+        let (sign, exponent, fraction) =
+            (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 >> 10 & 0x1f), u32::from(self.0 & 0x3ff));
+        match exponent {
+            0x1f => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
+            0 => {
+                let magnitude = fraction as f32 * 2f32.powi(-24);
+                if sign == 0 { magnitude } else { -magnitude }
+            }
+            _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+        }
+    }
+
+    /// The nearest binary16, ties to even.
+    pub fn narrow(value: f32) -> Half {
+        let bits = value.to_bits();
+        let (sign, magnitude) = ((bits >> 16 & 0x8000) as u16, bits & 0x7fff_ffff);
+        if magnitude > 0x7f80_0000 {
+            return Half(sign | 0x7e00);
+        }
+        // 2^-14 is the smallest normal number, 65520 the first that rounds to infinity.
+        let rest = match magnitude {
+            0..0x3880_0000 => {
+                let shifted = f32::from_bits(magnitude) * 2f32.powi(24);
+                // Below 2^10, so exact in 32 bits; round_ties_even gives 2^10 for the smallest normal.
+                shifted.round_ties_even() as u32
+            }
+            0x3880_0000..0x477f_f000 => (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13,
+            _ => 0x7c00,
+        };
+        Half(sign | rest as u16)
+    }
+}
+
+impl Add for Half {
+    type Output = Half;
+    fn add(self, right: Half) -> Half {
+        Half::narrow(self.widen() + right.widen())
+    }
+}
+
+impl Sub for Half {
+    type Output = Half;
+    fn sub(self, right: Half) -> Half {
+        Half::narrow(self.widen() - right.widen())
+    }
+}
+
+impl Mul for Half {
+    type Output = Half;
+    fn mul(self, right: Half) -> Half {
+        Half::narrow(self.widen() * right.widen())
+    }
+}
+
+impl PartialEq for Half {
+    fn eq(&self, other: &Half) -> bool {
+        self.widen() == other.widen()
+    }
+}
+
+impl PartialOrd for Half {
+    fn partial_cmp(&self, other: &Half) -> Option<Ordering> {
+        self.widen().partial_cmp(&other.widen())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_survives_widening() {
+        for bits in 0..=u16::MAX {
+            let half = Half(bits);
+            let back = Half::narrow(half.widen());
+            assert!(back.0 == bits || half.widen().is_nan() && back.widen().is_nan(), "{bits:#x}");
+        }
+        assert_eq!(Half::narrow(65519.0).0, 0x7bff);
+        assert_eq!(Half::narrow(65520.0).0, 0x7c00);
+        assert_eq!((Half::narrow(1.5) + Half::narrow(2.0)).widen(), 3.5);
+    }
+
+    #[test]
+    fn quad_arithmetic() {
+        let (one, two, three) = (Quad(0x3fff << 112), Quad(0x4000 << 112), Quad(0x4000_8000 << 96));
+        assert_eq!((one + two).0, three.0);
+        assert_eq!((three - two).0, one.0);
+        assert_eq!((two * two).0, 0x4001 << 112);
+        assert!(one < two && three > two && one == one);
+        assert!(Quad(0x7fff_8000 << 96).partial_cmp(&one).is_none());
+    }
+}
