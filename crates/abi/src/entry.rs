@@ -1,0 +1,117 @@
+//! What happens around every MPI function: is the library running, take the lock, do it, raise an error.
+
+use std::ffi::c_int;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::giant::{self, Held};
+
+use crate::errors;
+use crate::generated::constants::MPI_SUCCESS;
+use crate::handles;
+use crate::phase;
+use crate::scope::Scope;
+use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
+
+/// A function of MPI.
+#[derive(Debug)]
+pub struct Function {
+    /// With its prefix.
+    pub name: &'static str,
+    /// Whether it may be called before MPI_Init and after MPI_Finalize.
+    pub always: bool,
+}
+
+/// The object whose error handler gets an error (MPI-5 section 9.3).
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// None: that of MPI_COMM_SELF, or the initial one.
+    World,
+    /// A communicator.
+    Comm(MPI_Comm),
+    /// A window.
+    Win(MPI_Win),
+    /// A file.
+    File(MPI_File),
+    /// A session.
+    Session(MPI_Session),
+}
+
+/// A call under way: proof that this thread is inside the library.
+#[derive(Debug)]
+pub struct Call {
+    /// The token that core asks for.
+    pub held: Held,
+    /// The function that the user called.
+    pub function: &'static Function,
+    /// Whose error handler gets an error; an implementation changes it where an error belongs to an object
+    /// that is not an argument (the communicator of a request).
+    pub at: At,
+}
+
+impl Call {
+    #[inline]
+    fn enter(function: &'static Function, at: At) -> Call {
+        let held = giant::enter();
+        phase::call_begins();
+        Call { held, function, at }
+    }
+}
+
+impl Drop for Call {
+    #[inline]
+    fn drop(&mut self) {
+        if phase::call_ends() && handles::any_retired() {
+            handles::drop_retired();
+        }
+    }
+}
+
+/// Runs the implementation of `function`.
+#[inline(always)]
+pub fn entry(
+    function: &'static Function,
+    at: At,
+    body: impl for<'s> FnOnce(&mut Call, Scope<'s>) -> Result<()>,
+) -> c_int {
+    if !function.always && !phase::is_running() {
+        return outside(function);
+    }
+    let mut call = Call::enter(function, at);
+    match body(&mut call, Scope::new()) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => {
+            let at = call.at;
+            drop(call);
+            errors::raise(function, at, &error)
+        }
+    }
+}
+
+/// Runs the implementation of a function that any thread may call at any time: no lock, no state.
+#[inline(always)]
+pub fn bare(function: &'static Function, body: impl for<'s> FnOnce(Scope<'s>) -> Result<()>) -> c_int {
+    match body(Scope::new()) {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => errors::raise(function, At::World, &error),
+    }
+}
+
+/// A function that is still to come.
+#[cold]
+pub fn unsupported(function: &'static Function, at: At) -> c_int {
+    if !function.always && !phase::is_running() {
+        return outside(function);
+    }
+    let reason = format!("{} is not implemented yet (tutti info --functions lists what is)", function.name);
+    errors::raise(function, at, &Error::new(ErrorClass::UnsupportedOperation, reason))
+}
+
+#[cold]
+fn outside(function: &'static Function) -> c_int {
+    let reason = if phase::is_over() {
+        "called after MPI_Finalize"
+    } else {
+        "called before MPI_Init: call MPI_Init, MPI_Init_thread or MPI_Session_init first"
+    };
+    errors::raise(function, At::World, &Error::new(ErrorClass::Other, reason))
+}

@@ -1,0 +1,63 @@
+//! Raising an error: find the error handler of the right object, do what it says.
+
+use std::ffi::c_int;
+
+use tutti_base::{Error, ErrorClass};
+use tutti_core::error_handler::{ErrorHandler, Outcome};
+
+use crate::entry::{At, Function};
+use crate::imp::environment;
+use crate::phase;
+
+/// Handles an error of `function` and gives the code it returns, if it returns.
+#[cold]
+pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
+    let (handler, handle) = handler_of(at);
+    match handler.call(handle, error.code()) {
+        Outcome::Return(code) => code,
+        Outcome::Abort | Outcome::Fatal => die(function, at, error),
+    }
+}
+
+/// The handler that is responsible, and the handle that a user's function gets.
+fn handler_of(_at: At) -> (ErrorHandler, usize) {
+    // Until communicators are there, all errors go to the initial error handler.
+    (ErrorHandler::Fatal, crate::generated::constants::MPI_COMM_SELF.bits())
+}
+
+/// What MPI_ERRORS_ARE_FATAL prints, on one line a fact.
+pub fn describe(function: &str, at: At, error: &Error) -> String {
+    let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
+    let object = name_of(at).map_or(String::new(), |name| format!(" on {name}"));
+    format!(
+        "tutti: {rank}error in {function}{object}: {}\n  class: {} ({})\n  this is fatal; to handle it in the program, \
+         set MPI_ERRORS_RETURN or an error handler of its own",
+        error.message,
+        error.class.name(),
+        error.class.meaning(),
+    )
+}
+
+fn name_of(at: At) -> Option<String> {
+    match at {
+        At::World => None,
+        At::Comm(comm) => Some(format!("communicator {comm:?}")),
+        At::Win(win) => Some(format!("window {win:?}")),
+        At::File(file) => Some(format!("file {file:?}")),
+        At::Session(session) => Some(format!("session {session:?}")),
+    }
+}
+
+fn die(function: &'static Function, at: At, error: &Error) -> ! {
+    eprintln!("{}", describe(function.name, at, error));
+    environment::end_job(error.class as i32)
+}
+
+/// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into C.
+pub fn install_panic_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
+        eprintln!("tutti: {rank}this is a bug of Tutti, not of your program; please report it: {panic}");
+        environment::end_job(ErrorClass::Intern as i32)
+    }));
+}

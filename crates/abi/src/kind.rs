@@ -1,0 +1,136 @@
+//! The kinds of handles: what each stands for, its numbers, the class of its errors.
+//!
+//! A kind whose objects live in the [`Table`] of the abi is [`Stored`]. Requests live in core: their handle is
+//! core's request id.
+
+use std::sync::Arc;
+
+use tutti_base::ErrorClass;
+use tutti_core::error_handler::ErrorHandler;
+use tutti_core::giant::GiantCell;
+
+use crate::handles::Table;
+
+/// What a handle of this kind looks like and is called.
+pub trait Kind: Copy + 'static {
+    /// Top byte of its handles. User-space addresses have zero there.
+    const CODE: u8;
+    /// Number of its null handle; its predefined handles follow.
+    const NULL: usize;
+    /// How many numbers from `NULL` on are its own.
+    const NUMBERS: usize;
+    /// Class of errors about handles of this kind.
+    const CLASS: ErrorClass;
+    /// In words.
+    const WHAT: &'static str;
+    /// Name of the null handle.
+    const NULL_NAME: &'static str;
+}
+
+/// A kind whose objects the abi stores.
+pub trait Stored: Kind {
+    /// What a handle stands for.
+    type Object: Send + Sync + 'static;
+    /// Where the objects are.
+    fn table() -> &'static Table<Self::Object>;
+    /// Makes the predefined object with this number when it is first used. `None` if there is none, or not
+    /// now (the world communicator before MPI_Init). The null handle never gets here.
+    fn predefined(number: usize) -> Option<Self::Object>;
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident $code:literal $null:literal $numbers:literal $class:ident $what:literal $null_name:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub enum $name {}
+
+            impl Kind for $name {
+                const CODE: u8 = $code;
+                const NULL: usize = $null;
+                const NUMBERS: usize = $numbers;
+                const CLASS: ErrorClass = ErrorClass::$class;
+                const WHAT: &'static str = $what;
+                const NULL_NAME: &'static str = $null_name;
+            }
+        )*
+
+        /// What the handles with this top byte are called.
+        pub fn name_of_code(code: u8) -> Option<&'static str> {
+            match code {
+                $($code => Some($what),)*
+                _ => None,
+            }
+        }
+
+        /// What the predefined handle with this number is called.
+        pub fn name_of_number(number: usize) -> Option<&'static str> {
+            $(if (number.wrapping_sub($null)) < $numbers { return Some($what); })*
+            None
+        }
+    };
+}
+
+kinds! {
+    /// Communicators.
+    Comm 1 0x100 8 Comm "a communicator" "MPI_COMM_NULL";
+    /// Groups.
+    Group 2 0x108 8 Group "a group" "MPI_GROUP_NULL";
+    /// Windows.
+    Win 3 0x110 8 Win "a window" "MPI_WIN_NULL";
+    /// Files.
+    File 4 0x118 8 File "a file" "MPI_FILE_NULL";
+    /// Sessions.
+    Session 5 0x120 8 Session "a session" "MPI_SESSION_NULL";
+    /// Matched messages.
+    Message 6 0x128 8 Request "a matched message" "MPI_MESSAGE_NULL";
+    /// Info objects.
+    Info 7 0x130 8 Info "an info object" "MPI_INFO_NULL";
+    /// Error handlers.
+    Errhandler 8 0x140 8 Errhandler "an error handler" "MPI_ERRHANDLER_NULL";
+    /// Requests.
+    Request 9 0x180 8 Request "a request" "MPI_REQUEST_NULL";
+    /// Datatypes.
+    Datatype 10 0x200 256 Type "a datatype" "MPI_DATATYPE_NULL";
+    /// Reduction operations.
+    Op 11 0x20 32 Op "a reduction operation" "MPI_OP_NULL";
+}
+
+macro_rules! stored {
+    ($($name:ident: $object:ty = $predefined:path;)*) => {
+        $(
+            impl Stored for $name {
+                type Object = $object;
+                fn table() -> &'static Table<$object> {
+                    static TABLE: Table<$object> = Table::new();
+                    &TABLE
+                }
+                fn predefined(number: usize) -> Option<$object> {
+                    $predefined(number)
+                }
+            }
+        )*
+    };
+}
+
+// The objects behind the handles. A predefined object is made when it is first looked up.
+stored! {
+    Group: tutti_core::group::Group = crate::imp::group::predefined;
+    Info: GiantCell<tutti_core::info::Info> = crate::imp::info::predefined;
+    Errhandler: ErrorHandler = crate::imp::error_handler::predefined;
+    Comm: Arc<ToCome> = nothing;
+    Datatype: Arc<ToCome> = nothing;
+    Op: Arc<ToCome> = nothing;
+    Win: Arc<ToCome> = nothing;
+    File: Arc<ToCome> = nothing;
+    Session: Arc<ToCome> = nothing;
+    Message: Arc<ToCome> = nothing;
+}
+
+/// Stands for objects whose part of core is still to come. Put the real type in the list above.
+#[derive(Debug)]
+pub struct ToCome;
+
+fn nothing<T>(_number: usize) -> Option<T> {
+    None
+}

@@ -1,0 +1,621 @@
+//! Typed views of what a C caller passes.
+//!
+//! The generated entry points turn every argument into one of these; implementations see no raw pointer except
+//! [`Address`]. A view knows the name of its argument, so that an error can tell it.
+//!
+//! # Safety
+//! Making a view is unsafe: the caller of the MPI function vouches for its pointers as MPI-5 section 2.5 asks
+//! (a pointer is null where that is allowed, or points to what the parameter's type and the other arguments
+//! say). Using one is safe. Null pointers are found and refused. The lifetime `'s` is that of the call.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+
+use tutti_base::{Error, ErrorClass, Result};
+
+use crate::generated::constants::{MPI_IN_PLACE, MPI_UNDEFINED};
+use crate::handles;
+use crate::kind::{Kind, Stored};
+use crate::status::{StatusIn, StatusOut, Statuses};
+use crate::types::{MPI_Aint, MPI_Count, MPI_Offset, MPI_Status, Raw};
+
+/// The call that views belong to.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'s>(PhantomData<&'s ()>);
+
+/// An address given by the user: a message buffer, `extra_state`, an attribute's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(*mut u8);
+
+/// A handle given by the user.
+#[derive(Debug)]
+pub struct In<'s, K> {
+    raw: Raw<K>,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Where a handle is returned, or exchanged (MPI_Comm_free).
+#[derive(Clone, Copy, Debug)]
+pub struct HandleOut<'s, K> {
+    place: Out<'s, Raw<K>>,
+}
+
+/// Where one value is returned, or exchanged.
+#[derive(Clone, Copy, Debug)]
+pub struct Out<'s, T> {
+    pointer: *mut T,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Where an integer is returned whose width differs between MPI_X and MPI_X_c.
+#[derive(Clone, Copy, Debug)]
+pub struct CountOut<'s> {
+    pointer: *mut c_void,
+    wide: bool,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// An array given by the user; its length comes from other arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Array<'s, T> {
+    pointer: *const T,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// An array to be filled, or filled anew.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayOut<'s, T> {
+    pointer: *mut T,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// An array of counts or displacements, `int` in MPI_X and 64 bits wide in MPI_X_c.
+#[derive(Clone, Copy, Debug)]
+pub struct CountArray<'s> {
+    pointer: *const c_void,
+    wide: bool,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// A string given by the user.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'s> {
+    pointer: *const c_char,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Where a string is returned.
+#[derive(Clone, Copy, Debug)]
+pub struct TextOut<'s> {
+    pointer: *mut c_char,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Integers of the C interface.
+pub trait Integer: Copy {
+    /// Whether it has 64 bits.
+    const WIDE: bool;
+}
+
+macro_rules! integers {
+    ($($name:ty: $wide:literal),*) => { $(impl Integer for $name { const WIDE: bool = $wide; })* };
+}
+integers!(c_int: false, i64: true, isize: true);
+const _: () =
+    assert!(size_of::<MPI_Aint>() == 8 && size_of::<MPI_Count>() == 8 && size_of::<MPI_Offset>() == 8);
+
+#[cold]
+fn null(name: &str) -> Error {
+    Error::new(ErrorClass::Arg, format!("argument {name} is a null pointer"))
+}
+
+/// A length that the user gave.
+fn length(count: i64, name: &str) -> Result<usize> {
+    usize::try_from(count)
+        .map_err(|_| Error::new(ErrorClass::Arg, format!("array {name} has a negative length: {count}")))
+}
+
+#[allow(clippy::missing_safety_doc, reason = "one promise for all: see the module's Safety section")]
+impl<'s> Scope<'s> {
+    /// The scope of a call that begins. Only for the entry wrapper.
+    pub(crate) fn new() -> Scope<'s> {
+        Scope(PhantomData)
+    }
+
+    /// An address.
+    #[inline(always)]
+    pub unsafe fn address(self, pointer: *mut c_void) -> Address {
+        Address(pointer.cast())
+    }
+
+    /// A handle.
+    #[inline(always)]
+    pub unsafe fn handle<K>(self, raw: Raw<K>, name: &'static str) -> In<'s, K> {
+        In { raw, name, scope: PhantomData }
+    }
+
+    /// A place for a handle.
+    #[inline(always)]
+    pub unsafe fn handle_out<K>(self, pointer: *mut Raw<K>, name: &'static str) -> HandleOut<'s, K> {
+        HandleOut { place: Out { pointer, name, scope: PhantomData } }
+    }
+
+    /// A place for a value.
+    #[inline(always)]
+    pub unsafe fn out<T>(self, pointer: *mut T, name: &'static str) -> Out<'s, T> {
+        Out { pointer, name, scope: PhantomData }
+    }
+
+    /// A place for an integer of either width.
+    #[inline(always)]
+    pub unsafe fn count_out<T: Integer>(self, pointer: *mut T, name: &'static str) -> CountOut<'s> {
+        CountOut { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
+    }
+
+    /// An array.
+    #[inline(always)]
+    pub unsafe fn array<T>(self, pointer: *const T, name: &'static str) -> Array<'s, T> {
+        Array { pointer, name, scope: PhantomData }
+    }
+
+    /// An array to be written.
+    #[inline(always)]
+    pub unsafe fn array_out<T>(self, pointer: *mut T, name: &'static str) -> ArrayOut<'s, T> {
+        ArrayOut { pointer, name, scope: PhantomData }
+    }
+
+    /// An array of integers of either width.
+    #[inline(always)]
+    pub unsafe fn counts<T: Integer>(self, pointer: *const T, name: &'static str) -> CountArray<'s> {
+        CountArray { pointer: pointer.cast(), wide: T::WIDE, name, scope: PhantomData }
+    }
+
+    /// A string.
+    #[inline(always)]
+    pub unsafe fn text(self, pointer: *const c_char, name: &'static str) -> Text<'s> {
+        Text { pointer, name, scope: PhantomData }
+    }
+
+    /// A place for a string.
+    #[inline(always)]
+    pub unsafe fn text_out(self, pointer: *mut c_char, name: &'static str) -> TextOut<'s> {
+        TextOut { pointer, name, scope: PhantomData }
+    }
+
+    /// A status.
+    #[inline(always)]
+    pub unsafe fn status(self, pointer: *const MPI_Status, name: &'static str) -> StatusIn<'s> {
+        // SAFETY: the caller vouches for the pointer.
+        unsafe { StatusIn::new(pointer, name) }
+    }
+
+    /// A place for a status, or MPI_STATUS_IGNORE.
+    #[inline(always)]
+    pub unsafe fn status_out(self, pointer: *mut MPI_Status) -> StatusOut<'s> {
+        // SAFETY: the caller vouches for the pointer.
+        unsafe { StatusOut::new(pointer) }
+    }
+
+    /// Places for statuses, or MPI_STATUSES_IGNORE.
+    #[inline(always)]
+    pub unsafe fn statuses(self, pointer: *mut MPI_Status) -> Statuses<'s> {
+        // SAFETY: the caller vouches for the pointer.
+        unsafe { Statuses::new(pointer) }
+    }
+}
+
+impl Address {
+    /// As a pointer.
+    #[inline(always)]
+    pub fn pointer(self) -> *mut u8 {
+        self.0
+    }
+
+    /// As a number: the value of an attribute.
+    #[inline(always)]
+    pub fn bits(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether it is null: `MPI_BOTTOM` where a buffer is meant.
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Whether it is `MPI_IN_PLACE`.
+    #[inline(always)]
+    pub fn is_in_place(self) -> bool {
+        self.bits() == MPI_IN_PLACE
+    }
+
+    /// Writes a pointer-sized value to this address, which the standard calls `void*` but which is the
+    /// address of a pointer (`baseptr`, `attribute_val` of MPI_Comm_get_attr).
+    ///
+    /// # Errors
+    /// `Arg` when it is null.
+    pub fn store(self, value: usize, name: &'static str) -> Result<()> {
+        if self.is_null() {
+            return Err(null(name));
+        }
+        // SAFETY: the caller of the MPI function says that a pointer may be stored here.
+        unsafe { self.0.cast::<usize>().write_unaligned(value) };
+        Ok(())
+    }
+}
+
+impl<K> Clone for In<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for In<'_, K> {}
+
+impl<'s, K: Kind> In<'s, K> {
+    /// The handle itself.
+    #[inline(always)]
+    pub fn raw(self) -> Raw<K> {
+        self.raw
+    }
+
+    /// Name of the argument.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Whether it is the null handle of its kind.
+    #[inline(always)]
+    pub fn is_null(self) -> bool {
+        self.raw.bits() == K::NULL
+    }
+
+    /// The error that says what is wrong with this handle.
+    pub fn complaint(self) -> Error {
+        handles::complaint(self.raw, self.name)
+    }
+}
+
+impl<'s, K: Stored> In<'s, K> {
+    /// The object.
+    ///
+    /// # Errors
+    /// The class of the kind when the handle is null, freed, of another kind or garbage.
+    #[inline]
+    pub fn get(self) -> Result<&'s K::Object> {
+        // SAFETY: `'s` ends with the call.
+        unsafe { handles::resolve(self.raw, self.name) }
+    }
+
+    /// The object, or `None` for the null handle.
+    ///
+    /// # Errors
+    /// As [`In::get`].
+    #[inline]
+    pub fn optional(self) -> Result<Option<&'s K::Object>> {
+        if self.is_null() { Ok(None) } else { self.get().map(Some) }
+    }
+}
+
+impl<'s, K: Kind> HandleOut<'s, K> {
+    /// Returns a handle.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn set(self, raw: Raw<K>) -> Result<()> {
+        self.place.set(raw)
+    }
+
+    /// Returns the null handle.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    pub fn set_null(self) -> Result<()> {
+        self.place.set(Raw::predefined(K::NULL))
+    }
+
+    /// The handle that is there.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn input(self) -> Result<In<'s, K>> {
+        Ok(In { raw: self.place.get()?, name: self.place.name, scope: PhantomData })
+    }
+
+    /// Refuses a null pointer before anything has been done.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn check(self) -> Result<()> {
+        self.place.check()
+    }
+}
+
+impl<'s, K: Stored> HandleOut<'s, K> {
+    /// Stores an object and returns its new handle.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer, `NoMem`.
+    pub fn create(self, object: K::Object) -> Result<Raw<K>> {
+        self.place.check()?;
+        let raw = handles::insert::<K>(object)?;
+        self.place.set(raw)?;
+        Ok(raw)
+    }
+
+    /// Takes the object of the handle that is there out of the table and puts the null handle there. The
+    /// object stays usable until the call ends.
+    ///
+    /// # Errors
+    /// As [`In::get`]; predefined objects cannot be removed.
+    pub fn remove(self) -> Result<&'s K::Object> {
+        let input = self.input()?;
+        // SAFETY: `'s` ends with the call.
+        let object = unsafe { handles::remove(input.raw, input.name)? };
+        self.set_null()?;
+        Ok(object)
+    }
+}
+
+impl<T: Copy> Out<'_, T> {
+    /// Returns a value.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn set(self, value: T) -> Result<()> {
+        self.check()?;
+        // SAFETY: not null, and the caller vouches for it.
+        unsafe { self.pointer.write(value) };
+        Ok(())
+    }
+
+    /// The value that is there.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn get(self) -> Result<T> {
+        self.check()?;
+        // SAFETY: not null, and the caller vouches for it.
+        Ok(unsafe { self.pointer.read() })
+    }
+
+    /// Refuses a null pointer before anything has been done.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn check(self) -> Result<()> {
+        if self.pointer.is_null() { Err(null(self.name)) } else { Ok(()) }
+    }
+
+    /// Whether the user passed a null pointer where the standard lets it be left out.
+    pub fn is_absent(self) -> bool {
+        self.pointer.is_null()
+    }
+}
+
+impl Out<'_, c_int> {
+    /// Returns a logical value.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn set_flag(self, flag: bool) -> Result<()> {
+        self.set(c_int::from(flag))
+    }
+}
+
+impl CountOut<'_> {
+    /// Returns a value; `MPI_UNDEFINED` where an `int` cannot hold it.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn set(self, value: i64) -> Result<()> {
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        // SAFETY: not null, of the width that the constructor noted, and the caller vouches for it.
+        unsafe {
+            if self.wide {
+                self.pointer.cast::<i64>().write(value);
+            } else {
+                self.pointer.cast::<c_int>().write(c_int::try_from(value).unwrap_or(MPI_UNDEFINED));
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that is there (`position` of MPI_Pack).
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    #[inline]
+    pub fn get(self) -> Result<i64> {
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        // SAFETY: as in `set`.
+        Ok(unsafe {
+            if self.wide {
+                self.pointer.cast::<i64>().read()
+            } else {
+                self.pointer.cast::<c_int>().read().into()
+            }
+        })
+    }
+
+    /// Whether this is the large-count variant.
+    pub fn is_wide(self) -> bool {
+        self.wide
+    }
+}
+
+impl<'s, T> Array<'s, T> {
+    /// The array as a slice of `count` items. A null pointer is allowed where the count is zero.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer or a negative count.
+    pub fn slice(self, count: i64) -> Result<&'s [T]> {
+        let count = length(count, self.name)?;
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        // SAFETY: not null, and the caller vouches for `count` items.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer, count) })
+    }
+
+    /// As a pointer: for sentinels such as MPI_UNWEIGHTED.
+    pub fn pointer(self) -> *const T {
+        self.pointer
+    }
+
+    /// Name of the argument.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl<'s, K: Kind> Array<'s, Raw<K>> {
+    /// The handles, each with the name of the argument.
+    ///
+    /// # Errors
+    /// As [`Array::slice`].
+    pub fn handles(self, count: i64) -> Result<impl ExactSizeIterator<Item = In<'s, K>>> {
+        let name = self.name;
+        Ok(self.slice(count)?.iter().map(move |raw| In { raw: *raw, name, scope: PhantomData }))
+    }
+}
+
+impl<'s, T> ArrayOut<'s, T> {
+    /// The array as a slice of `count` items. A null pointer is allowed where the count is zero.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer or a negative count.
+    pub fn slice(self, count: i64) -> Result<&'s mut [T]> {
+        let count = length(count, self.name)?;
+        if count == 0 {
+            return Ok(&mut []);
+        }
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        // SAFETY: not null, and the caller vouches for `count` items that nobody else uses meanwhile.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, count) })
+    }
+
+    /// As a pointer: for sentinels such as MPI_ERRCODES_IGNORE.
+    pub fn pointer(self) -> *mut T {
+        self.pointer
+    }
+}
+
+impl<'s, K: Kind> ArrayOut<'s, Raw<K>> {
+    /// A handle of the array with the name of the argument.
+    pub fn handle(self, raw: Raw<K>) -> In<'s, K> {
+        In { raw, name: self.name, scope: PhantomData }
+    }
+}
+
+impl<'s> CountArray<'s> {
+    /// The first `count` numbers. A null pointer is allowed where the count is zero.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer or a negative count.
+    pub fn read(self, count: i64) -> Result<impl ExactSizeIterator<Item = i64> + Clone + 's> {
+        let count = length(count, self.name)?;
+        if self.pointer.is_null() && count > 0 {
+            return Err(null(self.name));
+        }
+        let (pointer, wide) = (self.pointer, self.wide);
+        // SAFETY: not null or not read, of the width that the constructor noted; the caller vouches for it.
+        Ok((0..count).map(move |index| unsafe {
+            if wide {
+                pointer.cast::<i64>().add(index).read()
+            } else {
+                pointer.cast::<c_int>().add(index).read().into()
+            }
+        }))
+    }
+
+    /// The first `count` numbers as a vector.
+    ///
+    /// # Errors
+    /// As [`CountArray::read`].
+    pub fn to_vec(self, count: i64) -> Result<Vec<i64>> {
+        Ok(self.read(count)?.collect())
+    }
+
+    /// Whether this is the large-count variant.
+    pub fn is_wide(self) -> bool {
+        self.wide
+    }
+
+    /// Name of the argument.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl<'s> Text<'s> {
+    /// The string without its zero.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    pub fn bytes(self) -> Result<&'s [u8]> {
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        // SAFETY: not null, and the caller vouches for the zero at the end.
+        Ok(unsafe { CStr::from_ptr(self.pointer) }.to_bytes())
+    }
+
+    /// Name of the argument.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl TextOut<'_> {
+    /// Returns a string and its zero in a buffer of `capacity` bytes; cuts what does not fit. Gives the
+    /// number of bytes written without the zero.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer.
+    pub fn set(self, text: &[u8], capacity: usize) -> Result<usize> {
+        if capacity == 0 {
+            return Ok(0);
+        }
+        if self.pointer.is_null() {
+            return Err(null(self.name));
+        }
+        let written = text.len().min(capacity - 1);
+        // SAFETY: not null, and the caller vouches for `capacity` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), self.pointer.cast(), written);
+            self.pointer.add(written).write(0);
+        }
+        Ok(written)
+    }
+
+    /// Whether the user passed a null pointer where the standard lets it be left out.
+    pub fn is_absent(self) -> bool {
+        self.pointer.is_null()
+    }
+}

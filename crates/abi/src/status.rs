@@ -1,0 +1,186 @@
+//! MPI_Status at the C side (MPI-5 section 3.2.5).
+
+use std::ffi::c_int;
+use std::marker::PhantomData;
+
+use tutti_base::{Error, ErrorClass, Result};
+
+use crate::types::MPI_Status;
+
+/// What a status reports: as in core, but for `MPI_ERROR`, which only functions for several requests set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Rank of the sender, or a negative constant of the standard.
+    pub source: i32,
+    /// Tag, or `MPI_ANY_TAG`.
+    pub tag: i32,
+    /// Bytes received, in packed form.
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+}
+
+/// A status that the user passes in.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusIn<'s> {
+    pointer: *const MPI_Status,
+    name: &'static str,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Where a status is returned, if the user wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusOut<'s> {
+    pointer: *mut MPI_Status,
+    scope: PhantomData<&'s ()>,
+}
+
+/// Where statuses are returned, if the user wants them.
+#[derive(Clone, Copy, Debug)]
+pub struct Statuses<'s> {
+    pointer: *mut MPI_Status,
+    scope: PhantomData<&'s ()>,
+}
+
+impl MPI_Status {
+    /// Bytes, as kept in the library's own words.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
+    }
+
+    /// Sets the bytes.
+    pub fn set_bytes(&mut self, bytes: u64) {
+        self.internal[0] = bytes as c_int;
+        self.internal[1] = (bytes >> 32) as c_int;
+    }
+
+    /// Whether the operation was cancelled.
+    pub fn cancelled(&self) -> bool {
+        self.internal[2] != 0
+    }
+
+    /// Sets whether it was.
+    pub fn set_cancelled(&mut self, cancelled: bool) {
+        self.internal[2] = c_int::from(cancelled);
+    }
+
+    /// What it reports.
+    pub fn report(&self) -> Report {
+        let (bytes, cancelled) = (self.bytes(), self.cancelled());
+        Report { source: self.source, tag: self.tag, bytes, cancelled }
+    }
+
+    fn fill(&mut self, report: Report) {
+        self.source = report.source;
+        self.tag = report.tag;
+        self.set_bytes(report.bytes);
+        self.set_cancelled(report.cancelled);
+    }
+}
+
+impl<'s> StatusIn<'s> {
+    /// # Safety
+    /// As [`crate::scope`] says.
+    pub(crate) unsafe fn new(pointer: *const MPI_Status, name: &'static str) -> StatusIn<'s> {
+        StatusIn { pointer, name, scope: PhantomData }
+    }
+
+    /// The status.
+    ///
+    /// # Errors
+    /// `Arg` for a null pointer: MPI_STATUS_IGNORE is not a status.
+    pub fn get(self) -> Result<MPI_Status> {
+        if self.pointer.is_null() {
+            let reason = format!("argument {} is MPI_STATUS_IGNORE or a null pointer", self.name);
+            return Err(Error::new(ErrorClass::Arg, reason));
+        }
+        // SAFETY: not null, and the caller vouches for it.
+        Ok(unsafe { self.pointer.read() })
+    }
+}
+
+impl<'s> StatusOut<'s> {
+    /// MPI_STATUS_IGNORE.
+    pub const IGNORE: StatusOut<'static> = StatusOut { pointer: std::ptr::null_mut(), scope: PhantomData };
+
+    /// # Safety
+    /// As [`crate::scope`] says.
+    #[inline(always)]
+    pub(crate) unsafe fn new(pointer: *mut MPI_Status) -> StatusOut<'s> {
+        StatusOut { pointer, scope: PhantomData }
+    }
+
+    /// Whether nobody wants the status.
+    #[inline(always)]
+    pub fn is_ignored(self) -> bool {
+        self.pointer.is_null()
+    }
+
+    /// Returns a status; `MPI_ERROR` stays as it is.
+    #[inline]
+    pub fn set(self, report: Report) {
+        // SAFETY: the caller vouches for the pointer where it is not null.
+        if let Some(status) = unsafe { self.pointer.as_mut() } {
+            status.fill(report);
+        }
+    }
+
+    /// Changes the status that is there (MPI_Status_set_...).
+    ///
+    /// # Errors
+    /// `Arg` for MPI_STATUS_IGNORE.
+    pub fn change(self, change: impl FnOnce(&mut MPI_Status)) -> Result<()> {
+        // SAFETY: the caller vouches for the pointer where it is not null.
+        let status = unsafe { self.pointer.as_mut() };
+        let status = status.ok_or_else(|| {
+            Error::new(ErrorClass::Arg, "argument status is MPI_STATUS_IGNORE or a null pointer")
+        })?;
+        change(status);
+        Ok(())
+    }
+}
+
+impl<'s> Statuses<'s> {
+    /// # Safety
+    /// As [`crate::scope`] says.
+    #[inline(always)]
+    pub(crate) unsafe fn new(pointer: *mut MPI_Status) -> Statuses<'s> {
+        Statuses { pointer, scope: PhantomData }
+    }
+
+    /// The place of the status with this index, which the caller knows to be inside the user's array.
+    #[inline]
+    pub fn at(self, index: usize) -> StatusOut<'s> {
+        if self.pointer.is_null() {
+            return StatusOut::IGNORE;
+        }
+        // SAFETY: the caller vouches for as many statuses as there are requests.
+        StatusOut { pointer: unsafe { self.pointer.add(index) }, scope: PhantomData }
+    }
+
+    /// Returns a status and its error code (MPI_Waitall with MPI_ERR_IN_STATUS).
+    pub fn set_with_error(self, index: usize, report: Report, code: c_int) {
+        let place = self.at(index);
+        place.set(report);
+        // SAFETY: as in `at`.
+        if let Some(status) = unsafe { place.pointer.as_mut() } {
+            status.error = code;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_holds_what_it_is_given() {
+        let mut status = MPI_Status { source: 0, tag: 0, error: 77, internal: [-1; 5] };
+        let report = Report { source: 3, tag: 9, bytes: 0x1_8000_0001, cancelled: true };
+        // SAFETY: a pointer to a status.
+        unsafe { StatusOut::new(&raw mut status) }.set(report);
+        assert_eq!((status.report(), status.error), (report, 77));
+        StatusOut::IGNORE.set(report);
+        assert!(StatusOut::IGNORE.change(|_| ()).is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! The tables of `spec/`, parsed.
+
+use std::fs;
+use std::path::Path;
+
+/// One function of the standard.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// With its prefix: `MPI_Send_c`.
+    pub name: String,
+    /// C type of the result.
+    pub returns: String,
+    /// In order; empty for `void`.
+    pub params: Vec<Param>,
+    /// Ends in `...`.
+    pub variadic: bool,
+    /// The version of the standard that deprecated it, or empty.
+    pub deprecated: String,
+    /// The parameter list as it stands in the table.
+    pub text: String,
+}
+
+/// One parameter of a function or callback.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// The type without qualifiers: `int`, `MPI_Comm`.
+    pub base: String,
+    /// Whether the innermost type is `const`.
+    pub constant: bool,
+    /// Number of `*`.
+    pub stars: usize,
+    /// `[]`, `[][3]` or empty.
+    pub array: String,
+}
+
+/// One constant.
+#[derive(Clone, Debug)]
+pub struct Constant {
+    /// Its name.
+    pub name: String,
+    /// C type, or `alias`.
+    pub ctype: String,
+    /// C literal, or the name it is an alias of.
+    pub value: String,
+}
+
+/// One line of `implemented.tsv`.
+#[derive(Clone, Debug)]
+pub struct Implementation {
+    /// Base name of a family, or the exact name of a function.
+    pub name: String,
+    /// Path below `imp` in the abi crate.
+    pub path: String,
+    /// Whether the non-blocking and persistent variants come here too, with a `Form`.
+    pub form: bool,
+    /// Constant arguments inserted after the call token.
+    pub extra: String,
+}
+
+/// One line of `annotations.tsv`.
+#[derive(Clone, Debug)]
+pub struct Annotation {
+    /// A function's name; `*` at either end stands for anything.
+    pub pattern: String,
+    /// What is said of it: see the head of the table.
+    pub property: String,
+}
+
+/// Everything that is generated from.
+#[derive(Debug)]
+pub struct Spec {
+    /// The functions of the standard, in order of their names.
+    pub functions: Vec<Function>,
+    /// Callback types; same shape as functions.
+    pub callbacks: Vec<Function>,
+    /// Constants in the order of the standard.
+    pub constants: Vec<Constant>,
+    /// What is implemented, and where.
+    pub implemented: Vec<Implementation>,
+    /// Properties of functions.
+    pub annotations: Vec<Annotation>,
+}
+
+impl Param {
+    fn parse(text: &str) -> Param {
+        let (declared, array) = match text.find('[') {
+            Some(at) => (&text[..at], text[at..].to_string()),
+            None => (text, String::new()),
+        };
+        let name_at = declared.rfind([' ', '*']).map_or(0, |at| at + 1);
+        let (ctype, name) = declared.split_at(name_at);
+        let stars = ctype.matches('*').count();
+        let base = ctype.replace('*', " ").replace("const ", " ").trim().to_string();
+        Param { name: name.to_string(), base, constant: ctype.starts_with("const "), stars, array }
+    }
+
+    /// Number of indirections, whether written as a pointer or as an array.
+    pub fn depth(&self) -> usize {
+        self.stars + usize::from(!self.array.is_empty())
+    }
+}
+
+impl Function {
+    fn parse(row: &[String]) -> Function {
+        let text = row[2].clone();
+        let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| *word != "void").collect();
+        Function {
+            name: row[0].clone(),
+            returns: row[1].clone(),
+            variadic: words.contains(&"..."),
+            params: words.into_iter().filter(|word| *word != "...").map(Param::parse).collect(),
+            deprecated: row.get(3).cloned().unwrap_or_default(),
+            text,
+        }
+    }
+}
+
+impl Annotation {
+    fn covers(&self, name: &str) -> bool {
+        match (self.pattern.strip_prefix('*'), self.pattern.strip_suffix('*')) {
+            (Some(end), _) => name.ends_with(end),
+            (_, Some(start)) => name.starts_with(start),
+            _ => self.pattern == name,
+        }
+    }
+}
+
+impl Spec {
+    /// Reads the tables under `root/spec`.
+    pub fn read(root: &Path) -> Result<Spec, Vec<String>> {
+        let table = |name: &str| rows(&root.join("spec").join(name));
+        let field = |row: &[String], index: usize| row.get(index).cloned().unwrap_or_default();
+        let spec = Spec {
+            functions: table("functions.tsv")?.iter().map(|row| Function::parse(row)).collect(),
+            callbacks: table("callbacks.tsv")?.iter().map(|row| Function::parse(row)).collect(),
+            constants: table("constants.tsv")?
+                .iter()
+                .map(|row| Constant { name: row[0].clone(), ctype: row[1].clone(), value: row[2].clone() })
+                .collect(),
+            implemented: table("implemented.tsv")?
+                .iter()
+                .map(|row| Implementation {
+                    name: row[0].clone(),
+                    path: row[1].clone(),
+                    form: field(row, 2) == "form",
+                    extra: field(row, 3),
+                })
+                .collect(),
+            annotations: table("annotations.tsv")?
+                .iter()
+                .map(|row| Annotation { pattern: row[0].clone(), property: row[1].clone() })
+                .collect(),
+        };
+        spec.complain_about_names()?;
+        Ok(spec)
+    }
+
+    /// The function of this name.
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        let at = self.functions.binary_search_by(|function| function.name.as_str().cmp(name)).ok()?;
+        Some(&self.functions[at])
+    }
+
+    /// Whether `annotations.tsv` gives `property` to the function.
+    pub fn has(&self, name: &str, property: &str) -> bool {
+        self.annotations.iter().any(|entry| entry.property == property && entry.covers(name))
+    }
+
+    fn complain_about_names(&self) -> Result<(), Vec<String>> {
+        let mut complaints = Vec::new();
+        if !self.functions.is_sorted_by(|one, two| one.name < two.name) {
+            complaints.push("spec/functions.tsv: not in the order of the names".to_string());
+        }
+        if !self.implemented.is_sorted_by(|one, two| one.name < two.name) {
+            complaints.push("spec/implemented.tsv: sort it by name (LC_ALL=C), each name once".to_string());
+        }
+        for entry in self.implemented.iter().filter(|entry| self.function(&entry.name).is_none()) {
+            complaints.push(format!("spec/implemented.tsv: {} is not a function of MPI", entry.name));
+        }
+        for entry in &self.annotations {
+            if !self.functions.iter().any(|function| entry.covers(&function.name)) {
+                complaints.push(format!("spec/annotations.tsv: {} covers no function", entry.pattern));
+            }
+        }
+        if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    }
+}
+
+fn rows(path: &Path) -> Result<Vec<Vec<String>>, Vec<String>> {
+    let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
+    let lines = text.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    Ok(lines.map(|line| line.split('\t').map(str::to_string).collect()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, name: &str, base: &str, constant: bool, stars: usize, array: &str) {
+        let expected = Param { name: name.into(), base: base.into(), constant, stars, array: array.into() };
+        assert_eq!(Param::parse(text), expected);
+    }
+
+    #[test]
+    fn parameters_parse() {
+        check("const void *buf", "buf", "void", true, 1, "");
+        check("int ranges[][3]", "ranges", "int", false, 0, "[][3]");
+        check("char ***argv", "argv", "char", false, 3, "");
+        check("const MPI_Datatype sendtypes[]", "sendtypes", "MPI_Datatype", true, 0, "[]");
+        check("char **array_of_argv[]", "array_of_argv", "char", false, 2, "[]");
+        check("const int level", "level", "int", true, 0, "");
+    }
+}
