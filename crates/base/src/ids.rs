@@ -33,6 +33,8 @@ pub enum Plane {
     PointToPoint = 0,
     /// Messages of collective schedules.
     Collective = 1,
+    /// Messages by which new communicators are agreed upon outside a collective of all members.
+    Agreement = 2,
 }
 
 impl ContextId {

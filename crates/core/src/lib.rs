@@ -5,10 +5,28 @@
 #![deny(unsafe_code)]
 
 pub mod attributes;
+pub mod boot;
+pub mod buffer;
+pub mod buffered;
+pub mod collective;
+pub mod communicator;
+pub mod completion;
+pub mod context;
 pub mod engine;
 pub mod error_codes;
 pub mod error_handler;
+pub mod exchange;
+pub mod flow;
 pub mod giant;
 pub mod group;
+pub mod hardware;
 pub mod info;
+pub mod matching;
 pub mod names;
+pub mod p2p;
+pub mod process;
+pub mod progress;
+pub mod request;
+pub mod single_copy;
+pub mod special;
+pub mod wire;

@@ -13,3 +13,4 @@ pub mod job;
 pub mod memory;
 pub mod process;
 pub mod signal;
+pub mod this_process;

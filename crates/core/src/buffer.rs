@@ -1,0 +1,221 @@
+//! Validated user buffers: the one place where core knows an address of the user's memory.
+//!
+//! A [`Buffer`] is made once, at the edge, from a pointer, a count and a datatype. Everything behind it speaks
+//! of packed bytes `0..bytes()` of the message; the buffer finds the memory they live in.
+//!
+//! # Safety
+//! Who calls [`Buffer::user`] promises, in the user's name, what MPI demands (MPI-5 sections 3.2.2 and 3.7.2):
+//! the memory that `count` items of the datatype cover from `base` on is valid until the operation completes;
+//! while a send runs nobody writes it, while a receive runs nobody touches it. All accesses below stay inside
+//! that memory because positions are clipped to `bytes()`.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::{Datatype, Segment};
+
+use crate::wire::Signature;
+
+/// Memory of one message, as its user described it.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    base: *mut u8,
+    bytes: u64,
+    layout: Layout,
+}
+
+#[derive(Clone, Debug)]
+enum Layout {
+    /// One run of memory from `base` on.
+    Run,
+    /// `count` items of a datatype with gaps; the message begins at packed byte `first` of them.
+    Typed { datatype: Datatype, count: u64, first: u64 },
+    /// A run that the library owns; `base` points into it.
+    Owned { _memory: Arc<[UnsafeCell<u8>]> },
+}
+
+// SAFETY: a buffer is an address with a promise about it (see the module's Safety section), valid in every
+// thread of the process; it is used only under the giant lock.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+/// Largest piece of a copy between two memory layouts that both have gaps.
+const PIECE: usize = 8 << 10;
+
+impl Buffer {
+    /// The memory of `count` items of `datatype` at `base`.
+    ///
+    /// # Errors
+    /// `Count` when the message would not fit in the address space.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    #[inline]
+    pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
+        let bytes = count.checked_mul(datatype.size() as u64).filter(|bytes| *bytes <= i64::MAX as u64).ok_or_else(|| {
+            Error::new(ErrorClass::Count, format!("{count} items of {} bytes are too many", datatype.size()))
+        })?;
+        Ok(match datatype.contiguous(count) {
+            Some((offset, bytes)) => {
+                Buffer { base: base.wrapping_offset(offset as isize), bytes, layout: Layout::Run }
+            }
+            None => Buffer { base, bytes, layout: Layout::Typed { datatype: datatype.clone(), count, first: 0 } },
+        })
+    }
+
+    /// Consecutive bytes of memory.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    pub unsafe fn bytes_at(base: *mut u8, bytes: u64) -> Buffer {
+        Buffer { base, bytes, layout: Layout::Run }
+    }
+
+    /// The packed bytes `first..first + bytes` of `count` items of `datatype` at `base`.
+    ///
+    /// # Safety
+    /// See the module's Safety section; the range lies inside the items.
+    pub unsafe fn part(base: *mut u8, count: u64, datatype: &Datatype, first: u64, bytes: u64) -> Buffer {
+        Buffer { base, bytes, layout: Layout::Typed { datatype: datatype.clone(), count, first } }
+    }
+
+    /// Memory that the library owns, to be sent or received into; clones share it.
+    pub fn owned(bytes: Vec<u8>) -> Buffer {
+        let memory: Arc<[UnsafeCell<u8>]> = bytes.into_iter().map(UnsafeCell::new).collect();
+        Buffer {
+            base: memory.as_ptr().cast_mut().cast(),
+            bytes: memory.len() as u64,
+            layout: Layout::Owned { _memory: memory },
+        }
+    }
+
+    /// A copy of the message.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = vec![0; self.bytes as usize];
+        self.pack(0, &mut out);
+        out
+    }
+
+    /// A message without bytes.
+    pub fn empty() -> Buffer {
+        Buffer { base: std::ptr::dangling_mut(), bytes: 0, layout: Layout::Run }
+    }
+
+    /// Length of the message in packed bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The message as one run of memory, if it is one.
+    #[inline]
+    pub fn run(&self) -> Option<&[u8]> {
+        match self.layout {
+            Layout::Typed { .. } => None,
+            // A null pointer is legal for no bytes.
+            _ if self.bytes == 0 => Some(&[]),
+            // SAFETY: base covers `bytes` bytes that nobody writes while the operation runs.
+            _ => Some(unsafe { std::slice::from_raw_parts(self.base, self.bytes as usize) }),
+        }
+    }
+
+    /// Address of the message, 0 if it is not one run of memory.
+    pub fn address(&self) -> u64 {
+        self.run().map_or(0, |run| run.as_ptr() as u64)
+    }
+
+    /// Fills `out` with the packed bytes from `position` on; returns how many there were.
+    #[inline]
+    pub fn pack(&self, position: u64, out: &mut [u8]) -> usize {
+        let take = self.clip(position, out.len());
+        match &self.layout {
+            // SAFETY: position + take <= bytes, which datatype and count cover from base on.
+            Layout::Typed { datatype, count, first } => unsafe {
+                datatype.pack(self.base, *count, first + position, &mut out[..take])
+            },
+            // SAFETY: as above; `out` is the library's own memory and does not overlap the user's.
+            _ => unsafe {
+                std::ptr::copy_nonoverlapping(self.base.add(position as usize), out.as_mut_ptr(), take);
+                take
+            },
+        }
+    }
+
+    /// Stores `input` as the packed bytes from `position` on; what does not fit is dropped. Returns how many
+    /// bytes were stored.
+    #[inline]
+    pub fn unpack(&self, position: u64, input: &[u8]) -> usize {
+        let take = self.clip(position, input.len());
+        match &self.layout {
+            // SAFETY: position + take <= bytes, which datatype and count cover from base on.
+            Layout::Typed { datatype, count, first } => unsafe {
+                datatype.unpack(self.base, *count, first + position, &input[..take])
+            },
+            // SAFETY: as above; regions may only overlap if the user aliased buffers, which `copy` allows.
+            _ => unsafe {
+                std::ptr::copy(input.as_ptr(), self.base.add(position as usize), take);
+                take
+            },
+        }
+    }
+
+    /// Stores the message of `source` here, as far as it fits; returns how many bytes.
+    pub fn copy_from(&self, source: &Buffer) -> u64 {
+        if let Some(run) = source.run() {
+            return self.unpack(0, run) as u64;
+        }
+        let mut piece = [0u8; PIECE];
+        let end = source.bytes.min(self.bytes);
+        let mut position = 0;
+        while position < end {
+            let take = PIECE.min((end - position) as usize);
+            let packed = source.pack(position, &mut piece[..take]);
+            self.unpack(position, &piece[..packed]);
+            position += packed as u64;
+        }
+        end
+    }
+
+    /// Calls `use_memory` with the memory of the packed bytes `position..position + bytes`, as much of it as
+    /// `limit` pieces cover.
+    pub fn with_memory<R>(
+        &self,
+        position: u64,
+        bytes: u64,
+        limit: usize,
+        use_memory: impl FnOnce(&mut [IoSliceMut<'_>]) -> R,
+    ) -> R {
+        let take = self.clip(position, bytes as usize);
+        let Layout::Typed { datatype, count, first } = &self.layout else {
+            // SAFETY: inside the run, which nobody else touches while the operation runs.
+            let memory = unsafe { std::slice::from_raw_parts_mut(self.base.add(position as usize), take) };
+            return use_memory(&mut [IoSliceMut::new(memory)]);
+        };
+        let mut segments: Vec<Segment> = Vec::new();
+        let start = first + position;
+        datatype.segments(*count, start..start + take as u64, &mut segments, limit);
+        let memory = segments.iter().map(|segment| {
+            let base = self.base.wrapping_offset(segment.offset as isize);
+            // SAFETY: a run of the datatype from base on; runs of a receive buffer do not overlap.
+            IoSliceMut::new(unsafe { std::slice::from_raw_parts_mut(base, segment.bytes as usize) })
+        });
+        use_memory(&mut memory.collect::<Vec<_>>())
+    }
+
+    #[inline]
+    fn clip(&self, position: u64, length: usize) -> usize {
+        (self.bytes.saturating_sub(position)).min(length as u64) as usize
+    }
+}
+
+/// The signature of `count` items of `datatype` for the wire: 0 if it is not to be compared.
+pub fn signature(datatype: &Datatype, count: u64) -> Signature {
+    match datatype.signature_hash(count) {
+        None => 0,
+        Some(hash) => ((hash ^ hash >> 16 ^ hash >> 32 ^ hash >> 48) as u16).max(1),
+    }
+}

@@ -1,0 +1,118 @@
+//! Buffered sends (MPI-5 section 3.6): a copy is made, and the attached buffer bounds how much is copied.
+//!
+//! A program attaches its buffer to a communicator, to a session or to the process; or it attaches
+//! `MPI_BUFFER_AUTOMATIC` (MPI-4.1) and the library bounds nothing. The copies themselves live in the library's
+//! own memory: the standard asks for the effect of the buffer, which is that bytes and overhead fit.
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+
+use crate::buffer::Buffer;
+use crate::giant::{GiantCell, Held};
+use crate::process::Process;
+use crate::progress;
+use crate::request::RequestId;
+
+/// What a message costs beyond its bytes (the constant `MPI_BSEND_OVERHEAD` of the ABI).
+pub const OVERHEAD_BYTES: u64 = 512;
+
+/// A buffer that is attached.
+#[derive(Debug)]
+pub struct Attached {
+    address: usize,
+    limit: Option<u64>,
+    pending: GiantCell<Vec<(RequestId, u64)>>,
+}
+
+/// Where a buffer may be attached: one at a time.
+#[derive(Debug, Default)]
+pub struct Place(GiantCell<Option<Arc<Attached>>>);
+
+/// The place of the process, for MPI_Buffer_attach.
+pub static OF_PROCESS: Place = Place(GiantCell::new(None));
+
+impl Place {
+    /// Nothing is attached.
+    pub const fn new() -> Place {
+        Place(GiantCell::new(None))
+    }
+
+    /// Attaches memory at `address` of `bytes`; `None` for `MPI_BUFFER_AUTOMATIC`.
+    ///
+    /// # Errors
+    /// `Buffer` when something is attached already.
+    pub fn attach(&self, held: &Held, address: usize, bytes: Option<u64>) -> Result<()> {
+        let mut place = self.0.borrow_mut(held);
+        if place.is_some() {
+            return Err(Error::new(ErrorClass::Buffer, "a buffer is attached already; detach it first"));
+        }
+        *place = Some(Arc::new(Attached { address, limit: bytes, pending: GiantCell::default() }));
+        Ok(())
+    }
+
+    /// Waits until all messages in the buffer are sent, then detaches it: its address and size as attached
+    /// (size `None`: automatic), or nothing if none was attached.
+    pub fn detach(&self, held: &mut Held, process: &Process) -> Option<(usize, Option<u64>)> {
+        self.flush(held, process);
+        self.0.borrow_mut(held).take().map(|attached| (attached.address, attached.limit))
+    }
+
+    /// Waits until all messages in the buffer are sent.
+    pub fn flush(&self, held: &mut Held, process: &Process) {
+        let Some(attached) = self.current(held) else { return };
+        progress::wait_until(held, process, &|| "a flush of the attached buffer".to_string(), |held| {
+            attached.is_empty(held, process)
+        });
+    }
+
+    /// What is attached here.
+    pub fn current(&self, held: &Held) -> Option<Arc<Attached>> {
+        self.0.borrow(held).clone()
+    }
+}
+
+impl Attached {
+    /// Copies a message into the buffer.
+    ///
+    /// # Errors
+    /// `Buffer` when it does not fit beside the messages that are not sent yet.
+    pub fn take_in(&self, held: &Held, process: &Process, message: &Buffer) -> Result<Buffer> {
+        progress::progress(held, process);
+        self.is_empty(held, process);
+        let used: u64 = self.pending.borrow(held).iter().map(|(_, bytes)| bytes + OVERHEAD_BYTES).sum();
+        let wanted = message.bytes() + OVERHEAD_BYTES;
+        if let Some(limit) = self.limit.filter(|limit| used + wanted > *limit) {
+            return Err(Error::new(
+                ErrorClass::Buffer,
+                format!("the attached buffer of {limit} bytes holds {used} and cannot take {wanted} more"),
+            ));
+        }
+        let mut copy = vec![0; message.bytes() as usize];
+        message.pack(0, &mut copy);
+        Ok(Buffer::owned(copy))
+    }
+
+    /// Notes the send that empties the buffer of a message.
+    pub fn note(&self, held: &Held, sending: RequestId, bytes: u64) {
+        self.pending.borrow_mut(held).push((sending, bytes));
+    }
+
+    fn is_empty(&self, held: &Held, process: &Process) -> bool {
+        let messages = process.messages.borrow(held);
+        let mut pending = self.pending.borrow_mut(held);
+        pending.retain(|(id, _)| messages.state.requests.get(*id).is_some());
+        pending.is_empty()
+    }
+}
+
+/// The buffer that a buffered send on a communicator uses: its own, else that of the process.
+///
+/// # Errors
+/// `Buffer` when none is attached.
+pub fn attached(held: &Held, of_communicator: &Place) -> Result<Arc<Attached>> {
+    of_communicator
+        .current(held)
+        .or_else(|| OF_PROCESS.current(held))
+        .ok_or_else(|| Error::new(ErrorClass::Buffer, "no buffer is attached; call MPI_Buffer_attach first"))
+}

@@ -1,0 +1,245 @@
+//! Communicators: a context, a group or two, and what users hang on them (MPI-5 chapter 7).
+//!
+//! This file is the object and its lookups; `create` makes new ones, `split` makes them by colour or hardware,
+//! `intercommunicator` between two groups.
+
+pub mod create;
+pub mod intercommunicator;
+pub mod split;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use tutti_base::ids::Plane;
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
+
+use crate::attributes::Attributes;
+use crate::buffered::Place;
+use crate::collective::Collectives;
+use crate::error_handler::ErrorHandler;
+use crate::giant::{GiantCell, Held};
+use crate::group::{Comparison, Group};
+use crate::info::Info;
+use crate::names::ObjectName;
+use crate::process::{Process, process};
+use crate::special::{ANY_SOURCE, PROC_NULL};
+
+
+/// A communicator. Shared by handles, requests and schedules.
+#[derive(Debug)]
+pub struct Communicator {
+    /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
+    context: AtomicU32,
+    group: Group,
+    rank: Rank,
+    /// The other group and an intracommunicator of the own one, for an intercommunicator.
+    inter: Option<Inter>,
+    /// The number by which the program knows it; 0 if it does not.
+    handle: AtomicUsize,
+    /// Attributes.
+    pub attributes: Attributes,
+    /// The name.
+    pub name: GiantCell<ObjectName>,
+    /// What happens on errors.
+    pub error_handler: GiantCell<ErrorHandler>,
+    /// Hints.
+    pub info: GiantCell<Info>,
+    /// The buffer attached for buffered sends (MPI-4.1).
+    pub buffer: Place,
+    /// Plans and the count of collective operations.
+    pub collectives: Collectives,
+}
+
+/// The other half of an intercommunicator.
+#[derive(Debug)]
+pub struct Inter {
+    /// The processes it talks to.
+    pub remote: Group,
+    /// The own processes among themselves.
+    pub local: Arc<Communicator>,
+}
+
+/// Who a rank argument names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partner {
+    /// Nobody.
+    ProcNull,
+    /// Whoever sends.
+    Any,
+    /// A process.
+    Process(WorldRank),
+}
+
+/// How two communicators compare (MPI-5 section 7.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The same object.
+    Identical,
+    /// Same groups in the same order.
+    Congruent,
+    /// Same members.
+    Similar,
+    /// Different.
+    Unequal,
+}
+
+const UNKNOWN_CONTEXT: u32 = u32::MAX;
+
+impl Communicator {
+    /// One that exists from the start.
+    pub(crate) fn predefined(context: ContextId, name: &str, group: Group, rank: Rank) -> Arc<Communicator> {
+        let comm = Communicator::new(Some(context), group, rank, None, ErrorHandler::Fatal);
+        let named = Communicator { name: GiantCell::new(ObjectName::new(name.as_bytes())), ..comm };
+        Arc::new(named)
+    }
+
+    fn new(
+        context: Option<ContextId>,
+        group: Group,
+        rank: Rank,
+        inter: Option<Inter>,
+        error_handler: ErrorHandler,
+    ) -> Communicator {
+        Communicator {
+            context: AtomicU32::new(context.map_or(UNKNOWN_CONTEXT, |context| context.0)),
+            group,
+            rank,
+            inter,
+            handle: AtomicUsize::new(0),
+            attributes: Attributes::default(),
+            name: GiantCell::new(ObjectName::EMPTY),
+            error_handler: GiantCell::new(error_handler),
+            info: GiantCell::default(),
+            buffer: Place::new(),
+            collectives: Collectives::default(),
+        }
+    }
+
+    /// The context.
+    #[inline]
+    pub fn context(&self) -> ContextId {
+        ContextId(self.context.load(Ordering::Relaxed))
+    }
+
+    /// Own rank in the (local) group.
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// The (local) group.
+    #[inline]
+    pub fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// The other half, if it is an intercommunicator.
+    #[inline]
+    pub fn inter(&self) -> Option<&Inter> {
+        self.inter.as_ref()
+    }
+
+    /// Number of processes in the (local) group.
+    #[inline]
+    pub fn size(&self) -> u32 {
+        self.group.size()
+    }
+
+    /// The group that ranks in sends and receives refer to.
+    #[inline]
+    pub fn peers(&self) -> &Group {
+        self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
+    }
+
+    /// The number by which the program knows the communicator.
+    pub fn handle(&self) -> usize {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    /// Gives it that number.
+    pub fn set_handle(&self, handle: usize) {
+        self.handle.store(handle, Ordering::Relaxed);
+    }
+
+    /// Who `rank` names as the destination of a message.
+    ///
+    /// # Errors
+    /// `Rank`, naming the argument and its range.
+    #[inline]
+    pub fn destination(&self, rank: i32) -> Result<Partner> {
+        if let Some(world) = u32::try_from(rank).ok().and_then(|rank| self.peers().get(Rank(rank))) {
+            return Ok(Partner::Process(world));
+        }
+        if rank == PROC_NULL { Ok(Partner::ProcNull) } else { Err(self.wrong_rank("dest", rank)) }
+    }
+
+    /// Who `rank` names as the source of a message.
+    ///
+    /// # Errors
+    /// `Rank`, naming the argument and its range.
+    #[inline]
+    pub fn source(&self, rank: i32) -> Result<Partner> {
+        if let Some(world) = u32::try_from(rank).ok().and_then(|rank| self.peers().get(Rank(rank))) {
+            return Ok(Partner::Process(world));
+        }
+        match rank {
+            PROC_NULL => Ok(Partner::ProcNull),
+            ANY_SOURCE => Ok(Partner::Any),
+            _ => Err(self.wrong_rank("source", rank)),
+        }
+    }
+
+    /// How it compares with another.
+    pub fn compare(&self, other: &Communicator) -> Relation {
+        if std::ptr::eq(self, other) {
+            return Relation::Identical;
+        }
+        let remotes = match (&self.inter, &other.inter) {
+            (None, None) => Comparison::Identical,
+            (Some(own), Some(other)) => own.remote.compare(&other.remote),
+            _ => return Relation::Unequal,
+        };
+        match (self.group.compare(&other.group), remotes) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Relation::Unequal,
+            (Comparison::Identical, Comparison::Identical) => Relation::Congruent,
+            _ => Relation::Similar,
+        }
+    }
+
+    /// MPI_Comm_free: the program gives it up. Messages under way still arrive.
+    ///
+    /// # Errors
+    /// The code that a delete callback of an attribute returned; the communicator then stays.
+    pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
+        self.attributes.delete_all(held, self.handle())?;
+        process.communicators.borrow_mut(held).remove(&self.context().0);
+        let mut messages = process.messages.borrow_mut(held);
+        messages.state.forget(self.context().plane(Plane::PointToPoint));
+        messages.state.forget(self.context().plane(Plane::Collective));
+        Ok(())
+    }
+
+    #[cold]
+    fn wrong_rank(&self, argument: &str, rank: i32) -> Error {
+        let last = i64::from(self.peers().size()) - 1;
+        Error::new(ErrorClass::Rank, format!("argument {argument} is {rank}; it must be 0 to {last} or MPI_PROC_NULL"))
+    }
+}
+
+/// The communicator with this context, if it is not freed.
+pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
+    process()?.communicators.borrow(held).get(&context).cloned()
+}
+
+/// Its name, for messages to people.
+pub fn name_of_context(context: u32) -> String {
+    let held = crate::giant::enter();
+    let unnamed = || format!("the communicator with context {context}");
+    match by_context(&held, context) {
+        Some(comm) => match comm.name.borrow(&held).as_bytes() {
+            [] => unnamed(),
+            name => String::from_utf8_lossy(name).into_owned(),
+        },
+        None => unnamed(),
+    }
+}

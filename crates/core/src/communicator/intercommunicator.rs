@@ -1,0 +1,121 @@
+//! Intercommunicators: made from two groups, merged into one (MPI-5 section 7.6).
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+
+use super::create::{agree, agree_by};
+use super::{Communicator, Inter};
+use crate::collective;
+use crate::exchange::exchange;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+
+/// Who speaks for the two groups, where they can speak to one another.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaders<'a> {
+    /// Rank of the own leader in the local communicator.
+    pub local: Rank,
+    /// Where the leaders meet; only looked at by the leader.
+    pub peer_comm: &'a Communicator,
+    /// Rank of the other leader in `peer_comm`; only looked at by the leader.
+    pub remote: i32,
+    /// Tag on `peer_comm` that no other agreement uses at the same time.
+    pub tag: i32,
+}
+
+/// MPI_Intercomm_create.
+///
+/// # Errors
+/// `Rank` for a leader that is not there, `Comm` when the groups overlap.
+pub fn create(held: &mut Held, process: &Process, comm: &Communicator, leaders: Leaders<'_>) -> Result<Arc<Communicator>> {
+    let speaks = comm.rank() == leaders.local;
+    let own = encode(comm.group());
+    let mut theirs = Vec::new();
+    if speaks {
+        let partner = remote_leader(leaders)?;
+        theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own)?;
+    }
+    collective::broadcast_bytes(held, process, comm, leaders.local, &mut theirs)?;
+    let remote = decode(&theirs)?;
+    if let Some(both) = remote.iter().find(|member| comm.group().contains(*member)) {
+        return Err(Error::new(ErrorClass::Comm, format!("rank {both} of the world is in both groups")));
+    }
+    let local = duplicate_bare(held, process, comm)?;
+    let context = agree_by(held, process, |held, value| {
+        let own = collective::maximum(held, process, comm, value)?;
+        let mut highest = own.to_le_bytes().to_vec();
+        if speaks {
+            let partner = remote_leader(leaders)?;
+            let theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, highest)?;
+            highest = own.max(theirs.try_into().map_or(own, u32::from_le_bytes)).to_le_bytes().to_vec();
+        }
+        collective::broadcast_bytes(held, process, comm, leaders.local, &mut highest)?;
+        Ok(highest.try_into().map_or(own, u32::from_le_bytes))
+    })?;
+    let handler = comm.error_handler.borrow(held).clone();
+    let inter = Some(Inter { remote, local });
+    let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
+    Ok(new.publish(held, process, context))
+}
+
+/// MPI_Intercomm_merge: the side that says `high` comes second; if both say the same, the group whose first
+/// process comes first in the world.
+///
+/// # Errors
+/// `Comm` for an intracommunicator.
+pub fn merge(held: &mut Held, process: &Process, comm: &Communicator, high: bool) -> Result<Arc<Communicator>> {
+    let Some(inter) = comm.inter() else {
+        return Err(Error::new(ErrorClass::Comm, "argument intercomm is an intracommunicator"));
+    };
+    let mut theirs = vec![u8::from(high)];
+    if comm.rank() == Rank(0) {
+        theirs = exchange(held, process, comm, Rank(0), 0, theirs)?;
+    }
+    collective::broadcast_bytes(held, process, &inter.local, Rank(0), &mut theirs)?;
+    let their_high = theirs.first().is_some_and(|flag| *flag != 0);
+    let first = |group: &Group| group.get(Rank(0));
+    let own_first = match (high, their_high) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => first(comm.group()) < first(&inter.remote),
+    };
+    let (low, up) = if own_first { (comm.group(), &inter.remote) } else { (&inter.remote, comm.group()) };
+    let group = low.union(up);
+    let rank = group.rank_of(process.rank).expect("the union contains the own group");
+    let context = agree(held, process, comm)?;
+    let handler = comm.error_handler.borrow(held).clone();
+    Ok(Communicator::new(None, group, rank, None, handler).publish(held, process, context))
+}
+
+/// A communicator of the same group for the library's own use: no attributes, no hints.
+fn duplicate_bare(held: &mut Held, process: &Process, comm: &Communicator) -> Result<Arc<Communicator>> {
+    let context = agree(held, process, comm)?;
+    let handler = comm.error_handler.borrow(held).clone();
+    Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler).publish(held, process, context))
+}
+
+fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
+    match u32::try_from(leaders.remote).ok().filter(|rank| *rank < leaders.peer_comm.peers().size()) {
+        Some(rank) => Ok(Rank(rank)),
+        None => Err(Error::new(
+            ErrorClass::Rank,
+            format!("argument remote_leader is {}; peer_comm has {} processes", leaders.remote, leaders.peer_comm.peers().size()),
+        )),
+    }
+}
+
+/// A group as bytes for a message: four a member.
+pub(crate) fn encode(group: &Group) -> Vec<u8> {
+    group.iter().flat_map(|member| member.0.to_le_bytes()).collect()
+}
+
+/// A group from a message.
+///
+/// # Errors
+/// `Intern` when the bytes are not a group.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Group> {
+    let members = bytes.chunks_exact(4).map(|four| WorldRank(u32::from_le_bytes([four[0], four[1], four[2], four[3]])));
+    Ok(members.collect())
+}

@@ -1,0 +1,106 @@
+//! Splitting a communicator by colour (MPI-5 section 7.4.2) or by hardware (MPI_Comm_split_type).
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
+
+use super::{Communicator, Inter};
+use super::create::agree;
+use crate::collective;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+use crate::special::UNDEFINED;
+
+/// What MPI_Comm_split_type splits by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SplitType {
+    /// Who can share memory.
+    Shared,
+    /// Who shares a named hardware resource, or the next level that divides the group.
+    Hardware(HardwareSplit),
+    /// Nobody: the caller gets no communicator.
+    Undefined,
+}
+
+/// A hardware split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HardwareSplit {
+    /// Info key `mpi_hw_resource_type` with this value.
+    Guided(String),
+    /// Info key `mpi_hw_resource_type` missing or not known here.
+    Unknown,
+    /// The next lower level of the machine that divides the group.
+    Unguided,
+}
+
+/// MPI_Comm_split; `None` for colour `MPI_UNDEFINED`.
+///
+/// # Errors
+/// `Arg` for a negative colour.
+pub fn split(held: &mut Held, process: &Process, comm: &Communicator, color: i32, key: i32) -> Result<Option<Arc<Communicator>>> {
+    if color < 0 && color != UNDEFINED {
+        return Err(Error::new(
+            ErrorClass::Arg,
+            format!("argument color is {color}; it must be 0 or more, or MPI_UNDEFINED"),
+        ));
+    }
+    let mut mine = color.to_le_bytes().to_vec();
+    mine.extend(key.to_le_bytes());
+    let among = comm.inter().map_or(comm, |inter| &inter.local);
+    let all = collective::allgather_bytes(held, process, among, &mine)?;
+    let members = of_color(&all, color, comm.group())?;
+    let handler = comm.error_handler.borrow(held).clone();
+    let Some(inter) = comm.inter() else {
+        let context = agree(held, process, comm)?;
+        let Some(rank) = members.rank_of(process.rank).filter(|_| color != UNDEFINED) else { return Ok(None) };
+        return Ok(Some(Communicator::new(None, members, rank, None, handler).publish(held, process, context)));
+    };
+    let theirs = collective::swap_bytes(held, process, comm, all)?;
+    let context = agree(held, process, comm)?;
+    let remote = of_color(&theirs, color, &inter.remote)?;
+    let local = split(held, process, &inter.local, color, key)?;
+    Ok(match (local, members.rank_of(process.rank)) {
+        (Some(local), Some(rank)) if !remote.is_empty() => {
+            let inter = Some(Inter { remote, local });
+            Some(Communicator::new(None, members, rank, inter, handler).publish(held, process, context))
+        }
+        _ => None,
+    })
+}
+
+/// MPI_Comm_split_type. The caller's place in the hardware comes from its processor set.
+///
+/// # Errors
+/// As [`split`].
+pub fn split_type(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    kind: &SplitType,
+    key: i32,
+) -> Result<Option<Arc<Communicator>>> {
+    let color = match kind {
+        // One node is all there is: every process shares memory with every other.
+        SplitType::Shared => 0,
+        SplitType::Undefined => UNDEFINED,
+        SplitType::Hardware(how) => crate::hardware::color(held, process, comm, how)?,
+    };
+    let new = split(held, process, comm, color, key)?;
+    // An unguided split stops where it no longer divides (MPI-5 section 7.4.2).
+    let divided = new.as_ref().is_some_and(|new| new.size() < comm.size());
+    Ok(new.filter(|_| divided || *kind != SplitType::Hardware(HardwareSplit::Unguided)))
+}
+
+/// The members with `color`, ordered by key and then by rank.
+fn of_color(all: &[u8], color: i32, group: &Group) -> Result<Group> {
+    let mut members: Vec<(i32, WorldRank)> = Vec::new();
+    for (member, entry) in group.iter().zip(all.chunks_exact(8)) {
+        let number = |at: usize| i32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]]);
+        if number(0) == color {
+            members.push((number(4), member));
+        }
+    }
+    members.sort_by_key(|(key, _)| *key);
+    Ok(members.into_iter().map(|(_, member)| member).collect())
+}

@@ -1,0 +1,167 @@
+//! Waiting for requests and seeing them off (MPI-5 section 3.7.3).
+//!
+//! A request that is complete is finished exactly once: its slot is freed, or, if it is persistent, it becomes
+//! inactive. The functions for several requests at the abi are loops over [`is_complete`] and [`finish`].
+
+use std::sync::Arc;
+
+use tutti_base::{Error, Result};
+
+use crate::giant::Held;
+use crate::p2p::user::describe;
+use crate::process::Process;
+use crate::progress;
+use crate::request::{Generalised, RequestId, Status, Work};
+
+/// How a request ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it reports, or why it failed.
+    pub result: Result<Status>,
+    /// The status even if it failed (a truncated receive has one).
+    pub status: Status,
+    /// Its handle stays valid: it is persistent.
+    pub persistent: bool,
+    /// Context of its communicator, for the error handler.
+    pub context: u32,
+}
+
+/// Whether a request is over (or inactive). Does not move anything forward.
+///
+/// # Errors
+/// `Request` for an unknown one.
+#[inline]
+pub fn is_complete(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
+    let mut messages = process.messages.borrow_mut(held);
+    let request = messages.state.requests.user(id)?;
+    Ok(request.complete)
+}
+
+/// Whether a request is persistent and not started.
+///
+/// # Errors
+/// `Request` for an unknown one.
+pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
+    Ok(process.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
+}
+
+/// Waits until `id` is over, then finishes it. `operation` is what a person is told who asks.
+#[inline]
+pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
+    let complete = |held: &Held| {
+        process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
+    };
+    if !complete(held) {
+        progress::wait_until(held, process, &|| describe_request(process, id, operation), complete);
+    }
+    finish(held, process, id)
+}
+
+/// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
+pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
+    let mut messages = process.messages.borrow_mut(held);
+    let requests = &mut messages.state.requests;
+    if let Some(request) = requests.get_mut(id).filter(|request| request.persistent.is_some()) {
+        let (status, error, context) = (request.status, request.error.take(), request.context);
+        let was_active = !request.is_inactive();
+        if let Some(persistent) = &mut request.persistent {
+            persistent.active = false;
+        }
+        request.status = Status::EMPTY;
+        let status = if was_active { status } else { Status::EMPTY };
+        return Finished { result: error.map_or(Ok(status), Err), status, persistent: true, context };
+    }
+    let Some(request) = requests.remove(id) else {
+        return Finished { result: Ok(Status::EMPTY), status: Status::EMPTY, persistent: false, context: 0 };
+    };
+    drop(messages);
+    let (status, context) = (request.status, request.context);
+    let result = match (request.work, request.error) {
+        (_, Some(error)) => Err(error),
+        (Work::Generalised(callbacks), None) => query_and_free(&callbacks),
+        (_, None) => Ok(status),
+    };
+    let status = *result.as_ref().unwrap_or(&status);
+    Finished { result, status, persistent: false, context }
+}
+
+/// The status of a request without finishing it (MPI_Request_get_status): `None` while it runs.
+///
+/// # Errors
+/// `Request` for an unknown one; what a query callback returned.
+pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Status>> {
+    let query = {
+        let mut messages = process.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        if request.is_inactive() {
+            return Ok(Some(Status::EMPTY));
+        }
+        if !request.complete {
+            return Ok(None);
+        }
+        match &request.work {
+            Work::Generalised(callbacks) => Arc::clone(callbacks),
+            _ => return request.error.clone().map_or(Ok(Some(request.status)), Err),
+        }
+    };
+    query.query().map(Some)
+}
+
+/// MPI_Request_free: an active operation goes on and its slot goes with its completion.
+///
+/// # Errors
+/// `Request` for an unknown one; what a free callback returned.
+pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+    let callbacks = {
+        let mut messages = process.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        let callbacks = match &request.work {
+            Work::Generalised(callbacks) if request.complete => Some(Arc::clone(callbacks)),
+            _ => None,
+        };
+        if request.complete {
+            messages.state.requests.remove(id);
+        } else {
+            request.detached = true;
+        }
+        callbacks
+    };
+    callbacks.map_or(Ok(()), |callbacks| callbacks.free())
+}
+
+/// Completes a generalised request (MPI_Grequest_complete).
+///
+/// # Errors
+/// `Request` for an unknown one or one of another kind.
+pub fn complete_generalised(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+    let freed = {
+        let mut messages = process.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        let Work::Generalised(callbacks) = &request.work else {
+            return Err(Error::new(tutti_base::ErrorClass::Request, "the request is not a generalised request"));
+        };
+        let callbacks = Arc::clone(callbacks);
+        let detached = request.detached;
+        messages.state.requests.complete(id, None);
+        detached.then_some(callbacks)
+    };
+    freed.map_or(Ok(()), |callbacks| callbacks.free())
+}
+
+fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
+    let status = callbacks.query();
+    callbacks.free()?;
+    status
+}
+
+fn describe_request(process: &Process, id: RequestId, operation: &'static str) -> String {
+    let held = crate::giant::enter();
+    let messages = process.messages.borrow(&held);
+    match messages.state.requests.get(id).map(|request| &request.work) {
+        Some(Work::Receive { pattern, .. }) => format!("{operation} {}", describe(pattern)),
+        Some(Work::Send { peer, buffer, .. }) => {
+            format!("{operation} of {} bytes to rank {peer} of the world", buffer.bytes())
+        }
+        _ => operation.to_string(),
+    }
+}

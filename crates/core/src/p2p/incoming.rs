@@ -1,0 +1,267 @@
+//! The receiver's half of the protocols.
+
+use tutti_base::{Error, ErrorClass};
+use tutti_data::Datatype;
+use tutti_transport::{Header, Link, Peer, Sink, Verdict};
+
+use super::{Message, PointToPoint, ReceiveSpec, Small, State};
+use crate::buffer::{Buffer, signature};
+use crate::matching::{Envelope, Pattern};
+use crate::request::{Request, RequestId, Status, Work};
+use crate::wire::{Offer, Packet, Signature};
+
+/// How a message that is being received came here.
+struct Arrival {
+    envelope: Envelope,
+    bytes: u64,
+    signature: Signature,
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// Starts a receive behind a request that exists (new or persistent).
+    #[inline]
+    pub fn start_receive(&mut self, id: RequestId, spec: ReceiveSpec) {
+        let ReceiveSpec { buffer, pattern, check } = spec;
+        if let Some(request) = self.state.requests.get_mut(id) {
+            request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
+        }
+        match self.state.matcher.take(pattern) {
+            Some((envelope, message)) => {
+                self.state.deliver(id, envelope, message);
+                self.flush();
+            }
+            None => self.state.matcher.post(pattern, id),
+        }
+    }
+
+    /// Starts a receive of a message that a matched probe took (MPI-5 section 3.8.2).
+    pub fn start_receive_message(&mut self, id: RequestId, spec: ReceiveSpec, envelope: Envelope, message: Message) {
+        let ReceiveSpec { buffer, pattern, check } = spec;
+        if let Some(request) = self.state.requests.get_mut(id) {
+            request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
+        }
+        self.state.deliver(id, envelope, message);
+        self.flush();
+    }
+}
+
+impl Sink for State {
+    #[inline]
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        match Packet::decode(header) {
+            Ok(Packet::Eager { envelope, signature, sync }) => {
+                self.eager(from, envelope, signature, sync, payload);
+            }
+            Ok(Packet::Data { receiver }) => self.data(from, receiver, payload),
+            Ok(Packet::Offer { envelope, signature, sender }) => match Offer::decode(payload) {
+                Ok(offer) => self.offered(from, envelope, offer, signature, sender),
+                Err(error) => self.fault = Some(error),
+            },
+            Ok(Packet::ClearToSend { sender, receiver }) => self.clear_to_send(from, sender, receiver),
+            Ok(Packet::Done { sender }) => self.done(from, sender),
+            Ok(Packet::Credit { bytes }) => self.peers.get(from).send_window.credit(bytes),
+            Err(error) => self.fault = Some(error),
+        }
+        Verdict::Taken
+    }
+}
+
+impl State {
+    /// What a receive of this pattern would get (probe).
+    pub fn peek(&self, pattern: Pattern) -> Option<Status> {
+        let (envelope, message) = self.matcher.peek(pattern)?;
+        let bytes = match message {
+            Message::Eager { payload, .. } => payload.len() as u64,
+            Message::Offer { offer, .. } => offer.bytes,
+            Message::Local { sender } => self.requests.get(*sender).map_or(0, sent_bytes),
+        };
+        Some(status_of(envelope, bytes))
+    }
+
+    /// Takes the message that a receive of this pattern would get (matched probe).
+    pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, Message)> {
+        self.matcher.take(pattern)
+    }
+
+    /// Cancels a receive that is not matched yet; whatever else stays as it is (MPI-5 section 3.8.4).
+    pub fn cancel(&mut self, id: RequestId) {
+        let Some(Request { work: Work::Receive { pattern, .. }, .. }) = self.requests.get(id) else { return };
+        if self.matcher.cancel(*pattern, &id) {
+            if let Some(request) = self.requests.get_mut(id) {
+                request.status = Status { cancelled: true, ..Status::EMPTY };
+            }
+            self.requests.complete(id, None);
+        }
+    }
+
+    /// Forgets the queues of a freed context when nothing is in them.
+    pub fn forget(&mut self, plane: u32) {
+        self.matcher.forget_if_idle(plane);
+    }
+
+    fn eager(&mut self, from: Peer, envelope: Envelope, signature: Signature, sync: Option<RequestId>, payload: &[u8]) {
+        match self.matcher.arrive(envelope) {
+            Some(receive) => {
+                self.deliver_eager(receive, envelope, signature, payload);
+                self.eager_done(from, payload.len(), sync);
+            }
+            None => self.matcher.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
+        }
+    }
+
+    fn offered(&mut self, from: Peer, envelope: Envelope, offer: Offer, signature: Signature, sender: RequestId) {
+        match self.matcher.arrive(envelope) {
+            Some(receive) => self.accept(receive, from, envelope, offer, signature, sender),
+            None => self.matcher.keep(envelope, Message::Offer { from, offer, signature, sender }),
+        }
+    }
+
+    fn deliver(&mut self, receive: RequestId, envelope: Envelope, message: Message) {
+        match message {
+            Message::Eager { from, payload, signature, sync } => {
+                self.deliver_eager(receive, envelope, signature, &payload);
+                self.eager_done(from, payload.len(), sync);
+            }
+            Message::Offer { from, offer, signature, sender } => {
+                self.accept(receive, from, envelope, offer, signature, sender);
+            }
+            Message::Local { sender } => self.deliver_local(receive, envelope, sender),
+        }
+    }
+
+    #[inline]
+    fn deliver_eager(&mut self, receive: RequestId, envelope: Envelope, signature: Signature, payload: &[u8]) {
+        let arrival = Arrival { envelope, bytes: payload.len() as u64, signature };
+        if let Some(buffer) = self.matched(receive, &arrival) {
+            buffer.unpack(0, payload);
+        }
+        let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
+        self.requests.complete(receive, error);
+    }
+
+    fn eager_done(&mut self, from: Peer, bytes: usize, sync: Option<RequestId>) {
+        if let Some(sender) = sync {
+            self.answer(from, Packet::Done { sender });
+        }
+        let peer = self.peers.get(from);
+        if from == self.me {
+            peer.send_window.credit(bytes as u64);
+        } else if let Some(bytes) = peer.receive_window.consume(bytes as u64) {
+            self.answer(from, Packet::Credit { bytes });
+        }
+    }
+
+    /// Gets the data of an offer: by single copy if that is possible here, otherwise by asking for a stream.
+    fn accept(
+        &mut self,
+        receive: RequestId,
+        from: Peer,
+        envelope: Envelope,
+        offer: Offer,
+        signature: Signature,
+        sender: RequestId,
+    ) {
+        let arrival = Arrival { envelope, bytes: offer.bytes, signature };
+        let Some(buffer) = self.matched(receive, &arrival) else { return };
+        let wanted = offer.bytes.min(buffer.bytes());
+        if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
+            let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
+            self.requests.complete(receive, error);
+            self.answer(from, Packet::Done { sender });
+        } else {
+            self.answer(from, Packet::ClearToSend { sender, receiver: receive });
+        }
+    }
+
+    /// A message from this process to itself.
+    pub(super) fn deliver_local(&mut self, receive: RequestId, envelope: Envelope, sender: RequestId) {
+        let source = match self.requests.get(sender) {
+            Some(Request { work: Work::Send { buffer, .. }, .. }) => buffer.clone(),
+            _ => Buffer::empty(),
+        };
+        let arrival = Arrival { envelope, bytes: source.bytes(), signature: 0 };
+        if let Some(buffer) = self.matched(receive, &arrival) {
+            buffer.copy_from(&source);
+        }
+        let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
+        self.requests.complete(receive, error);
+        self.requests.complete(sender, None);
+    }
+
+    /// The next piece of a stream.
+    #[inline]
+    fn data(&mut self, _from: Peer, receiver: RequestId, payload: &[u8]) {
+        let Some(request) = self.requests.get_mut(receiver) else {
+            return self.fail("data arrived for a receive that is not known");
+        };
+        let Work::Receive { buffer, arrived, expected, .. } = &mut request.work else {
+            return self.fail("data arrived for a request that receives nothing");
+        };
+        buffer.unpack(*arrived, payload);
+        *arrived += payload.len() as u64;
+        if *arrived >= *expected {
+            let error = request.error.take();
+            self.requests.complete(receiver, error);
+        }
+    }
+
+    /// Notes in the request which message it got, and whether it fits; its buffer.
+    #[inline]
+    fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<Buffer> {
+        let request = self.requests.get_mut(receive)?;
+        let Work::Receive { buffer, expected, check, .. } = &mut request.work else { return None };
+        *expected = arrival.bytes;
+        request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
+        if arrival.bytes > buffer.bytes() {
+            request.error = Some(truncated(arrival, buffer.bytes()));
+        } else if let Some(datatype) = check {
+            request.error = mismatch(arrival, datatype);
+        }
+        Some(buffer.clone())
+    }
+
+    fn answer(&mut self, to: Peer, packet: Packet) {
+        self.outbox.push_back((to, Small { packet, offer: None }));
+    }
+
+    #[cold]
+    pub(super) fn fail(&mut self, text: &'static str) {
+        self.fault = Some(Error::new(ErrorClass::Intern, text));
+    }
+}
+
+fn sent_bytes(request: &Request) -> u64 {
+    match &request.work {
+        Work::Send { buffer, .. } => buffer.bytes(),
+        _ => 0,
+    }
+}
+
+fn status_of(envelope: Envelope, bytes: u64) -> Status {
+    Status { source: envelope.source as i32, tag: envelope.tag, bytes, cancelled: false }
+}
+
+#[cold]
+fn truncated(arrival: &Arrival, capacity: u64) -> Error {
+    let Envelope { source, tag, .. } = arrival.envelope;
+    let bytes = arrival.bytes;
+    Error::new(
+        ErrorClass::Truncate,
+        format!("a message of {bytes} bytes from rank {source} with tag {tag} does not fit into a buffer of {capacity} bytes"),
+    )
+}
+
+fn mismatch(arrival: &Arrival, datatype: &Datatype) -> Option<Error> {
+    let size = datatype.size() as u64;
+    let items = arrival.bytes.checked_div(size)?;
+    let comparable = items * size == arrival.bytes;
+    let own = signature(datatype, items);
+    if arrival.signature == 0 || own == 0 || own == arrival.signature || !comparable {
+        return None;
+    }
+    let Envelope { source, tag, .. } = arrival.envelope;
+    Some(Error::new(
+        ErrorClass::Type,
+        format!("the datatype of the message from rank {source} with tag {tag} is not that of the receive"),
+    ))
+}

@@ -1,0 +1,251 @@
+//! Point-to-point messages: eager, rendezvous by stream or single copy, and the messages to oneself.
+//!
+//! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
+//! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
+//! `outgoing` is the sender's half, `incoming` the receiver's, `user` what the MPI functions call.
+//!
+//! | message | protocol |
+//! |---|---|
+//! | up to `TUTTI_EAGER_BYTES`, window open | eager: header and payload in one packet |
+//! | the same, synchronous mode | eager, then Done when it is matched |
+//! | longer, or window closed | Offer; then the receiver reads it by single copy and says Done, or says ClearToSend and the sender streams Data |
+//! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
+//!
+//! The receiver decides between single copy and stream, so no agreement between processes is needed.
+
+mod incoming;
+mod outgoing;
+#[cfg(test)]
+mod tests;
+pub mod user;
+
+use std::collections::VecDeque;
+
+use tutti_base::{Error, WorldRank};
+use tutti_data::Datatype;
+use tutti_transport::{Link, Peer};
+
+use crate::buffer::Buffer;
+use crate::flow::{ReceiveWindow, SendWindow, window_bytes};
+use crate::matching::{Envelope, Matcher, Pattern};
+use crate::request::{Request, RequestId, RequestTable};
+use crate::single_copy::Reader;
+use crate::wire::{Offer, Packet, Signature};
+
+/// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When the buffer may be used again.
+    Standard,
+    /// When the receive has begun.
+    Synchronous,
+}
+
+/// A send, ready to start.
+#[derive(Clone, Debug)]
+pub struct SendSpec {
+    /// What.
+    pub buffer: Buffer,
+    /// To whom.
+    pub peer: WorldRank,
+    /// Context with plane, own rank, tag.
+    pub envelope: Envelope,
+    /// How it completes.
+    pub mode: Mode,
+    /// Datatype signature, 0 if it is not to be compared.
+    pub signature: Signature,
+}
+
+/// A receive, ready to start.
+#[derive(Clone, Debug)]
+pub struct ReceiveSpec {
+    /// Where to.
+    pub buffer: Buffer,
+    /// Context with plane, source, tag.
+    pub pattern: Pattern,
+    /// The datatype, when its signature is to be compared with the sender's.
+    pub check: Option<Datatype>,
+}
+
+/// A message that no receive was posted for.
+#[allow(missing_docs, reason = "the fields are what their types say")]
+#[derive(Debug)]
+pub enum Message {
+    /// All of it is here.
+    Eager { from: Peer, payload: Box<[u8]>, signature: Signature, sync: Option<RequestId> },
+    /// It waits at its sender.
+    Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId },
+    /// It waits in this process.
+    Local { sender: RequestId },
+}
+
+/// Sizes that steer the protocols.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest eager message.
+    pub eager_bytes: u64,
+    /// Piece of a stream.
+    pub fragment_bytes: usize,
+    /// Window of eager payload towards one peer.
+    pub window_bytes: u64,
+    /// Whether datatypes are compared.
+    pub check_types: bool,
+}
+
+/// The messages of one process.
+#[derive(Debug)]
+pub struct PointToPoint<L> {
+    /// The transport.
+    pub link: L,
+    /// The protocols.
+    pub state: State,
+}
+
+/// The protocols of one process: everything but the transport.
+#[derive(Debug)]
+pub struct State {
+    /// All requests of the process.
+    pub requests: RequestTable,
+    /// A packet that makes no sense came in: the job cannot go on.
+    pub fault: Option<Error>,
+    matcher: Matcher<RequestId, Message>,
+    me: Peer,
+    limits: Limits,
+    reader: Reader,
+    peers: PeerTable,
+    outbox: VecDeque<(Peer, Small)>,
+    /// Peers with a backlog or a stream.
+    busy: Vec<Peer>,
+}
+
+/// What is kept about a process that was spoken to.
+#[derive(Debug)]
+struct PeerState {
+    send_window: SendWindow,
+    receive_window: ReceiveWindow,
+    backlog: VecDeque<Queued>,
+    streams: VecDeque<Stream>,
+    listed: bool,
+}
+
+/// A packet that found the transport full, in order behind others to the same peer.
+#[derive(Debug)]
+enum Queued {
+    Small(Small),
+    /// The eager send behind a request: its payload is still in the user's buffer.
+    Eager(Packet, RequestId),
+}
+
+/// A packet with at most the payload of an offer.
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    packet: Packet,
+    offer: Option<Offer>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    sender: RequestId,
+    receiver: RequestId,
+}
+
+/// Peers by number; memory exists for blocks of peers that were spoken to.
+#[derive(Debug)]
+struct PeerTable {
+    blocks: Vec<Option<Box<[Option<Box<PeerState>>; PEER_BLOCK]>>>,
+    window_bytes: u64,
+}
+
+const PEER_BLOCK: usize = 64;
+
+impl Limits {
+    /// From the settings, for a link that takes payloads of at most `max_payload` and a job of `peers`.
+    pub fn new(config: &tutti_base::config::Config, max_payload: usize, peers: u64) -> Limits {
+        let eager_bytes = config.eager_bytes.min(max_payload as u64);
+        Limits {
+            eager_bytes,
+            fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
+            window_bytes: window_bytes(config.unexpected_bytes, peers, eager_bytes),
+            check_types: config.check_types,
+        }
+    }
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// A process that has not spoken to anybody.
+    pub fn new(link: L, me: Peer, limits: Limits, reader: Reader) -> PointToPoint<L> {
+        let state = State {
+            requests: RequestTable::default(),
+            fault: None,
+            matcher: Matcher::default(),
+            me,
+            limits,
+            reader,
+            peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes },
+            outbox: VecDeque::new(),
+            busy: Vec::new(),
+        };
+        PointToPoint { link, state }
+    }
+
+    /// Takes in what has arrived and sends what could not be sent before; whether anything happened.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let arrived = self.link.poll(&mut self.state);
+        let answered = self.flush();
+        arrived || answered
+    }
+
+    /// Whether progress would find something to do; asked before a process goes to sleep.
+    pub fn pending(&mut self) -> bool {
+        !self.state.outbox.is_empty() || self.link.pending() || self.can_send()
+    }
+
+    /// Whether all that was started has been handed to the transport.
+    pub fn is_idle(&self) -> bool {
+        self.state.outbox.is_empty() && self.state.busy.is_empty()
+    }
+
+    /// Whether there is room now for what waits for it; otherwise the transport will ring when there is.
+    fn can_send(&mut self) -> bool {
+        let fragment = self.state.limits.fragment_bytes;
+        let (link, peers) = (&mut self.link, &mut self.state.peers);
+        let mut any = false;
+        for &peer in &self.state.busy {
+            let bytes = match peers.get(peer).backlog.front() {
+                Some(Queued::Small(small)) => small.offer.map_or(0, |_| Offer::BYTES),
+                Some(Queued::Eager(..)) => self.state.limits.eager_bytes as usize,
+                None => fragment,
+            };
+            any |= link.want_room(peer, bytes);
+        }
+        any
+    }
+}
+
+impl PeerTable {
+    fn get(&mut self, peer: Peer) -> &mut PeerState {
+        let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
+        if block >= self.blocks.len() {
+            self.blocks.resize_with(block + 1, || None);
+        }
+        let window = self.window_bytes;
+        let block = self.blocks[block].get_or_insert_with(|| Box::new([const { None }; PEER_BLOCK]));
+        block[place].get_or_insert_with(|| {
+            Box::new(PeerState {
+                send_window: SendWindow::new(window),
+                receive_window: ReceiveWindow::new(window),
+                backlog: VecDeque::new(),
+                streams: VecDeque::new(),
+                listed: false,
+            })
+        })
+    }
+}
+
+impl State {
+    /// A request that a schedule or the library itself completes.
+    pub fn insert(&mut self, request: Request) -> RequestId {
+        self.requests.insert(request)
+    }
+}

@@ -1,0 +1,234 @@
+//! The sender's half of the protocols.
+
+use tutti_transport::{Link, Peer};
+
+use super::{Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
+use crate::matching::Envelope;
+use crate::request::{Request, RequestId, Status, Work};
+use crate::wire::{Offer, Packet};
+
+impl<L: Link> PointToPoint<L> {
+    /// Sends a standard message at once if that takes no more than a copy into the transport.
+    #[inline]
+    pub fn send_now(&mut self, spec: &SendSpec) -> bool {
+        let (peer, bytes) = (Peer(spec.peer.0), spec.buffer.bytes());
+        if peer == self.state.me || spec.mode != Mode::Standard || bytes > self.state.limits.eager_bytes {
+            return false;
+        }
+        let towards = self.state.peers.get(peer);
+        if !towards.backlog.is_empty() || !towards.send_window.admit(bytes) {
+            return false;
+        }
+        let packet = Packet::Eager { envelope: spec.envelope, signature: spec.signature, sync: None };
+        let sent = put(&mut self.link, peer, packet, spec);
+        if !sent {
+            towards.send_window.credit(bytes);
+        }
+        sent
+    }
+
+    /// Starts a send behind a request that exists (new or persistent).
+    pub fn start_send(&mut self, id: RequestId, spec: SendSpec) {
+        if self.send_now(&spec) {
+            self.state.requests.complete(id, None);
+            return;
+        }
+        let (peer, bytes, envelope) = (Peer(spec.peer.0), spec.buffer.bytes(), spec.envelope);
+        let work = Work::Send { peer: peer.0, buffer: spec.buffer, sent: 0 };
+        if let Some(request) = self.state.requests.get_mut(id) {
+            request.work = work;
+        }
+        let sync = spec.mode == Mode::Synchronous;
+        if peer == self.state.me {
+            self.state.send_to_self(id, envelope, bytes, spec.signature, sync);
+        } else {
+            let fits = bytes <= self.state.limits.eager_bytes;
+            let towards = self.state.peers.get(peer);
+            let queued = if fits && towards.send_window.admit(bytes) {
+                let sync = sync.then_some(id);
+                Queued::Eager(Packet::Eager { envelope, signature: spec.signature, sync }, id)
+            } else {
+                let packet = Packet::Offer { envelope, signature: spec.signature, sender: id };
+                let address = self.state.requests.get(id).map_or(0, sender_address);
+                Queued::Small(Small { packet, offer: Some(Offer { bytes, address }) })
+            };
+            towards.backlog.push_back(queued);
+            self.state.list(peer);
+        }
+        self.flush();
+    }
+
+    /// Sends answers, then for each busy peer its backlog in order and pieces of its streams in turn.
+    pub(super) fn flush(&mut self) -> bool {
+        let mut any = false;
+        while let Some((peer, small)) = self.state.outbox.pop_front() {
+            self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
+            self.state.list(peer);
+        }
+        let mut position = 0;
+        while let Some(&peer) = self.state.busy.get(position) {
+            any |= self.drain_backlog(peer);
+            any |= self.pump_streams(peer);
+            let towards = self.state.peers.get(peer);
+            if towards.backlog.is_empty() && towards.streams.is_empty() {
+                towards.listed = false;
+                self.state.busy.swap_remove(position);
+            } else {
+                position += 1;
+            }
+        }
+        any
+    }
+
+    fn drain_backlog(&mut self, peer: Peer) -> bool {
+        let mut any = false;
+        while let Some(queued) = self.state.peers.get(peer).backlog.pop_front() {
+            if !self.put_queued(peer, &queued) {
+                self.state.peers.get(peer).backlog.push_front(queued);
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn put_queued(&mut self, peer: Peer, queued: &Queued) -> bool {
+        let (packet, id) = match queued {
+            Queued::Small(Small { packet, offer: None }) => {
+                return self.link.try_send(peer, packet.encode(), &[]).is_ok();
+            }
+            Queued::Small(Small { packet, offer: Some(offer) }) => {
+                return self.link.try_send(peer, packet.encode(), &offer.encode()).is_ok();
+            }
+            Queued::Eager(packet, id) => (*packet, *id),
+        };
+        let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.state.requests.get(id) else { return true };
+        let bytes = buffer.bytes() as usize;
+        let sent = match buffer.run() {
+            Some(run) => self.link.try_send(peer, packet.encode(), run),
+            None => self.link.try_send_with(peer, packet.encode(), bytes, |out| {
+                buffer.pack(0, out);
+            }),
+        };
+        if sent.is_ok() && matches!(packet, Packet::Eager { sync: None, .. }) {
+            self.state.requests.complete(id, None);
+        }
+        sent.is_ok()
+    }
+
+    /// One piece of each stream in turn, until the transport is full or the streams are over.
+    fn pump_streams(&mut self, peer: Peer) -> bool {
+        let mut any = false;
+        while let Some(stream) = self.state.peers.get(peer).streams.pop_front() {
+            match self.put_piece(peer, &stream) {
+                Piece::Full => {
+                    self.state.peers.get(peer).streams.push_front(stream);
+                    return any;
+                }
+                Piece::More => self.state.peers.get(peer).streams.push_back(stream),
+                Piece::Last => self.state.requests.complete(stream.sender, None),
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn put_piece(&mut self, peer: Peer, stream: &Stream) -> Piece {
+        let fragment = self.state.limits.fragment_bytes;
+        let Some(request) = self.state.requests.get_mut(stream.sender) else { return Piece::Last };
+        let Work::Send { buffer, sent, .. } = &mut request.work else { return Piece::Last };
+        let take = fragment.min((buffer.bytes() - *sent) as usize);
+        let header = Packet::Data { receiver: stream.receiver }.encode();
+        let put = match buffer.run() {
+            Some(run) => self.link.try_send(peer, header, &run[*sent as usize..][..take]),
+            None => self.link.try_send_with(peer, header, take, |out| {
+                buffer.pack(*sent, out);
+            }),
+        };
+        if put.is_err() {
+            return Piece::Full;
+        }
+        *sent += take as u64;
+        if *sent == buffer.bytes() { Piece::Last } else { Piece::More }
+    }
+}
+
+enum Piece {
+    Full,
+    More,
+    Last,
+}
+
+impl State {
+    /// Puts a peer on the list of those to be served.
+    pub(super) fn list(&mut self, peer: Peer) {
+        let towards = self.peers.get(peer);
+        if !towards.listed {
+            towards.listed = true;
+            self.busy.push(peer);
+        }
+    }
+
+    fn send_to_self(&mut self, id: RequestId, envelope: Envelope, bytes: u64, signature: u16, sync: bool) {
+        if let Some(receive) = self.matcher.arrive(envelope) {
+            self.deliver_local(receive, envelope, id);
+            return;
+        }
+        let me = self.me;
+        let short = !sync && bytes <= self.limits.eager_bytes && self.peers.get(me).send_window.admit(bytes);
+        if !short {
+            self.matcher.keep(envelope, Message::Local { sender: id });
+            return;
+        }
+        let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.requests.get(id) else { return };
+        let mut payload = vec![0; bytes as usize].into_boxed_slice();
+        buffer.pack(0, &mut payload);
+        self.matcher.keep(envelope, Message::Eager { from: me, payload, signature, sync: None });
+        self.requests.complete(id, None);
+    }
+
+    /// The peer asks for the data of an offer.
+    pub(super) fn clear_to_send(&mut self, from: Peer, sender: RequestId, receiver: RequestId) {
+        match self.requests.get(sender).map(|request| &request.work) {
+            Some(Work::Send { peer, .. }) if *peer == from.0 => {
+                self.peers.get(from).streams.push_back(Stream { sender, receiver });
+                self.list(from);
+            }
+            _ => self.fail("a peer asked for a message that was not offered to it"),
+        }
+    }
+
+    /// The peer has what it wanted of a message.
+    pub(super) fn done(&mut self, from: Peer, sender: RequestId) {
+        match self.requests.get(sender).map(|request| &request.work) {
+            Some(Work::Send { peer, .. }) if *peer == from.0 => self.requests.complete(sender, None),
+            _ => self.fail("a peer confirmed a message that was not sent to it"),
+        }
+    }
+
+    /// Starts a request that is over at once: to or from `MPI_PROC_NULL`.
+    pub fn completed(&mut self, status: Status, context: u32) -> RequestId {
+        self.requests.insert(Request::completed(status, context))
+    }
+}
+
+fn sender_address(request: &Request) -> u64 {
+    match &request.work {
+        Work::Send { buffer, .. } => buffer.address(),
+        _ => 0,
+    }
+}
+
+#[inline]
+fn put<L: Link>(link: &mut L, peer: Peer, packet: Packet, spec: &SendSpec) -> bool {
+    match spec.buffer.run() {
+        Some(run) => link.try_send(peer, packet.encode(), run).is_ok(),
+        None => {
+            let bytes = spec.buffer.bytes() as usize;
+            let fill = |out: &mut [u8]| {
+                spec.buffer.pack(0, out);
+            };
+            link.try_send_with(peer, packet.encode(), bytes, fill).is_ok()
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! What the MPI functions of point-to-point communication call (MPI-5 chapter 3).
+//!
+//! Ranks and tags are still the user's numbers here and become typed in [`send_spec`] and [`receive_spec`].
+//! Blocking is starting and waiting; a short standard send or a receive whose message is there never makes a
+//! request visible to anybody else.
+
+use std::sync::Arc;
+
+use tutti_base::ids::Plane;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::Datatype;
+
+use super::{Message, Mode, ReceiveSpec, SendSpec};
+use crate::buffer::{Buffer, signature};
+use crate::buffered::Attached;
+use crate::communicator::{Communicator, Partner};
+use crate::completion;
+use crate::giant::{GiantCell, Held};
+use crate::matching::{Envelope, Pattern};
+use crate::process::Process;
+use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
+use crate::special::ANY_TAG;
+
+/// A buffer with the datatype it was made of: what a user passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Typed<'a> {
+    /// The memory.
+    pub buffer: &'a Buffer,
+    /// Its datatype.
+    pub datatype: &'a Datatype,
+    /// Items.
+    pub count: u64,
+}
+
+/// A message taken by a matched probe, until it is received.
+#[derive(Debug)]
+pub struct Matched {
+    context: u32,
+    inner: GiantCell<Option<(Envelope, Message)>>,
+}
+
+/// Parses the arguments of a send; `None` for `MPI_PROC_NULL`.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument.
+#[inline]
+pub fn send_spec(
+    process: &Process,
+    comm: &Communicator,
+    message: Typed<'_>,
+    destination: i32,
+    tag: i32,
+    mode: Mode,
+) -> Result<Option<SendSpec>> {
+    if tag < 0 {
+        return Err(wrong_tag(tag, false));
+    }
+    let Partner::Process(peer) = comm.destination(destination)? else { return Ok(None) };
+    let envelope = Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
+    let signature = if process.config.check_types { signature(message.datatype, message.count) } else { 0 };
+    Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
+}
+
+/// Parses source and tag of a receive or probe; `None` for `MPI_PROC_NULL`.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument.
+#[inline]
+pub fn pattern(comm: &Communicator, source: i32, tag: i32) -> Result<Option<Pattern>> {
+    if tag < 0 && tag != ANY_TAG {
+        return Err(wrong_tag(tag, true));
+    }
+    let context = comm.context().plane(Plane::PointToPoint);
+    let tag = (tag != ANY_TAG).then_some(tag);
+    Ok(match comm.source(source)? {
+        Partner::ProcNull => None,
+        Partner::Any => Some(Pattern { context, source: None, tag }),
+        Partner::Process(_) => Some(Pattern { context, source: Some(source as u32), tag }),
+    })
+}
+
+/// Parses the arguments of a receive; `None` for `MPI_PROC_NULL`.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument.
+#[inline]
+pub fn receive_spec(
+    process: &Process,
+    comm: &Communicator,
+    message: Typed<'_>,
+    source: i32,
+    tag: i32,
+) -> Result<Option<ReceiveSpec>> {
+    let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
+    let check = process.config.check_types.then(|| message.datatype.clone());
+    Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, check }))
+}
+
+/// MPI_Send, MPI_Ssend, MPI_Rsend.
+///
+/// # Errors
+/// As [`send_spec`].
+#[inline]
+pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
+    let Some(spec) = spec else { return Ok(()) };
+    if process.messages.borrow_mut(held).send_now(&spec) {
+        return Ok(());
+    }
+    let id = start_send(held, process, comm, Some(spec));
+    completion::wait(held, process, id, "a send").result.map(|_| ())
+}
+
+/// MPI_Isend and its like: a request that is already running.
+pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> RequestId {
+    let mut messages = process.messages.borrow_mut(held);
+    let context = comm.context().0;
+    let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
+    let id = messages.state.insert(Request::new(Work::Other, context));
+    messages.start_send(id, spec);
+    id
+}
+
+/// MPI_Recv.
+///
+/// # Errors
+/// What went wrong with the message, for example `Truncate`.
+#[inline]
+pub fn receive(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<ReceiveSpec>) -> Result<Status> {
+    let id = start_receive(held, process, comm, spec);
+    completion::wait(held, process, id, "a receive").result
+}
+
+/// MPI_Irecv.
+pub fn start_receive(held: &Held, process: &Process, comm: &Communicator, spec: Option<ReceiveSpec>) -> RequestId {
+    let mut messages = process.messages.borrow_mut(held);
+    let context = comm.context().0;
+    let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
+    let id = messages.state.insert(Request::new(Work::Other, context));
+    messages.start_receive(id, spec);
+    id
+}
+
+/// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
+pub fn persistent(held: &Held, process: &Process, comm: &Communicator, template: Option<Template>) -> RequestId {
+    let request = Request {
+        persistent: Some(Persistent { active: false, template: template.unwrap_or(Template::Nothing) }),
+        ..Request::completed(Status::EMPTY, comm.context().0)
+    };
+    process.messages.borrow_mut(held).state.insert(request)
+}
+
+/// MPI_Start.
+///
+/// # Errors
+/// `Request` when it is not persistent or already active.
+pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+    let template = {
+        let mut messages = process.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        let Some(persistent) = &mut request.persistent else {
+            return Err(Error::new(ErrorClass::Request, "the request is not persistent"));
+        };
+        if persistent.active {
+            return Err(Error::new(ErrorClass::Request, "the persistent request is active already"));
+        }
+        persistent.active = true;
+        request.complete = false;
+        request.error = None;
+        request.status = Status::EMPTY;
+        request.work = Work::Other;
+        persistent.template.clone()
+    };
+    let mut messages = process.messages.borrow_mut(held);
+    match template {
+        Template::Nothing => {
+            if let Some(request) = messages.state.requests.get_mut(id) {
+                request.status = Status::PROC_NULL;
+            }
+            messages.state.requests.complete(id, None);
+        }
+        Template::Send(spec) => messages.start_send(id, spec),
+        Template::BufferedSend(spec, attached) => {
+            drop(messages);
+            send_buffered(held, process, &attached, spec)?;
+            process.messages.borrow_mut(held).state.requests.complete(id, None);
+        }
+        Template::Receive(spec) => messages.start_receive(id, spec),
+        Template::Collective(operation) => {
+            drop(messages);
+            return operation.restart(held, id);
+        }
+    }
+    Ok(())
+}
+
+/// MPI_Bsend: copies the message into the attached buffer, from where it is sent. Nobody waits for it.
+///
+/// # Errors
+/// `Buffer` when it does not fit.
+pub fn send_buffered(held: &Held, process: &Process, attached: &Attached, spec: SendSpec) -> Result<()> {
+    let copy = attached.take_in(held, process, &spec.buffer)?;
+    let mut messages = process.messages.borrow_mut(held);
+    let id = messages.state.insert(Request { detached: true, ..Request::new(Work::Other, 0) });
+    let bytes = copy.bytes();
+    messages.start_send(id, SendSpec { buffer: copy, ..spec });
+    drop(messages);
+    attached.note(held, id, bytes);
+    Ok(())
+}
+
+/// MPI_Iprobe: what a receive would get now. Moves messages forward.
+pub fn probe_now(held: &Held, process: &Process, pattern: Option<Pattern>) -> Option<Status> {
+    let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
+    crate::progress::progress(held, process);
+    process.messages.borrow(held).state.peek(pattern)
+}
+
+/// MPI_Probe.
+pub fn probe(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> Status {
+    let Some(wanted) = pattern else { return Status::PROC_NULL };
+    let mut found = None;
+    crate::progress::wait_until(held, process, &|| format!("a probe {}", describe(&wanted)), |held| {
+        found = process.messages.borrow(held).state.peek(wanted);
+        found.is_some()
+    });
+    found.unwrap_or(Status::EMPTY)
+}
+
+/// MPI_Improbe: takes the message that a receive would get now.
+pub fn match_now(held: &Held, process: &Process, comm: &Communicator, pattern: Pattern) -> Option<(Status, Arc<Matched>)> {
+    crate::progress::progress(held, process);
+    let mut messages = process.messages.borrow_mut(held);
+    let status = messages.state.peek(pattern)?;
+    let message = messages.state.take(pattern)?;
+    Some((status, Arc::new(Matched { context: comm.context().0, inner: GiantCell::new(Some(message)) })))
+}
+
+/// MPI_Mprobe.
+pub fn match_message(held: &mut Held, process: &Process, comm: &Communicator, pattern: Pattern) -> (Status, Arc<Matched>) {
+    loop {
+        probe(held, process, Some(pattern));
+        if let Some(found) = match_now(held, process, comm, pattern) {
+            return found;
+        }
+    }
+}
+
+/// MPI_Imrecv: receives a matched message.
+///
+/// # Errors
+/// `Request` when the message was received already.
+pub fn start_receive_matched(held: &Held, process: &Process, message: &Matched, into: Typed<'_>) -> Result<RequestId> {
+    let taken = message.inner.borrow_mut(held).take();
+    let Some((envelope, inner)) = taken else {
+        return Err(Error::new(ErrorClass::Request, "the matched message was received already"));
+    };
+    let check = process.config.check_types.then(|| into.datatype.clone());
+    let pattern = Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
+    let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, check };
+    let mut messages = process.messages.borrow_mut(held);
+    let id = messages.state.insert(Request::new(Work::Other, message.context));
+    messages.start_receive_message(id, spec, envelope, inner);
+    Ok(id)
+}
+
+/// MPI_Cancel. Receives that are not matched yet and generalised requests are cancelled; sends are not.
+///
+/// # Errors
+/// `Request` for an unknown one; what the user's callback returned.
+pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+    let generalised = {
+        let mut messages = process.messages.borrow_mut(held);
+        let request = messages.state.requests.user(id)?;
+        let complete = request.complete;
+        match &request.work {
+            Work::Generalised(callbacks) => Some((Arc::clone(callbacks), complete)),
+            _ => {
+                messages.state.cancel(id);
+                None
+            }
+        }
+    };
+    generalised.map_or(Ok(()), |(callbacks, complete)| callbacks.cancel(complete))
+}
+
+/// In words, for a person who asks where a rank waits.
+pub fn describe(pattern: &Pattern) -> String {
+    let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
+    let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
+    let name = crate::communicator::name_of_context(pattern.context >> 2);
+    format!("from {source}, {tag}, in {name}")
+}
+
+#[cold]
+fn wrong_tag(tag: i32, receive: bool) -> Error {
+    let allowed = if receive { "0 to MPI_TAG_UB or MPI_ANY_TAG" } else { "0 to MPI_TAG_UB" };
+    Error::new(ErrorClass::Tag, format!("argument tag is {tag}; it must be {allowed}"))
+}
+

@@ -1,0 +1,180 @@
+//! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
+
+use tutti_base::config::Config;
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_sys::job::{Job, RankState};
+use tutti_transport::{Link, Peer, ShmLink, Waiter};
+
+use crate::boot::{self, Boot};
+use crate::collective::Activity;
+use crate::communicator::Communicator;
+use crate::context::Contexts;
+use crate::giant::{self, GiantCell, Held};
+use crate::group::Group;
+use crate::matching::NumberHasher;
+use crate::p2p::{Limits, PointToPoint};
+use crate::single_copy::Reader;
+
+/// Context of `MPI_COMM_WORLD`.
+pub const WORLD_CONTEXT: ContextId = ContextId(0);
+/// Context of `MPI_COMM_SELF`.
+pub const SELF_CONTEXT: ContextId = ContextId(1);
+
+/// Thread levels (MPI-5 section 11.6), in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ThreadLevel {
+    /// One thread.
+    Single,
+    /// Only the main thread calls MPI.
+    Funneled,
+    /// One thread at a time calls MPI.
+    Serialized,
+    /// Any thread at any time.
+    Multiple,
+}
+
+/// One process of the job.
+#[derive(Debug)]
+pub struct Process {
+    /// Settings, fixed at start.
+    pub config: Config,
+    /// The job object of this node.
+    pub job: Arc<Job>,
+    /// Rank in `MPI_COMM_WORLD`.
+    pub rank: WorldRank,
+    /// What the program asked for and got.
+    pub thread_level: ThreadLevel,
+    /// The thread that called MPI_Init.
+    pub main_thread: ThreadId,
+    /// Messages.
+    pub messages: GiantCell<PointToPoint<ShmLink>>,
+    /// Operations that go on by themselves: non-blocking collectives and the like.
+    pub activities: GiantCell<Vec<Box<dyn Activity>>>,
+    /// `MPI_COMM_WORLD`.
+    pub world: Arc<Communicator>,
+    /// `MPI_COMM_SELF`.
+    pub myself: Arc<Communicator>,
+    /// Every communicator of this process that is not freed, by context.
+    pub communicators: GiantCell<HashMap<u32, Arc<Communicator>, BuildHasherDefault<NumberHasher>>>,
+    /// Context numbers.
+    pub contexts: GiantCell<Contexts>,
+    /// How to wait.
+    pub waiter: Waiter,
+}
+
+static PROCESS: OnceLock<Process> = OnceLock::new();
+static PHASE: AtomicU32 = AtomicU32::new(BEFORE);
+const BEFORE: u32 = 0;
+const RUNNING: u32 = 1;
+const FINALIZED: u32 = 2;
+
+/// The process, between MPI_Init and the end of MPI_Finalize.
+#[inline]
+pub fn process() -> Option<&'static Process> {
+    if PHASE.load(Ordering::Acquire) == RUNNING { PROCESS.get() } else { None }
+}
+
+/// Whether MPI_Init has completed, now or ever.
+pub fn is_initialized() -> bool {
+    PHASE.load(Ordering::Acquire) != BEFORE
+}
+
+/// Whether MPI_Finalize has completed.
+pub fn is_finalized() -> bool {
+    PHASE.load(Ordering::Acquire) == FINALIZED
+}
+
+/// MPI_Init: joins the job. Waits for nobody.
+///
+/// # Errors
+/// `Other` when called twice, for a setting that is wrong, for a job object that cannot be used.
+pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
+    if PHASE.load(Ordering::Acquire) != BEFORE {
+        return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
+    }
+    let config = Config::from_env().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
+    let boot = boot::join(&config)?;
+    if wanted == ThreadLevel::Multiple {
+        giant::allow_threads();
+    }
+    let process = Process::new(config, boot, wanted)?;
+    let process = PROCESS.get_or_init(|| process);
+    process.job.block(process.rank.0).set_state(RankState::Running);
+    PHASE.store(RUNNING, Ordering::Release);
+    Ok(process)
+}
+
+/// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
+/// `MPI_COMM_SELF` and run a barrier.
+pub fn finalize(held: &mut Held, process: &'static Process) {
+    crate::progress::drain(held, process);
+    process.job.block(process.rank.0).set_state(RankState::Finalized);
+    PHASE.store(FINALIZED, Ordering::Release);
+}
+
+impl Process {
+    fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
+        let Boot { job, rank } = boot;
+        let header = *job.header();
+        let link = ShmLink::new(Arc::clone(&job), rank)
+            .map_err(|error| Error::new(ErrorClass::Other, format!("cannot use the job object: {error}")))?;
+        let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
+        let reader = Reader::new(&config, Arc::clone(&job));
+        let waiter = Waiter::new(&config, header.local_ranks, header.processors);
+        let world_group = Group::world(header.world_size);
+        let rank = WorldRank(rank);
+        let world = Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", world_group, Rank(rank.0));
+        let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", Group::single(rank), Rank(0));
+        let communicators =
+            [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))].into_iter().collect();
+        Ok(Process {
+            config,
+            rank,
+            thread_level,
+            main_thread: std::thread::current().id(),
+            messages: GiantCell::new(PointToPoint::new(link, Peer(rank.0), limits, reader)),
+            activities: GiantCell::new(Vec::new()),
+            world,
+            myself,
+            communicators: GiantCell::new(communicators),
+            contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
+            waiter,
+            job,
+        })
+    }
+
+    /// Number of processes of the job.
+    pub fn world_size(&self) -> u32 {
+        self.job.header().world_size
+    }
+
+    /// Ends the job: says why, tells the launcher, leaves at once. Does not return.
+    pub fn abort(&self, code: i32, why: &str) -> ! {
+        let block = self.job.block(self.rank.0);
+        if !why.is_empty() {
+            eprintln!("{why}");
+        }
+        block.abort_code.store(code, Ordering::Relaxed);
+        block.set_state(RankState::Aborted);
+        tutti_sys::this_process::exit_now(exit_status(code))
+    }
+
+    /// Adds an operation that goes on by itself.
+    pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
+        self.activities.borrow_mut(held).push(activity);
+    }
+}
+
+/// The exit status for an abort code: never 0 unless the code is.
+pub fn exit_status(code: i32) -> i32 {
+    match code & 0xff {
+        0 if code != 0 => 1,
+        status => status,
+    }
+}

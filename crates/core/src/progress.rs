@@ -1,0 +1,89 @@
+//! Moving everything forward, and waiting.
+//!
+//! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
+//! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
+
+use tutti_transport::shm::ring_doorbell;
+
+use crate::giant::{self, Held};
+use crate::process::Process;
+
+/// Takes in messages and moves the operations that go on by themselves; whether anything happened.
+#[inline]
+pub fn progress(held: &Held, process: &Process) -> bool {
+    let mut messages = process.messages.borrow_mut(held);
+    let any = messages.progress();
+    if let Some(fault) = messages.state.fault.take() {
+        drop(messages);
+        process.abort(1, &format!("Tutti: rank {}: {}", process.rank, fault.message));
+    }
+    drop(messages);
+    let moved = !process.activities.borrow(held).is_empty() && advance(held, process);
+    any || moved
+}
+
+/// Progress until `done`. `what` is what a person is told who asks where this rank waits.
+pub fn wait_until(
+    held: &mut Held,
+    process: &Process,
+    what: &dyn Fn() -> String,
+    mut done: impl FnMut(&Held) -> bool,
+) {
+    let mut waiter = process.waiter.clone();
+    let block = process.job.block(process.rank.0);
+    let mut told = false;
+    loop {
+        let any = progress(held, process);
+        if done(held) {
+            break;
+        }
+        if any {
+            waiter.reset();
+            wake_own_threads(process);
+            continue;
+        }
+        held.relax();
+        held.release_while(|| {
+            // Asked only before sleeping: now the wait has become long.
+            waiter.pause(&block.doorbell, || {
+                if !told {
+                    block.set_waiting(&what());
+                    told = true;
+                }
+                process.messages.borrow_mut(&giant::enter()).pending()
+            })
+        });
+    }
+    if told {
+        block.set_waiting("");
+    }
+    wake_own_threads(process);
+}
+
+/// Sends what is still queued, before the process leaves.
+pub fn drain(held: &mut Held, process: &Process) {
+    wait_until(held, process, &|| "MPI_Finalize, for messages that are still to be sent".to_string(), |held| {
+        process.messages.borrow(held).is_idle()
+    });
+}
+
+/// Another thread of this process may sleep for what this one has just received.
+#[inline]
+fn wake_own_threads(process: &Process) {
+    if giant::threads_allowed() {
+        ring_doorbell(&process.job.block(process.rank.0).doorbell);
+    }
+}
+
+/// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
+/// enter MPI again.
+fn advance(held: &Held, process: &Process) -> bool {
+    let mut running = std::mem::take(&mut *process.activities.borrow_mut(held));
+    let before = running.len();
+    running.retain_mut(|activity| !activity.advance(held, process));
+    let finished = running.len() < before;
+    let mut activities = process.activities.borrow_mut(held);
+    running.append(&mut activities);
+    *activities = running;
+    finished
+}

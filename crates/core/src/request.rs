@@ -1,0 +1,296 @@
+//! Requests: operations that have been started, in a table addressed by index and generation.
+//!
+//! A [`RequestId`] whose slot was reused or freed is recognised, whoever holds it: a user's stale handle, or a
+//! packet of a peer. Completion is a flag in the slot; who completes a request knows nothing of who waits.
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+
+use crate::buffer::Buffer;
+use crate::matching::Pattern;
+
+/// Names a request of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+/// What a completed operation reports (MPI_Status). Receives from `MPI_PROC_NULL` report `source: -3`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Rank of the sender, or a negative constant of the standard.
+    pub source: i32,
+    /// Tag, or `MPI_ANY_TAG`.
+    pub tag: i32,
+    /// Bytes received, in packed form.
+    pub bytes: u64,
+    /// Whether the operation was cancelled.
+    pub cancelled: bool,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    /// What is being done.
+    pub work: Work,
+    /// Whether it is over.
+    pub complete: bool,
+    /// What it reports once it is over.
+    pub status: Status,
+    /// Why it failed, if it did.
+    pub error: Option<Error>,
+    /// Context (not plane) of its communicator, for the error handler.
+    pub context: u32,
+    /// Freed by the user (or never seen by one): its slot goes with its completion.
+    pub detached: bool,
+    /// For persistent requests: how to start it again.
+    pub persistent: Option<Persistent>,
+}
+
+/// A persistent request can be started again and again.
+#[derive(Debug)]
+pub struct Persistent {
+    /// Between a start and its completion seen by the user.
+    pub active: bool,
+    /// What a start does.
+    pub template: Template,
+}
+
+/// What starting a persistent request does.
+#[derive(Clone, Debug)]
+pub enum Template {
+    /// Communication with `MPI_PROC_NULL`.
+    Nothing,
+    /// A send: see [`crate::p2p::SendSpec`].
+    Send(crate::p2p::SendSpec),
+    /// A send of a copy in the attached buffer.
+    BufferedSend(crate::p2p::SendSpec, Arc<crate::buffered::Attached>),
+    /// A receive.
+    Receive(crate::p2p::ReceiveSpec),
+    /// A collective operation, started through its [`Restart`].
+    Collective(Arc<dyn Restart>),
+}
+
+/// A persistent collective operation.
+pub trait Restart: Send + Sync + std::fmt::Debug {
+    /// Starts it; `request` is completed when it is over.
+    ///
+    /// # Errors
+    /// As the blocking operation.
+    fn restart(&self, held: &crate::giant::Held, request: RequestId) -> Result<()>;
+}
+
+/// The operation behind a request.
+#[derive(Debug)]
+pub enum Work {
+    /// Nothing left to do, or completed by somebody else (a schedule, the user).
+    Other,
+    /// A send to `peer` (world rank).
+    Send {
+        /// World rank of the receiver.
+        peer: u32,
+        /// What is sent.
+        buffer: Buffer,
+        /// Bytes handed to the transport so far, once the receiver asked for them.
+        sent: u64,
+    },
+    /// A receive.
+    Receive {
+        /// What it asked for.
+        pattern: Pattern,
+        /// Where it goes.
+        buffer: Buffer,
+        /// The datatype, when its signature is to be compared with the sender's.
+        check: Option<tutti_data::Datatype>,
+        /// Bytes that have arrived.
+        arrived: u64,
+        /// Bytes of the whole message, once it is matched.
+        expected: u64,
+    },
+    /// A generalised request: the user completes it.
+    Generalised(Arc<dyn Generalised>),
+}
+
+/// The callbacks of a generalised request (MPI-5 section 13.2).
+pub trait Generalised: Send + Sync + std::fmt::Debug {
+    /// Fills in the status.
+    ///
+    /// # Errors
+    /// The code that the user's callback returned.
+    fn query(&self) -> Result<Status>;
+    /// The request is freed.
+    ///
+    /// # Errors
+    /// The code that the user's callback returned.
+    fn free(&self) -> Result<()>;
+    /// The user asks for cancellation.
+    ///
+    /// # Errors
+    /// The code that the user's callback returned.
+    fn cancel(&self, complete: bool) -> Result<()>;
+}
+
+/// All requests of this process.
+#[derive(Debug, Default)]
+pub struct RequestTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    request: Option<Request>,
+}
+
+impl RequestId {
+    /// As one number: what packets and handles carry. Never below 2^32.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// From that number; any number gives an id, which the table then knows or not.
+    #[inline]
+    pub fn from_bits(bits: u64) -> RequestId {
+        RequestId { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+impl Status {
+    /// The status of a request that is null or inactive (MPI-5 section 3.7.3).
+    pub const EMPTY: Status = Status { source: -1, tag: -2, bytes: 0, cancelled: false };
+    /// The status of a receive from `MPI_PROC_NULL`.
+    pub const PROC_NULL: Status = Status { source: -3, tag: -2, bytes: 0, cancelled: false };
+}
+
+impl Request {
+    /// An operation that has just been started.
+    #[inline]
+    pub fn new(work: Work, context: u32) -> Request {
+        Request {
+            work,
+            complete: false,
+            status: Status::EMPTY,
+            error: None,
+            context,
+            detached: false,
+            persistent: None,
+        }
+    }
+
+    /// An operation that was over at once.
+    pub fn completed(status: Status, context: u32) -> Request {
+        Request { complete: true, status, ..Request::new(Work::Other, context) }
+    }
+
+    /// Whether a user would see it as null: a persistent request that is not started.
+    pub fn is_inactive(&self) -> bool {
+        self.persistent.as_ref().is_some_and(|persistent| !persistent.active)
+    }
+}
+
+/// Generations are never 0, so that an id as a number is never taken for a predefined handle, and stay below
+/// 2^27, so that a handle has room for its kind above them.
+const GENERATIONS: u32 = 1 << 27;
+
+impl RequestTable {
+    /// Adds a request.
+    #[inline]
+    pub fn insert(&mut self, request: Request) -> RequestId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot { generation: 1, request: None });
+            self.slots.len() as u32 - 1
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.request = Some(request);
+        RequestId { index, generation: slot.generation }
+    }
+
+    /// Looks up a request.
+    #[inline]
+    pub fn get(&self, id: RequestId) -> Option<&Request> {
+        let slot = self.slots.get(id.index as usize)?;
+        slot.request.as_ref().filter(|_| slot.generation == id.generation)
+    }
+
+    /// Looks up a request to change it.
+    #[inline]
+    pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        slot.request.as_mut().filter(|_| slot.generation == id.generation)
+    }
+
+    /// Removes a request; its id is dead from now on.
+    #[inline]
+    pub fn remove(&mut self, id: RequestId) -> Option<Request> {
+        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let request = slot.request.take()?;
+        slot.generation = (slot.generation + 1) % GENERATIONS;
+        slot.generation = slot.generation.max(1);
+        self.free.push(id.index);
+        Some(request)
+    }
+
+    /// Marks a request complete. A detached one goes at once.
+    #[inline]
+    pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
+        let Some(request) = self.get_mut(id) else { return };
+        request.complete = true;
+        request.error = error;
+        let done = std::mem::replace(&mut request.work, Work::Other);
+        if let Work::Generalised(_) = done {
+            request.work = done;
+        }
+        if request.detached {
+            self.remove(id);
+        }
+    }
+
+    /// How many requests there are.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The request behind a user's handle.
+    ///
+    /// # Errors
+    /// `Request` for an id that was freed or never given out.
+    pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
+        self.get_mut(id).ok_or_else(|| Error::new(ErrorClass::Request, "the request is not (or no longer) known"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_id_is_recognised() {
+        let mut table = RequestTable::default();
+        let first = table.insert(Request::new(Work::Other, 0));
+        table.remove(first).unwrap();
+        let second = table.insert(Request::new(Work::Other, 0));
+        assert_eq!(first.index, second.index);
+        assert!(table.get(first).is_none() && table.get(second).is_some());
+        assert!(table.get(RequestId::from_bits(0)).is_none());
+        assert!(table.remove(RequestId::from_bits(u64::MAX)).is_none());
+        assert_eq!(RequestId::from_bits(second.to_bits()), second);
+        assert!(second.to_bits() >= 1 << 32);
+    }
+
+    #[test]
+    fn a_detached_request_goes_with_its_completion() {
+        let mut table = RequestTable::default();
+        let id = table.insert(Request { detached: true, ..Request::new(Work::Other, 0) });
+        table.complete(id, None);
+        assert!(table.is_empty());
+    }
+}

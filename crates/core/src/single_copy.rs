@@ -1,0 +1,86 @@
+//! Reading a long message straight out of its sender's memory, when that is possible and pays.
+//!
+//! Whether the system permits it is found out once a peer, by a real read; whatever the answer, the receiver
+//! alone decides, and the sender streams if it is not asked otherwise. The choice can be explained
+//! (`TUTTI_EXPLAIN=1`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tutti_base::config::{Config, SingleCopy as Setting};
+use tutti_sys::job::Job;
+use tutti_transport::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
+use tutti_transport::{CrossMemoryAttach, Peer};
+
+use crate::buffer::Buffer;
+use crate::wire::Offer;
+
+/// Reads messages out of peers' memory.
+#[derive(Debug)]
+pub struct Reader {
+    setting: Setting,
+    at_least_bytes: u64,
+    explain: bool,
+    job: Arc<Job>,
+    copier: CrossMemoryAttach,
+    verdicts: HashMap<u32, Result<Pid, CopyError>>,
+}
+
+/// Most pieces of memory in one call to the kernel (its own limit is 1024).
+const PIECES: usize = 512;
+
+impl Reader {
+    /// From the settings of this process.
+    pub fn new(config: &Config, job: Arc<Job>) -> Reader {
+        Reader {
+            setting: config.single_copy,
+            at_least_bytes: config.single_copy_bytes,
+            explain: config.explain,
+            job,
+            copier: CrossMemoryAttach::new(),
+            verdicts: HashMap::new(),
+        }
+    }
+
+    /// Reads the first `wanted` bytes of an offered message into `buffer`; false when it has to be streamed.
+    pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
+        if offer.address == 0 || wanted < self.at_least_bytes || self.setting == Setting::Never {
+            return false;
+        }
+        let Ok(pid) = self.verdict(from) else { return false };
+        let mut done = 0;
+        while done < wanted {
+            let remote = RemoteSegment { address: offer.address + done, bytes: (wanted - done) as usize };
+            let copied = buffer.with_memory(done, wanted - done, PIECES, |local| self.copier.read(pid, &[remote], local));
+            match copied {
+                Ok(bytes) if bytes > 0 => done += bytes as u64,
+                // Part of the buffer may be written; the stream writes all of it again.
+                Ok(_) => return false,
+                Err(error) => {
+                    self.verdicts.insert(from.0, Err(error));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn verdict(&mut self, from: Peer) -> Result<Pid, CopyError> {
+        if let Some(verdict) = self.verdicts.get(&from.0) {
+            return *verdict;
+        }
+        let block = self.job.block(from.0);
+        let pid = Pid(block.pid.load(Ordering::Acquire));
+        let address = block.probe_address.load(Ordering::Relaxed);
+        let verdict = self.copier.probe(pid, address, self.job.header().job_id).map(|()| pid);
+        if self.explain {
+            match verdict {
+                Ok(_) => eprintln!("Tutti: messages of {} bytes and more from rank {} are read by process_vm_readv", self.at_least_bytes, from.0),
+                Err(error) => eprintln!("Tutti: long messages from rank {} pass through shared memory: {error}", from.0),
+            }
+        }
+        self.verdicts.insert(from.0, verdict);
+        verdict
+    }
+}

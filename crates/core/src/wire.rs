@@ -1,0 +1,165 @@
+//! What travels between two processes: 24 bytes of header, typed on both sides.
+//!
+//! | bits | eager, offer | clear to send | data, done | credit |
+//! |---|---|---|---|---|
+//! | 0..8 of word 0 | kind | kind | kind | kind |
+//! | 16..32 of word 0 | signature | | | |
+//! | 32..64 of word 0 | context and plane | | | |
+//! | word 1 | source (low), tag (high) | receiver's request | | |
+//! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | bytes |
+//!
+//! An offer carries [`Offer`] as its payload. Headers that do not decode come from a broken or foreign peer:
+//! they are an error, never a guess.
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_transport::Header;
+
+use crate::matching::Envelope;
+use crate::request::RequestId;
+
+/// A hash of the datatype signature of a message, 0 when it is not to be compared.
+pub type Signature = u16;
+
+/// One packet, decoded.
+#[allow(missing_docs, reason = "the fields are what their types say")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// A whole message follows; with `sync`, its sender waits for [`Packet::Done`].
+    Eager { envelope: Envelope, signature: Signature, sync: Option<RequestId> },
+    /// A message waits at its sender; an [`Offer`] follows.
+    Offer { envelope: Envelope, signature: Signature, sender: RequestId },
+    /// The receiver asks for the data of an offer.
+    ClearToSend { sender: RequestId, receiver: RequestId },
+    /// The next piece of a message.
+    Data { receiver: RequestId },
+    /// The receiver has all it wants of a message.
+    Done { sender: RequestId },
+    /// The receiver has consumed that many more bytes of eager payload.
+    Credit { bytes: u64 },
+}
+
+/// Payload of [`Packet::Offer`]: how long the message is and, if it lies in one piece, where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Length of the message.
+    pub bytes: u64,
+    /// Address in the sender's memory; 0 when the message is not contiguous.
+    pub address: u64,
+}
+
+const EAGER: u64 = 1;
+const EAGER_SYNC: u64 = 2;
+const OFFER: u64 = 3;
+const CLEAR_TO_SEND: u64 = 4;
+const DATA: u64 = 5;
+const DONE: u64 = 6;
+const CREDIT: u64 = 7;
+
+impl Packet {
+    /// The header that carries this packet.
+    #[inline]
+    pub fn encode(self) -> Header {
+        match self {
+            Packet::Eager { envelope, signature, sync: None } => with_envelope(EAGER, envelope, signature, 0),
+            Packet::Eager { envelope, signature, sync: Some(sender) } => {
+                with_envelope(EAGER_SYNC, envelope, signature, sender.to_bits())
+            }
+            Packet::Offer { envelope, signature, sender } => {
+                with_envelope(OFFER, envelope, signature, sender.to_bits())
+            }
+            Packet::ClearToSend { sender, receiver } => {
+                Header([CLEAR_TO_SEND, receiver.to_bits(), sender.to_bits()])
+            }
+            Packet::Data { receiver } => Header([DATA, 0, receiver.to_bits()]),
+            Packet::Done { sender } => Header([DONE, 0, sender.to_bits()]),
+            Packet::Credit { bytes } => Header([CREDIT, 0, bytes]),
+        }
+    }
+
+    /// The packet in a header.
+    ///
+    /// # Errors
+    /// `Intern` for a kind that this version does not know.
+    #[inline]
+    pub fn decode(header: Header) -> Result<Packet> {
+        let [first, second, third] = header.0;
+        let envelope = Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 };
+        let signature = (first >> 16) as u16;
+        let request = RequestId::from_bits(third);
+        match first & 0xff {
+            EAGER => Ok(Packet::Eager { envelope, signature, sync: None }),
+            EAGER_SYNC => Ok(Packet::Eager { envelope, signature, sync: Some(request) }),
+            OFFER => Ok(Packet::Offer { envelope, signature, sender: request }),
+            CLEAR_TO_SEND => {
+                Ok(Packet::ClearToSend { sender: request, receiver: RequestId::from_bits(second) })
+            }
+            DATA => Ok(Packet::Data { receiver: request }),
+            DONE => Ok(Packet::Done { sender: request }),
+            CREDIT => Ok(Packet::Credit { bytes: third }),
+            kind => Err(Error::new(ErrorClass::Intern, format!("a packet of unknown kind {kind} arrived"))),
+        }
+    }
+}
+
+impl Offer {
+    /// Bytes on the wire.
+    pub const BYTES: usize = 16;
+
+    /// As payload.
+    pub fn encode(self) -> [u8; Offer::BYTES] {
+        let mut out = [0; Offer::BYTES];
+        out[..8].copy_from_slice(&self.bytes.to_le_bytes());
+        out[8..].copy_from_slice(&self.address.to_le_bytes());
+        out
+    }
+
+    /// From payload.
+    ///
+    /// # Errors
+    /// `Intern` when the payload has another length.
+    pub fn decode(payload: &[u8]) -> Result<Offer> {
+        let number = |at: usize| payload.get(at..at + 8).and_then(|piece| piece.try_into().ok()).map(u64::from_le_bytes);
+        match (payload.len(), number(0), number(8)) {
+            (Offer::BYTES, Some(bytes), Some(address)) => Ok(Offer { bytes, address }),
+            _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),
+        }
+    }
+}
+
+#[inline]
+fn with_envelope(kind: u64, envelope: Envelope, signature: Signature, request: u64) -> Header {
+    let first = kind | u64::from(signature) << 16 | u64::from(envelope.context) << 32;
+    let second = u64::from(envelope.source) | u64::from(envelope.tag as u32) << 32;
+    Header([first, second, request])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(packet: Packet) {
+        assert_eq!(Packet::decode(packet.encode()), Ok(packet));
+    }
+
+    #[test]
+    fn packets_survive_the_wire() {
+        let envelope = Envelope { context: u32::MAX, source: 123_456, tag: i32::MAX };
+        let id = RequestId::from_bits(u64::MAX - 7);
+        check(Packet::Eager { envelope, signature: 65535, sync: None });
+        check(Packet::Eager { envelope, signature: 0, sync: Some(id) });
+        check(Packet::Offer { envelope, signature: 1, sender: id });
+        check(Packet::ClearToSend { sender: id, receiver: RequestId::from_bits(9) });
+        check(Packet::Data { receiver: id });
+        check(Packet::Done { sender: id });
+        check(Packet::Credit { bytes: 1 << 40 });
+        let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234 };
+        assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
+    }
+
+    #[test]
+    fn foreign_bytes_are_an_error() {
+        assert!(Packet::decode(Header([0, 0, 0])).is_err());
+        assert!(Packet::decode(Header([200, 1, 2])).is_err());
+        assert!(Offer::decode(&[0; 15]).is_err());
+    }
+}

@@ -1,0 +1,57 @@
+//! What a rank does to itself: take over an inherited descriptor, die with its launcher, leave at once.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::memory;
+
+/// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec. The inherited one stays open,
+/// so that a program may load the library a second time.
+///
+/// # Errors
+/// EBADF when `fd` is not open.
+pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: no precondition; a number that is no open descriptor is reported.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the copy was just made and belongs to nobody else.
+    let owned = unsafe { OwnedFd::from_raw_fd(copy) };
+    // SAFETY: fd is open, as the copy shows, and is only borrowed for this call.
+    memory::set_inheritable(unsafe { BorrowedFd::borrow_raw(fd) }, true)?;
+    Ok(owned)
+}
+
+/// Asks the kernel to kill this process when its parent dies, so that nothing survives a killed launcher.
+pub fn die_with_parent() {
+    // SAFETY: sets an attribute of this process; no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+/// Ends the process without running exit handlers, which might wait for other threads or ranks.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: ends the process; nothing of it is used afterwards.
+    unsafe { libc::_exit(status) }
+}
+
+/// A number that differs from process to process and from run to run.
+pub fn random_number() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_is_not_open_is_refused() {
+        assert_eq!(adopt_descriptor(987_654).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn random_numbers_differ() {
+        assert_ne!(random_number(), random_number());
+    }
+}
