@@ -72,6 +72,8 @@ fn variable(name: &str) -> Result<Option<u32>> {
 fn broken(why: &str) -> Error {
     Error::new(
         ErrorClass::Other,
-        format!("the environment says this process belongs to a Tutti job, but it cannot be joined: {why}; start it with mpirun, or unset {ENV_FD} and {ENV_RANK}"),
+        format!(
+            "the environment says this process belongs to a Tutti job, but it cannot be joined: {why}; start it with mpirun, or unset {ENV_FD} and {ENV_RANK}"
+        ),
     )
 }

@@ -56,14 +56,22 @@ impl Buffer {
     /// See the module's Safety section.
     #[inline]
     pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
-        let bytes = count.checked_mul(datatype.size() as u64).filter(|bytes| *bytes <= i64::MAX as u64).ok_or_else(|| {
-            Error::new(ErrorClass::Count, format!("{count} items of {} bytes are too many", datatype.size()))
-        })?;
+        let bytes = count
+            .checked_mul(datatype.size() as u64)
+            .filter(|bytes| *bytes <= i64::MAX as u64)
+            .ok_or_else(|| {
+                Error::new(
+                    ErrorClass::Count,
+                    format!("{count} items of {} bytes are too many", datatype.size()),
+                )
+            })?;
         Ok(match datatype.contiguous(count) {
             Some((offset, bytes)) => {
                 Buffer { base: base.wrapping_offset(offset as isize), bytes, layout: Layout::Run }
             }
-            None => Buffer { base, bytes, layout: Layout::Typed { datatype: datatype.clone(), count, first: 0 } },
+            None => {
+                Buffer { base, bytes, layout: Layout::Typed { datatype: datatype.clone(), count, first: 0 } }
+            }
         })
     }
 

@@ -24,7 +24,6 @@ use crate::names::ObjectName;
 use crate::process::{Process, process};
 use crate::special::{ANY_SOURCE, PROC_NULL};
 
-
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
 pub struct Communicator {
@@ -222,7 +221,10 @@ impl Communicator {
     #[cold]
     fn wrong_rank(&self, argument: &str, rank: i32) -> Error {
         let last = i64::from(self.peers().size()) - 1;
-        Error::new(ErrorClass::Rank, format!("argument {argument} is {rank}; it must be 0 to {last} or MPI_PROC_NULL"))
+        Error::new(
+            ErrorClass::Rank,
+            format!("argument {argument} is {rank}; it must be 0 to {last} or MPI_PROC_NULL"),
+        )
     }
 }
 

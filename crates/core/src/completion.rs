@@ -138,7 +138,10 @@ pub fn complete_generalised(held: &Held, process: &Process, id: RequestId) -> Re
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let Work::Generalised(callbacks) = &request.work else {
-            return Err(Error::new(tutti_base::ErrorClass::Request, "the request is not a generalised request"));
+            return Err(Error::new(
+                tutti_base::ErrorClass::Request,
+                "the request is not a generalised request",
+            ));
         };
         let callbacks = Arc::clone(callbacks);
         let detached = request.detached;

@@ -95,7 +95,9 @@ mod tests {
         }
         let mut agreed: Vec<Option<u32>> = vec![None; groups.len()];
         for _round in 0..100 {
-            for (index, group) in groups.iter().enumerate().filter(|(index, _)| agreed[*index].is_none()).collect::<Vec<_>>() {
+            for (index, group) in
+                groups.iter().enumerate().filter(|(index, _)| agreed[*index].is_none()).collect::<Vec<_>>()
+            {
                 let maximum = running[index].iter().map(|(_, value)| *value).max().unwrap();
                 for (place, &p) in group.iter().enumerate() {
                     match running[index][place].0.advance(&mut contexts[p], maximum) {

@@ -159,7 +159,10 @@ impl<R: PartialEq, M> Matcher<R, M> {
     pub fn forget_if_idle(&mut self, context: u32) {
         let idle = |context: &Context<R, M>| {
             context.any_source.is_empty()
-                && context.sources.values().all(|source| source.posted.is_empty() && source.arrived.is_empty())
+                && context
+                    .sources
+                    .values()
+                    .all(|source| source.posted.is_empty() && source.arrived.is_empty())
         };
         if self.contexts.get(&context).is_some_and(idle) {
             self.contexts.remove(&context);
@@ -266,7 +269,8 @@ mod tests {
                 }
             },
             "arrive" => {
-                let envelope = Envelope { context: 0, source: pattern.source.unwrap(), tag: pattern.tag.unwrap() };
+                let envelope =
+                    Envelope { context: 0, source: pattern.source.unwrap(), tag: pattern.tag.unwrap() };
                 match matcher.arrive(envelope) {
                     Some(receive) => format!("receive {receive}"),
                     None => {

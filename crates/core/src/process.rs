@@ -131,8 +131,9 @@ impl Process {
         let rank = WorldRank(rank);
         let world = Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", world_group, Rank(rank.0));
         let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", Group::single(rank), Rank(0));
-        let communicators =
-            [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))].into_iter().collect();
+        let communicators = [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))]
+            .into_iter()
+            .collect();
         Ok(Process {
             config,
             rank,

@@ -62,9 +62,12 @@ pub fn wait_until(
 
 /// Sends what is still queued, before the process leaves.
 pub fn drain(held: &mut Held, process: &Process) {
-    wait_until(held, process, &|| "MPI_Finalize, for messages that are still to be sent".to_string(), |held| {
-        process.messages.borrow(held).is_idle()
-    });
+    wait_until(
+        held,
+        process,
+        &|| "MPI_Finalize, for messages that are still to be sent".to_string(),
+        |held| process.messages.borrow(held).is_idle(),
+    );
 }
 
 /// Another thread of this process may sleep for what this one has just received.

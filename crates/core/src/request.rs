@@ -264,7 +264,8 @@ impl RequestTable {
     /// # Errors
     /// `Request` for an id that was freed or never given out.
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
-        self.get_mut(id).ok_or_else(|| Error::new(ErrorClass::Request, "the request is not (or no longer) known"))
+        self.get_mut(id)
+            .ok_or_else(|| Error::new(ErrorClass::Request, "the request is not (or no longer) known"))
     }
 }
 

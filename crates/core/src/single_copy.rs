@@ -52,7 +52,8 @@ impl Reader {
         let mut done = 0;
         while done < wanted {
             let remote = RemoteSegment { address: offer.address + done, bytes: (wanted - done) as usize };
-            let copied = buffer.with_memory(done, wanted - done, PIECES, |local| self.copier.read(pid, &[remote], local));
+            let copied = buffer
+                .with_memory(done, wanted - done, PIECES, |local| self.copier.read(pid, &[remote], local));
             match copied {
                 Ok(bytes) if bytes > 0 => done += bytes as u64,
                 // Part of the buffer may be written; the stream writes all of it again.
@@ -76,8 +77,13 @@ impl Reader {
         let verdict = self.copier.probe(pid, address, self.job.header().job_id).map(|()| pid);
         if self.explain {
             match verdict {
-                Ok(_) => eprintln!("Tutti: messages of {} bytes and more from rank {} are read by process_vm_readv", self.at_least_bytes, from.0),
-                Err(error) => eprintln!("Tutti: long messages from rank {} pass through shared memory: {error}", from.0),
+                Ok(_) => eprintln!(
+                    "Tutti: messages of {} bytes and more from rank {} are read by process_vm_readv",
+                    self.at_least_bytes, from.0
+                ),
+                Err(error) => {
+                    eprintln!("Tutti: long messages from rank {} pass through shared memory: {error}", from.0)
+                }
             }
         }
         self.verdicts.insert(from.0, verdict);

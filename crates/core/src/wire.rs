@@ -83,7 +83,8 @@ impl Packet {
     #[inline]
     pub fn decode(header: Header) -> Result<Packet> {
         let [first, second, third] = header.0;
-        let envelope = Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 };
+        let envelope =
+            Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 };
         let signature = (first >> 16) as u16;
         let request = RequestId::from_bits(third);
         match first & 0xff {
@@ -118,7 +119,9 @@ impl Offer {
     /// # Errors
     /// `Intern` when the payload has another length.
     pub fn decode(payload: &[u8]) -> Result<Offer> {
-        let number = |at: usize| payload.get(at..at + 8).and_then(|piece| piece.try_into().ok()).map(u64::from_le_bytes);
+        let number = |at: usize| {
+            payload.get(at..at + 8).and_then(|piece| piece.try_into().ok()).map(u64::from_le_bytes)
+        };
         match (payload.len(), number(0), number(8)) {
             (Offer::BYTES, Some(bytes), Some(address)) => Ok(Offer { bytes, address }),
             _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),

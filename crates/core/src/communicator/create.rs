@@ -54,7 +54,8 @@ pub fn start_duplicate(
     let round = collective::start_maximum(held, process, comm, value)?;
     let id = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
     let new = Arc::new(new);
-    let duplicate = Duplicate { comm: Arc::clone(comm), new: Arc::clone(&new), agreement, round, request: id };
+    let duplicate =
+        Duplicate { comm: Arc::clone(comm), new: Arc::clone(&new), agreement, round, request: id };
     process.add_activity(held, Box::new(duplicate));
     Ok((new, id))
 }
@@ -158,7 +159,12 @@ impl Communicator {
     }
 }
 
-fn copy_of(held: &mut Held, process: &Process, comm: &Communicator, info: Option<Info>) -> Result<Communicator> {
+fn copy_of(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    info: Option<Info>,
+) -> Result<Communicator> {
     let inter = match &comm.inter {
         None => None,
         Some(inter) => {

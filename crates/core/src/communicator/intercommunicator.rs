@@ -29,7 +29,12 @@ pub struct Leaders<'a> {
 ///
 /// # Errors
 /// `Rank` for a leader that is not there, `Comm` when the groups overlap.
-pub fn create(held: &mut Held, process: &Process, comm: &Communicator, leaders: Leaders<'_>) -> Result<Arc<Communicator>> {
+pub fn create(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    leaders: Leaders<'_>,
+) -> Result<Arc<Communicator>> {
     let speaks = comm.rank() == leaders.local;
     let own = encode(comm.group());
     let mut theirs = Vec::new();
@@ -65,7 +70,12 @@ pub fn create(held: &mut Held, process: &Process, comm: &Communicator, leaders: 
 ///
 /// # Errors
 /// `Comm` for an intracommunicator.
-pub fn merge(held: &mut Held, process: &Process, comm: &Communicator, high: bool) -> Result<Arc<Communicator>> {
+pub fn merge(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    high: bool,
+) -> Result<Arc<Communicator>> {
     let Some(inter) = comm.inter() else {
         return Err(Error::new(ErrorClass::Comm, "argument intercomm is an intracommunicator"));
     };
@@ -93,7 +103,8 @@ pub fn merge(held: &mut Held, process: &Process, comm: &Communicator, high: bool
 fn duplicate_bare(held: &mut Held, process: &Process, comm: &Communicator) -> Result<Arc<Communicator>> {
     let context = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
-    Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler).publish(held, process, context))
+    Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler)
+        .publish(held, process, context))
 }
 
 fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
@@ -101,7 +112,11 @@ fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
         Some(rank) => Ok(Rank(rank)),
         None => Err(Error::new(
             ErrorClass::Rank,
-            format!("argument remote_leader is {}; peer_comm has {} processes", leaders.remote, leaders.peer_comm.peers().size()),
+            format!(
+                "argument remote_leader is {}; peer_comm has {} processes",
+                leaders.remote,
+                leaders.peer_comm.peers().size()
+            ),
         )),
     }
 }
@@ -116,6 +131,7 @@ pub(crate) fn encode(group: &Group) -> Vec<u8> {
 /// # Errors
 /// `Intern` when the bytes are not a group.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Group> {
-    let members = bytes.chunks_exact(4).map(|four| WorldRank(u32::from_le_bytes([four[0], four[1], four[2], four[3]])));
+    let members =
+        bytes.chunks_exact(4).map(|four| WorldRank(u32::from_le_bytes([four[0], four[1], four[2], four[3]])));
     Ok(members.collect())
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
-use super::{Communicator, Inter};
 use super::create::agree;
+use super::{Communicator, Inter};
 use crate::collective;
 use crate::giant::Held;
 use crate::group::Group;
@@ -38,7 +38,13 @@ pub enum HardwareSplit {
 ///
 /// # Errors
 /// `Arg` for a negative colour.
-pub fn split(held: &mut Held, process: &Process, comm: &Communicator, color: i32, key: i32) -> Result<Option<Arc<Communicator>>> {
+pub fn split(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    color: i32,
+    key: i32,
+) -> Result<Option<Arc<Communicator>>> {
     if color < 0 && color != UNDEFINED {
         return Err(Error::new(
             ErrorClass::Arg,
@@ -53,8 +59,12 @@ pub fn split(held: &mut Held, process: &Process, comm: &Communicator, color: i32
     let handler = comm.error_handler.borrow(held).clone();
     let Some(inter) = comm.inter() else {
         let context = agree(held, process, comm)?;
-        let Some(rank) = members.rank_of(process.rank).filter(|_| color != UNDEFINED) else { return Ok(None) };
-        return Ok(Some(Communicator::new(None, members, rank, None, handler).publish(held, process, context)));
+        let Some(rank) = members.rank_of(process.rank).filter(|_| color != UNDEFINED) else {
+            return Ok(None);
+        };
+        return Ok(Some(
+            Communicator::new(None, members, rank, None, handler).publish(held, process, context),
+        ));
     };
     let theirs = collective::swap_bytes(held, process, comm, all)?;
     let context = agree(held, process, comm)?;

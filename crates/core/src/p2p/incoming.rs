@@ -35,7 +35,13 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Starts a receive of a message that a matched probe took (MPI-5 section 3.8.2).
-    pub fn start_receive_message(&mut self, id: RequestId, spec: ReceiveSpec, envelope: Envelope, message: Message) {
+    pub fn start_receive_message(
+        &mut self,
+        id: RequestId,
+        spec: ReceiveSpec,
+        envelope: Envelope,
+        message: Message,
+    ) {
         let ReceiveSpec { buffer, pattern, check } = spec;
         if let Some(request) = self.state.requests.get_mut(id) {
             request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
@@ -99,17 +105,33 @@ impl State {
         self.matcher.forget_if_idle(plane);
     }
 
-    fn eager(&mut self, from: Peer, envelope: Envelope, signature: Signature, sync: Option<RequestId>, payload: &[u8]) {
+    fn eager(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        signature: Signature,
+        sync: Option<RequestId>,
+        payload: &[u8],
+    ) {
         match self.matcher.arrive(envelope) {
             Some(receive) => {
                 self.deliver_eager(receive, envelope, signature, payload);
                 self.eager_done(from, payload.len(), sync);
             }
-            None => self.matcher.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
+            None => {
+                self.matcher.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync })
+            }
         }
     }
 
-    fn offered(&mut self, from: Peer, envelope: Envelope, offer: Offer, signature: Signature, sender: RequestId) {
+    fn offered(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        offer: Offer,
+        signature: Signature,
+        sender: RequestId,
+    ) {
         match self.matcher.arrive(envelope) {
             Some(receive) => self.accept(receive, from, envelope, offer, signature, sender),
             None => self.matcher.keep(envelope, Message::Offer { from, offer, signature, sender }),
@@ -130,7 +152,13 @@ impl State {
     }
 
     #[inline]
-    fn deliver_eager(&mut self, receive: RequestId, envelope: Envelope, signature: Signature, payload: &[u8]) {
+    fn deliver_eager(
+        &mut self,
+        receive: RequestId,
+        envelope: Envelope,
+        signature: Signature,
+        payload: &[u8],
+    ) {
         let arrival = Arrival { envelope, bytes: payload.len() as u64, signature };
         if let Some(buffer) = self.matched(receive, &arrival) {
             buffer.unpack(0, payload);
@@ -247,7 +275,9 @@ fn truncated(arrival: &Arrival, capacity: u64) -> Error {
     let bytes = arrival.bytes;
     Error::new(
         ErrorClass::Truncate,
-        format!("a message of {bytes} bytes from rank {source} with tag {tag} does not fit into a buffer of {capacity} bytes"),
+        format!(
+            "a message of {bytes} bytes from rank {source} with tag {tag} does not fit into a buffer of {capacity} bytes"
+        ),
     )
 }
 

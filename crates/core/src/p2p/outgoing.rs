@@ -102,7 +102,9 @@ impl<L: Link> PointToPoint<L> {
             }
             Queued::Eager(packet, id) => (*packet, *id),
         };
-        let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.state.requests.get(id) else { return true };
+        let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.state.requests.get(id) else {
+            return true;
+        };
         let bytes = buffer.bytes() as usize;
         let sent = match buffer.run() {
             Some(run) => self.link.try_send(peer, packet.encode(), run),

@@ -56,7 +56,8 @@ pub fn send_spec(
         return Err(wrong_tag(tag, false));
     }
     let Partner::Process(peer) = comm.destination(destination)? else { return Ok(None) };
-    let envelope = Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
+    let envelope =
+        Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
     let signature = if process.config.check_types { signature(message.datatype, message.count) } else { 0 };
     Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
 }
@@ -125,13 +126,23 @@ pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Opt
 /// # Errors
 /// What went wrong with the message, for example `Truncate`.
 #[inline]
-pub fn receive(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<ReceiveSpec>) -> Result<Status> {
+pub fn receive(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    spec: Option<ReceiveSpec>,
+) -> Result<Status> {
     let id = start_receive(held, process, comm, spec);
     completion::wait(held, process, id, "a receive").result
 }
 
 /// MPI_Irecv.
-pub fn start_receive(held: &Held, process: &Process, comm: &Communicator, spec: Option<ReceiveSpec>) -> RequestId {
+pub fn start_receive(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    spec: Option<ReceiveSpec>,
+) -> RequestId {
     let mut messages = process.messages.borrow_mut(held);
     let context = comm.context().0;
     let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
@@ -141,7 +152,12 @@ pub fn start_receive(held: &Held, process: &Process, comm: &Communicator, spec: 
 }
 
 /// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
-pub fn persistent(held: &Held, process: &Process, comm: &Communicator, template: Option<Template>) -> RequestId {
+pub fn persistent(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    template: Option<Template>,
+) -> RequestId {
     let request = Request {
         persistent: Some(Persistent { active: false, template: template.unwrap_or(Template::Nothing) }),
         ..Request::completed(Status::EMPTY, comm.context().0)
@@ -227,7 +243,12 @@ pub fn probe(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> St
 }
 
 /// MPI_Improbe: takes the message that a receive would get now.
-pub fn match_now(held: &Held, process: &Process, comm: &Communicator, pattern: Pattern) -> Option<(Status, Arc<Matched>)> {
+pub fn match_now(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    pattern: Pattern,
+) -> Option<(Status, Arc<Matched>)> {
     crate::progress::progress(held, process);
     let mut messages = process.messages.borrow_mut(held);
     let status = messages.state.peek(pattern)?;
@@ -236,7 +257,12 @@ pub fn match_now(held: &Held, process: &Process, comm: &Communicator, pattern: P
 }
 
 /// MPI_Mprobe.
-pub fn match_message(held: &mut Held, process: &Process, comm: &Communicator, pattern: Pattern) -> (Status, Arc<Matched>) {
+pub fn match_message(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    pattern: Pattern,
+) -> (Status, Arc<Matched>) {
     loop {
         probe(held, process, Some(pattern));
         if let Some(found) = match_now(held, process, comm, pattern) {
@@ -249,13 +275,19 @@ pub fn match_message(held: &mut Held, process: &Process, comm: &Communicator, pa
 ///
 /// # Errors
 /// `Request` when the message was received already.
-pub fn start_receive_matched(held: &Held, process: &Process, message: &Matched, into: Typed<'_>) -> Result<RequestId> {
+pub fn start_receive_matched(
+    held: &Held,
+    process: &Process,
+    message: &Matched,
+    into: Typed<'_>,
+) -> Result<RequestId> {
     let taken = message.inner.borrow_mut(held).take();
     let Some((envelope, inner)) = taken else {
         return Err(Error::new(ErrorClass::Request, "the matched message was received already"));
     };
     let check = process.config.check_types.then(|| into.datatype.clone());
-    let pattern = Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
+    let pattern =
+        Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
     let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, check };
     let mut messages = process.messages.borrow_mut(held);
     let id = messages.state.insert(Request::new(Work::Other, message.context));
@@ -296,4 +328,3 @@ fn wrong_tag(tag: i32, receive: bool) -> Error {
     let allowed = if receive { "0 to MPI_TAG_UB or MPI_ANY_TAG" } else { "0 to MPI_TAG_UB" };
     Error::new(ErrorClass::Tag, format!("argument tag is {tag}; it must be {allowed}"))
 }
-
