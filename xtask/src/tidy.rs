@@ -1,8 +1,0 @@
-//! The tidy test.
-
-use std::path::Path;
-
-/// Runs all checks.
-pub fn run(root: &Path) -> Result<(), Vec<String>> {
-    crate::generate::check(root)
-}

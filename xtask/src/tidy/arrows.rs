@@ -1,0 +1,55 @@
+//! Dependencies between the rooms point one way.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each room and the rooms it may depend on (ARCHITECTURE.md).
+pub const ALLOWED: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("sys", &["base"]),
+    ("data", &["base"]),
+    ("topo", &["base", "sys"]),
+    ("transport", &["base", "sys"]),
+    ("coll", &["base", "data", "topo"]),
+    ("core", &["base", "sys", "data", "topo", "transport", "coll"]),
+    ("abi", &["base", "data", "core"]),
+    ("launch", &["base", "sys", "topo"]),
+    ("tools", &["base", "sys", "topo", "coll", "launch"]),
+];
+
+/// Complains about every arrow that is not allowed.
+pub fn check(root: &Path) -> Result<Vec<String>, Vec<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| vec![format!("cargo metadata: {error}")])?;
+    let metadata: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| vec![format!("cargo metadata: {error}")])?;
+    let packages =
+        metadata["packages"].as_array().ok_or_else(|| vec!["cargo metadata: no packages".into()])?;
+    Ok(packages.iter().flat_map(complaints_about).collect())
+}
+
+fn complaints_about(package: &Value) -> Vec<String> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let room = name.strip_prefix("tutti-");
+    let rooms: Vec<&str> = package["dependencies"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
+        .filter_map(|dependency| dependency["name"].as_str()?.strip_prefix("tutti-"))
+        .collect();
+    let allowed = match room.map(|room| ALLOWED.iter().find(|(name, _)| *name == room)) {
+        None => [].as_slice(),
+        Some(Some((_, allowed))) => allowed,
+        Some(None) => {
+            return vec![format!("{name}: a new room: give it its arrows in xtask/src/tidy/arrows.rs")];
+        }
+    };
+    let wrong = rooms.iter().filter(|other| !allowed.contains(other));
+    wrong.map(|other| format!("{name} must not depend on tutti-{other} (ARCHITECTURE.md)")).collect()
+}

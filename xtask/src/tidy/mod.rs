@@ -1,0 +1,43 @@
+//! The tidy test: what STYLE.md and ARCHITECTURE.md demand, as far as a program can see it.
+
+mod allowed;
+mod arrows;
+mod sources;
+
+use std::path::Path;
+use std::process::Command;
+
+/// Runs all checks and gives all complaints.
+pub fn run(root: &Path) -> Result<(), Vec<String>> {
+    let mut complaints = crate::generate::check(root).err().unwrap_or_default();
+    let files = tracked_files(root)?;
+    complaints.extend(arrows::check(root)?);
+    complaints.extend(sources::check(root, &files)?);
+    complaints.extend(entries(root)?);
+    if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+}
+
+/// Files under version control, relative to the root.
+fn tracked_files(root: &Path) -> Result<Vec<String>, Vec<String>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| vec![format!("git ls-files: {error}")])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().filter(|path| root.join(path).is_file()).map(str::to_string).collect())
+}
+
+/// ARCHITECTURE.md has an entry for each crate.
+fn entries(root: &Path) -> Result<Vec<String>, Vec<String>> {
+    let text = read(root, "ARCHITECTURE.md")?;
+    let missing = |name: &&&str| !text.lines().any(|line| line == format!("### {name}"));
+    let names: Vec<&str> = arrows::ALLOWED.iter().map(|(name, _)| *name).collect();
+    let exists = |name: &&&str| root.join("crates").join(name).is_dir();
+    let complaint = |name: &&str| format!("ARCHITECTURE.md: no entry `### {name}`");
+    Ok(names.iter().filter(exists).filter(missing).map(complaint).collect())
+}
+
+fn read(root: &Path, path: &str) -> Result<String, Vec<String>> {
+    std::fs::read_to_string(root.join(path)).map_err(|error| vec![format!("{path}: {error}")])
+}
