@@ -16,6 +16,7 @@ pub mod lines;
 pub mod node;
 pub mod options;
 pub mod output;
+pub mod placement;
 pub mod policy;
 pub mod program;
 pub mod report;

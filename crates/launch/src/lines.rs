@@ -174,3 +174,94 @@ impl Merger {
         self.open = if ended { None } else { Some(source) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps: `0:text` feeds source 0, `0.` closes it, `@90` sets the time in ms and ticks.
+    fn check(tags: &[&str], steps: &[&str], expected: &str) {
+        let mut merger = Merger::new(false);
+        for tag in tags {
+            merger.add(tag.to_string());
+        }
+        let mut now = Duration::ZERO;
+        for step in steps {
+            if let Some(time) = step.strip_prefix('@') {
+                now = Duration::from_millis(time.parse().unwrap());
+                merger.tick(now);
+                continue;
+            }
+            let source = usize::from(step.as_bytes()[0] - b'0');
+            match &step[1..2] {
+                ":" => merger.feed(source, &step.as_bytes()[2..], now),
+                _ => merger.close(source, now),
+            }
+        }
+        assert_eq!(String::from_utf8_lossy(merger.output()), expected, "{steps:?}");
+    }
+
+    #[test]
+    fn whole_lines_leave_at_once_and_parts_wait() {
+        check(&["", ""], &["0:a", "1:b\n", "0:c\n"], "b\nac\n");
+        check(&["", ""], &["0:a\nb", "1:c\nd\n"], "a\nc\nd\n");
+        check(&["[0] ", "[1] "], &["0:a\nb", "1:c\nd\n", "0:!\n"], "[0] a\n[1] c\n[1] d\n[0] b!\n");
+    }
+
+    #[test]
+    fn a_prompt_is_shown_when_its_rank_is_quiet() {
+        check(&[""], &["0:name? ", "@49"], "");
+        check(&[""], &["0:name? ", "@50"], "name? ");
+        check(&["[0] "], &["0:name? ", "@50", "0:thanks\n"], "[0] name? thanks\n");
+    }
+
+    #[test]
+    fn others_wait_for_an_open_line_but_not_for_ever() {
+        check(&["", ""], &["0:a", "@50", "1:b\n", "@149"], "a");
+        check(&["", ""], &["0:a", "@50", "1:b\n", "0:c\n"], "ac\nb\n");
+        check(&["", ""], &["0:a", "@50", "1:b\n", "@150", "0:c\n"], "a\nb\nc\n");
+        check(&["0 ", "1 "], &["0:a", "@50", "1:b\n", "@150", "0:c\n"], "0 a\n1 b\n0 c\n");
+        // A part of a line of another rank does not end the open one.
+        check(&["", ""], &["0:a", "@50", "1:b", "@500"], "a");
+    }
+
+    #[test]
+    fn the_end_of_a_rank_shows_its_last_line() {
+        check(&["", ""], &["0:a", "0."], "a");
+        check(&["", ""], &["0:a", "0.", "1:b\n"], "a\nb\n");
+        check(&["", ""], &["0:a", "@50", "1:b", "1.", "0:c\n"], "ac\nb");
+        check(&["", ""], &["0:a", "1:b", "0.", "1."], "a\nb");
+        check(&["", ""], &["0.", "1."], "");
+    }
+
+    #[test]
+    fn a_long_line_passes_in_pieces_and_stays_whole() {
+        let long = "x".repeat(LONGEST);
+        let step = format!("0:{long}");
+        check(&["", ""], &[&step, "1:b\n", &step, "0:\n"], &format!("{long}{long}\nb\n"));
+        check(&["", ""], &["0:a", "@50", &format!("1:{long}"), "0:\n"], &format!("a\n{long}"));
+    }
+
+    #[test]
+    fn memory_is_bounded_by_not_reading() {
+        let mut merger = Merger::new(false);
+        let (one, two) = (merger.add(String::new()), merger.add(String::new()));
+        merger.feed(one, b"open", Duration::ZERO);
+        merger.tick(QUIET);
+        assert!(merger.wants(one) && merger.wants(two));
+        merger.feed(two, &[b'\n'; LONGEST], QUIET);
+        assert!(merger.wants(one) && !merger.wants(two));
+        assert_eq!(merger.deadline(), Some(QUIET + HOLD));
+        merger.tick(QUIET + HOLD);
+        assert!(merger.wants(two));
+        assert_eq!((merger.output_bytes(), merger.deadline()), (5 + LONGEST, None));
+    }
+
+    #[test]
+    fn lines_may_begin_with_the_time() {
+        let mut merger = Merger::new(true);
+        let source = merger.add("[0] ".to_string());
+        merger.feed(source, b"a\nb\n", Duration::from_millis(1234));
+        assert_eq!(merger.output(), b"1.234 [0] a\n1.234 [0] b\n");
+    }
+}

@@ -2,19 +2,22 @@
 //! [`policy`](crate::policy) decides.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::job::{Job, Plan};
 use tutti_sys::process::{self, Exit, Reaped, Spawn, SpawnError, Step};
 use tutti_sys::signal::{Mask, SignalFd};
+use tutti_topo::Machine;
 
 use crate::output::{Outputs, Stream};
+use crate::placement::{self, Demand};
 use crate::policy::{self, Action, Event, Notice, Policy};
 use crate::program::{JobPlan, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
 use crate::report::{self, Named};
@@ -38,6 +41,7 @@ struct Node<'a> {
     host: String,
     start: Instant,
     job: Job,
+    bindings: Vec<Option<ProcessorSet>>,
     processes: Vec<Process>,
     by_pid: HashMap<i32, u32>,
     poller: Poller,
@@ -89,24 +93,33 @@ impl<'a> Node<'a> {
     fn new(request: &'a Request, plan: &'a JobPlan, control: PipeReader) -> io::Result<Node<'a>> {
         process::adopt_orphans()?;
         let ranks = plan.ranks.len() as u32;
-        let job = create_job(plan, ranks)?;
+        let usable = cpu::usable_processors();
+        let (bindings, machine) = place(request, plan, usable);
+        let job = create_job(plan, usable, &machine)?;
         let poller = Poller::new()?;
         event::set_nonblocking(control.as_fd())?;
         poller.add(control.as_fd(), TOKEN_CONTROL, Interest::Read)?;
         let child_signals = SignalFd::new(&Mask::of(&[libc::SIGCHLD]), true)?;
         poller.add(child_signals.as_fd(), TOKEN_CHILD, Interest::Read)?;
+        let mut outputs = Outputs::new(TOKEN_OUTPUTS, request.timestamp)?;
+        if request.report_bindings {
+            for (rank, set) in (0..).zip(&bindings) {
+                outputs.say(&placement::describe(rank, set.as_ref(), &machine), Duration::ZERO);
+            }
+        }
         Ok(Node {
             request,
             plan,
             host: process::host_name(),
             start: Instant::now(),
             job,
+            bindings,
             processes: Vec::with_capacity(plan.ranks.len()),
             by_pid: HashMap::with_capacity(plan.ranks.len()),
             poller,
             control: Some(control),
             child_signals,
-            outputs: Outputs::new(TOKEN_OUTPUTS, request.timestamp)?,
+            outputs,
             policy: Policy::new(ranks),
             hurry: false,
         })
@@ -142,7 +155,7 @@ impl<'a> Node<'a> {
                 .transpose()?,
             stdio: [input, out.as_fd(), err.as_fd()],
             inherit: Some(self.job.fd()),
-            processors: None,
+            processors: self.bindings[rank as usize].clone(),
             mask,
         };
         let pid = spawn_or_script(spawn).map_err(|error| Refused::Rank(rank, error))?;
@@ -312,10 +325,33 @@ impl<'a> Node<'a> {
     }
 }
 
-fn create_job(plan: &JobPlan, ranks: u32) -> io::Result<Job> {
-    let processors = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
+/// Decides where ranks run; the machine is described only if that took a look at it.
+fn place(request: &Request, plan: &JobPlan, usable: usize) -> (Vec<Option<ProcessorSet>>, Machine) {
+    let threads = plan.programs.iter().any(|program| {
+        let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
+        wanted.is_some_and(|wanted| wanted != "1")
+    });
+    let demand = Demand {
+        ranks: plan.ranks.len() as u32,
+        threads,
+        usable,
+        map_by: request.map_by,
+        bind_to: request.bind_to,
+    };
+    match cpu::affinity() {
+        Ok(allowed) if placement::needs_machine(&demand, &allowed) => {
+            let machine = Machine::local();
+            (placement::place(&demand, &machine, &allowed), machine)
+        }
+        _ => (vec![None; plan.ranks.len()], Machine::default()),
+    }
+}
+
+fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Job> {
+    let (ranks, processors) = (plan.ranks.len() as u32, usable as u32);
     let by_ranks = ((2 << 20) / u64::from(ranks)).clamp(16 << 10, 256 << 10);
     let ring_bytes = if plan.config.ring_bytes == 0 { by_ranks } else { plan.config.ring_bytes };
+    let is_known = machine.processors().next().is_some();
     Job::create(&Plan {
         local_ranks: ranks,
         world_size: ranks,
@@ -323,7 +359,7 @@ fn create_job(plan: &JobPlan, ranks: u32) -> io::Result<Job> {
         universe_size: ranks.max(processors),
         ring_bytes,
         job_id: process::random()?,
-        machine: Vec::new(),
+        machine: if is_known { machine.to_string().into_bytes() } else { Vec::new() },
     })
 }
 

@@ -177,9 +177,8 @@ hold for one program, the others for the job.
 
 const NOTES: &str = "
 Binding, unless --bind-to says otherwise: ranks are bound to cores when there are exactly as many
-ranks as cores and OMP_NUM_THREADS does not ask for threads; to NUMA nodes when there are several
-nodes and no more ranks than cores; otherwise not at all. Never outside the processors that mpirun
-itself may use.
+ranks as cores, OMP_NUM_THREADS does not ask for threads and no quota limits processor time;
+otherwise not at all. Never outside the processors that mpirun itself may use.
 
 Exit status: 0 if all ranks end with 0; otherwise that of the first that does not; 128 + N if a rank
 is killed by signal N; the code of MPI_Abort; 127 or 126 if the program is not found or cannot be

@@ -6,7 +6,7 @@
 //! | exits otherwise after MPI_Finalize | its code is the job's status |
 //! | exits otherwise before MPI_Init | its code is the status; ranks that still run [`GRACE`] later are killed |
 //! | exits between MPI_Init and MPI_Finalize, is killed by a signal, calls MPI_Abort | the others are killed at once |
-//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks that still run [`PATIENCE`] later are killed |
+//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks may end in any way; those that still run [`PATIENCE`] later are killed |
 //!
 //! Only the first failure counts and is told, in one message; MPI_Abort has told it already.
 
@@ -185,9 +185,10 @@ impl Policy {
                 self.kill(actions);
             }
             (_, Exit::Signal { number, core }) => self.died(rank, number, core, actions),
-            (RankState::Running, Exit::Code(code)) => {
-                self.fail(if code == 0 { 1 } else { code }, Notice::NotFinalized { rank, code }, actions);
-            }
+            (RankState::Running, Exit::Code(code)) => match self.user_signal {
+                Some(signal) => self.first_status(if code == 0 { 128 + signal } else { code }),
+                None => self.fail(code.max(1), Notice::NotFinalized { rank, code }, actions),
+            },
             (_, Exit::Code(0)) => {}
             (RankState::Finalized, Exit::Code(code)) => self.first_status(code),
             (RankState::Started, Exit::Code(code)) => {
@@ -221,8 +222,8 @@ impl Policy {
     fn fail(&mut self, status: i32, notice: Notice, actions: &mut Vec<Action>) {
         self.first_status(status);
         match self.pending.take() {
-            Some(earlier) => actions.push(Action::Tell(earlier)),
-            None => actions.push(Action::Tell(notice)),
+            Some(earlier @ Notice::Failed { .. }) => actions.push(Action::Tell(earlier)),
+            _ => actions.push(Action::Tell(notice)),
         }
         self.kill(actions);
     }
@@ -310,5 +311,130 @@ pub fn precedence(exit: Exit, state: RankState) -> u8 {
         (_, Exit::Signal { .. }) => 1,
         (RankState::Running, _) => 2,
         _ => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RankState::*;
+
+    /// Feeds events at times in milliseconds and compares all actions and the final status.
+    fn check(ranks: u32, events: &[(u64, Event)], expected: &[Action], status: u8) {
+        let mut policy = Policy::new(ranks);
+        let mut actions = Vec::new();
+        for &(time, event) in events {
+            let now = Duration::from_millis(time);
+            while let Some(at) = policy.deadline().filter(|&at| at <= now) {
+                policy.tick(at, &mut actions);
+            }
+            policy.handle(event, now, &mut actions);
+        }
+        if let Some(at) = policy.deadline() {
+            policy.tick(at, &mut actions);
+        }
+        assert_eq!((&actions[..], policy.status()), (expected, status), "{events:?}");
+    }
+
+    fn exit(rank: u32, code: i32, state: RankState) -> Event {
+        Event::Exited { rank, exit: Exit::Code(code), state, abort_code: 0 }
+    }
+
+    fn died(rank: u32, number: i32, state: RankState) -> Event {
+        Event::Exited { rank, exit: Exit::Signal { number, core: false }, state, abort_code: 0 }
+    }
+
+    fn killed(rank: u32, signal: i32) -> Action {
+        Action::Tell(Notice::Killed { rank, signal, core: false })
+    }
+
+    const KILL_ALL: Action = Action::SignalAll(KILL);
+
+    #[test]
+    fn a_job_that_goes_well_needs_nothing() {
+        check(3, &[(0, exit(0, 0, Finalized)), (9, exit(1, 0, Started)), (9, exit(2, 0, Finalized))], &[], 0);
+        check(2, &[(0, exit(0, 3, Finalized)), (500, exit(1, 4, Finalized))], &[], 3);
+    }
+
+    #[test]
+    fn a_death_ends_the_job_at_once_and_is_told_once() {
+        let segv = [(5, died(1, 11, Running)), (6, died(0, 9, Running)), (6, exit(2, 1, Running))];
+        check(3, &segv, &[killed(1, 11), KILL_ALL], 139);
+        check(2, &[(5, died(0, 9, Started)), (6, died(1, 9, Started))], &[killed(0, 9), KILL_ALL], 137);
+        let quit = Action::Tell(Notice::NotFinalized { rank: 1, code: 0 });
+        check(2, &[(5, exit(1, 0, Running)), (6, died(0, 9, Running))], &[quit, KILL_ALL], 1);
+        let quit = Action::Tell(Notice::NotFinalized { rank: 0, code: 7 });
+        check(1, &[(5, exit(0, 7, Running))], &[quit, KILL_ALL], 7);
+    }
+
+    #[test]
+    fn an_early_failure_leaves_others_a_moment() {
+        let failed = Action::Tell(Notice::Failed { rank: 1, code: 2 });
+        check(2, &[(5, exit(1, 2, Started)), (6, exit(0, 3, Started))], &[], 2);
+        check(2, &[(5, exit(1, 2, Started)), (90, died(0, 9, Started))], &[failed.clone(), KILL_ALL], 2);
+        // What follows from the first failure is not told instead of it.
+        check(2, &[(5, exit(1, 2, Started)), (6, died(0, 6, Running))], &[failed, KILL_ALL], 2);
+        let failed = Action::Tell(Notice::Failed { rank: 0, code: 127 });
+        check(1, &[(5, exit(0, 127, Started))], &[failed], 127);
+    }
+
+    #[test]
+    fn abort_has_told_its_story() {
+        let abort = |code| Event::Exited { rank: 0, exit: Exit::Code(1), state: Aborted, abort_code: code };
+        for (code, status) in [(5, 5), (0, 0), (256, 1), (-1, 255), (0x1234, 0x34)] {
+            check(2, &[(0, abort(code)), (1, died(1, 9, Running))], &[KILL_ALL], status);
+        }
+        check(2, &[(0, exit(1, 2, Started)), (1, abort(9))], &[KILL_ALL], 9);
+    }
+
+    #[test]
+    fn signals_of_the_user_are_passed_on_with_patience() {
+        let pass = |signal| Action::SignalAll(signal);
+        let int = Event::Signal(INTERRUPT);
+        let both = [(0, int), (5, died(0, INTERRUPT, Running)), (900, died(1, INTERRUPT, Running))];
+        check(2, &both, &[pass(INTERRUPT)], 130);
+        check(1, &[(0, Event::Signal(TERMINATE)), (9, exit(0, 0, Finalized))], &[pass(TERMINATE)], 0);
+        let late = Action::Tell(Notice::Unresponsive(TERMINATE));
+        check(1, &[(0, Event::Signal(TERMINATE))], &[pass(TERMINATE), late, KILL_ALL], 143);
+        check(1, &[(0, int), (900, int), (901, died(0, 9, Running))], &[pass(INTERRUPT), KILL_ALL], 130);
+        let late = Action::Tell(Notice::Unresponsive(INTERRUPT));
+        check(1, &[(0, int), (1500, int)], &[pass(INTERRUPT), pass(INTERRUPT), late, KILL_ALL], 130);
+        check(1, &[(0, Event::Signal(libc::SIGUSR2)), (1, exit(0, 0, Started))], &[pass(libc::SIGUSR2)], 0);
+        let unfinalized = [(0, int), (5, exit(0, 1, Running)), (6, exit(1, 0, Running))];
+        check(2, &unfinalized, &[pass(INTERRUPT)], 1);
+        // Another death than the one the user asked for is a failure.
+        let segv = [(0, Event::Signal(TERMINATE)), (5, died(0, 11, Running))];
+        check(2, &segv, &[pass(TERMINATE), killed(0, 11), KILL_ALL], 139);
+    }
+
+    #[test]
+    fn job_control_stops_and_continues() {
+        let stop = [(0, Event::Signal(STOP_KEY)), (9, Event::Signal(CONTINUE)), (99, exit(0, 0, Started))];
+        check(1, &stop, &[Action::SignalAll(STOP), Action::SignalAll(CONTINUE)], 0);
+        // A stopped rank has to run to die of a signal.
+        let end =
+            [(0, Event::Signal(STOP_KEY)), (9, Event::Signal(TERMINATE)), (10, died(0, TERMINATE, Started))];
+        let actions = [STOP, TERMINATE, CONTINUE].map(Action::SignalAll);
+        check(1, &end, &actions, 143);
+    }
+
+    #[test]
+    fn other_ends() {
+        let ended = [(100, Event::TimeLimit), (101, died(0, 9, Running))];
+        check(1, &ended, &[Action::Tell(Notice::TimedOut), Action::ReportWaits, KILL_ALL], 124);
+        check(1, &[(0, Event::SupervisorLost), (1, died(0, 9, Running))], &[KILL_ALL], 0);
+        check(2, &[(0, Event::OutputLost), (1, died(0, PIPE, Started))], &[KILL_ALL], 141);
+        check(1, &[(0, Event::Signal(USR1)), (1, exit(0, 0, Started))], &[Action::ReportWaits], 0);
+    }
+
+    #[test]
+    fn of_exits_seen_together_the_cause_comes_first() {
+        let order = [
+            precedence(Exit::Code(1), Aborted),
+            precedence(Exit::Signal { number: 11, core: true }, Running),
+            precedence(Exit::Code(0), Running),
+            precedence(Exit::Code(1), Started),
+        ];
+        assert!(order.is_sorted_by(|one, two| one < two));
     }
 }

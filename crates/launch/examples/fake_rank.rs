@@ -1,0 +1,78 @@
+//! A program that behaves like a rank of an MPI job as far as the launcher can see: it writes to the
+//! job object what the library would write. The tests of the launcher run it.
+//!
+//! Its arguments are what it does, in order: `init`, `finalize`, `abort:CODE`, `wait:TEXT`, `say:TEXT`,
+//! `part:TEXT` (no newline), `flood:MEGABYTES`, `sleep:MILLISECONDS`, `kill:SIGNAL`, `exit:CODE`,
+//! `header`; `on:RANK` makes the next word hold for one rank only.
+#![deny(unsafe_code)]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tutti_sys::job::{self, Job, RankState};
+use tutti_sys::process;
+
+fn main() {
+    let variable = |name| std::env::var(name).expect("started by mpirun");
+    let path = format!("/proc/self/fd/{}", variable(job::ENV_FD));
+    let file = OpenOptions::new().read(true).write(true).open(path).expect("the job object is inherited");
+    let job = Job::attach(file.into()).expect("the descriptor is a job object");
+    let rank: u32 = variable(job::ENV_RANK).parse().expect("a rank is a number");
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match word.strip_prefix("on:") {
+            Some(only) if only != rank.to_string() => drop(words.next()),
+            Some(_) => {}
+            None => act(&job, rank, &word),
+        }
+    }
+}
+
+fn act(job: &Job, rank: u32, word: &str) {
+    let block = job.block(rank);
+    let (verb, value) = word.split_once(':').unwrap_or((word, ""));
+    let number = || value.parse::<i32>().expect("a number");
+    match verb {
+        "init" => {
+            block.pid.store(std::process::id().cast_signed(), Ordering::Relaxed);
+            block.set_state(RankState::Running);
+        }
+        "finalize" => block.set_state(RankState::Finalized),
+        "abort" => {
+            block.abort_code.store(number(), Ordering::Relaxed);
+            block.set_state(RankState::Aborted);
+            eprintln!("rank {rank} called MPI_Abort");
+            std::process::exit(1);
+        }
+        "wait" => block.set_waiting(value),
+        "say" => println!("{value}"),
+        "part" => {
+            print!("{value}");
+            std::io::stdout().flush().expect("standard output is a pipe");
+        }
+        "flood" => {
+            let line = format!("{rank} {}\n", "x".repeat(97));
+            for _ in 0..number() * 10_486 {
+                print!("{line}");
+            }
+        }
+        "sleep" => std::thread::sleep(Duration::from_millis(number().unsigned_abs().into())),
+        "kill" => {
+            // Rust catches SIGSEGV once, to tell a stack overflow, and then lets it kill.
+            for _ in 0..2 {
+                process::kill(std::process::id().cast_signed(), number());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        "exit" => std::process::exit(number()),
+        "header" => println!(
+            "{} of {} app {}",
+            rank,
+            job.header().world_size,
+            block.app_number.load(Ordering::Relaxed)
+        ),
+        _ => panic!("{word}: not an action of a fake rank"),
+    }
+}

@@ -1,0 +1,116 @@
+//! Running `mpirun` with fake ranks and looking for what it leaves behind.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The `mpirun` under test.
+pub const MPIRUN: &str = env!("CARGO_BIN_EXE_mpirun");
+
+/// The program in `examples/fake_rank.rs`, which cargo builds for tests.
+pub fn fake_rank() -> String {
+    let beside = PathBuf::from(MPIRUN).with_file_name("examples").join("fake_rank");
+    assert!(beside.exists(), "cargo builds examples before it runs tests");
+    beside.to_str().expect("the path of the build is UTF-8").to_string()
+}
+
+/// A run of `mpirun` whose processes can be told from all others.
+pub struct Run {
+    mark: String,
+    /// The process.
+    pub child: Child,
+}
+
+/// What came of it.
+pub struct Done {
+    /// Exit status, or 128 + signal as a shell has it.
+    pub status: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// Starts `mpirun` with arguments; `{fake}` stands for the fake rank.
+pub fn start(arguments: &[&str]) -> Run {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("LAUNCH_TEST_{}_{}=1", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let arguments = arguments.iter().map(|argument| argument.replace("{fake}", &fake_rank()));
+    let child = Command::new(MPIRUN)
+        .args(arguments)
+        .env(mark.trim_end_matches("=1"), "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpirun starts");
+    Run { mark, child }
+}
+
+/// Runs to the end and checks that nothing is left.
+pub fn run(arguments: &[&str]) -> Done {
+    start(arguments).finish()
+}
+
+impl Run {
+    /// Sends a signal to the process that the user started.
+    pub fn signal(&self, signal: i32) {
+        assert!(tutti_sys::process::kill(self.child.id() as i32, signal));
+    }
+
+    /// Waits for the end and checks that nothing is left.
+    pub fn finish(mut self) -> Done {
+        drop(self.child.stdin.take());
+        let Output { status, stdout, stderr } =
+            self.child.wait_with_output().expect("mpirun can be waited for");
+        let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+        let left = wait_until_none(&self.mark);
+        assert!(left.is_empty(), "left behind: {left:?}; it said {err}");
+        use std::os::unix::process::ExitStatusExt;
+        let status = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        Done { status, out: out.into_owned(), err: err.into_owned() }
+    }
+
+    /// Waits until `count` processes of this run match `name`.
+    pub fn wait_for(&self, name: &str, count: usize) -> Vec<i32> {
+        for _ in 0..1000 {
+            let found: Vec<i32> = processes(&self.mark)
+                .into_iter()
+                .filter(|(_, line)| line.contains(name))
+                .map(|(pid, _)| pid)
+                .collect();
+            if found.len() >= count {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("no {count} processes {name} in {:?}", processes(&self.mark));
+    }
+}
+
+/// Waits a moment for all processes of a run to be gone; returns those that are not.
+fn wait_until_none(mark: &str) -> Vec<(i32, String)> {
+    let start = Instant::now();
+    loop {
+        let left = processes(mark);
+        if left.is_empty() || start.elapsed() > Duration::from_secs(5) {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes with `mark` in their environment, with their command lines.
+fn processes(mark: &str) -> Vec<(i32, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("/proc is mounted").flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes()) {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+        }
+    }
+    found
+}

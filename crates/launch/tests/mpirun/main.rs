@@ -1,0 +1,6 @@
+//! `mpirun` from outside: run with fake ranks (`examples/fake_rank.rs`).
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod endings;
+mod streams;
