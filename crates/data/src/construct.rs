@@ -44,11 +44,9 @@ fn indexed(blocklengths: &[i64], displacements: &[i64]) -> Result<Blocks> {
 impl Datatype {
     /// `MPI_Type_dup`: the same type as a new object, committed if this one is.
     pub fn create_dup(&self) -> Datatype {
-        let duplicate = Datatype::new(Constructor::Dup(self.clone()), Form::Int);
-        let duplicate = match duplicate {
-            Ok(duplicate) => duplicate,
-            // Only the nesting limit can refuse; a duplicate of a duplicate need not nest.
-            Err(_) => return self.clone(),
+        // Only the nesting limit can refuse, and the same object is as good as a duplicate then.
+        let Ok(duplicate) = Datatype::new(Constructor::Dup(self.clone()), Form::Int) else {
+            return self.clone();
         };
         if self.is_committed() {
             duplicate.commit();

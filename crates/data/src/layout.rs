@@ -39,8 +39,7 @@ enum Contiguity {
 pub(crate) struct Layout {
     pub shape: Shape,
     contiguity: Contiguity,
-    /// An array of items as one loop: the repetitions an item, the stride, the body, and its offset.
-    turns: u64,
+    /// An array of items as one loop: the stride, the body, and its offset.
     stride: i64,
     body: Arc<Shape>,
     offset: i64,
@@ -54,22 +53,28 @@ impl Layout {
             Kind::Run { .. } => Contiguity::Item,
             _ => Contiguity::None,
         };
-        let (turns, stride, body, offset) = match &shape.kind {
+        let (stride, body, offset) = match &shape.kind {
             // A loop that ends where the next item's loop begins goes on through the array.
             Kind::Loop { count, stride, body }
                 if i128::from(*count) * i128::from(*stride) == i128::from(extent) =>
             {
-                (*count, *stride, body.clone(), shape.offset)
+                (*stride, body.clone(), shape.offset)
             }
-            _ => (1, extent, Arc::new(shape.clone()), 0),
+            _ => (extent, Arc::new(shape.clone()), 0),
         };
-        Layout { shape, contiguity, turns, stride, body, offset }
+        Layout { shape, contiguity, stride, body, offset }
     }
 
     /// Walks `take` packed bytes after `skip` of an array of items.
     pub fn walk<V: Visitor>(&self, visitor: &mut V, skip: u64, take: u64) -> bool {
-        debug_assert!(self.turns > 0);
-        take == 0 || walk::looped(visitor, &self.body, self.offset, self.stride, skip, take)
+        match (self.contiguity, &self.shape.kind) {
+            _ if take == 0 => true,
+            // Not one run for each item.
+            (Contiguity::Array, Kind::Run { unit }) => {
+                visitor.run(self.shape.offset + skip as i64, take, *unit)
+            }
+            _ => walk::looped(visitor, &self.body, self.offset, self.stride, skip, take),
+        }
     }
 }
 

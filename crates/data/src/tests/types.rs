@@ -112,7 +112,6 @@ fn check_contents(
 #[test]
 fn constructors_decode() {
     let int = &named(INT);
-    let types = [int.clone(), named(DOUBLE)];
     check_contents(|f| Datatype::create_contiguous(3, int, f), Contiguous, (&[3], &[]), (&[], &[3]));
     check_contents(
         |f| Datatype::create_vector(3, 2, -5, int, f),
@@ -150,6 +149,12 @@ fn constructors_decode() {
         (&[2, 4], &[7, 9]),
         (&[], &[2, 4, 7, 9]),
     );
+}
+
+#[test]
+fn structures_and_arrays_decode() {
+    let int = &named(INT);
+    let types = [int.clone(), named(DOUBLE)];
     check_contents(
         |f| Datatype::create_struct(&[1, 2], &[0, 8], &types, f),
         Struct,
