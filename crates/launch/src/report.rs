@@ -71,7 +71,7 @@ pub fn waits(name: Named<'_>, block: Option<&RankBlock>) -> String {
     let what = match block {
         None => "ended".to_string(),
         Some(block) => match (block.waiting(), block.state()) {
-            (Some(text), _) => format!("waiting {text}"),
+            (Some(text), _) => format!("waiting {:.1} s in {text}", block.waited().as_secs_f64()),
             (None, RankState::Started) => "running (has not called MPI_Init)".to_string(),
             (None, RankState::Running) => "running (not waiting in MPI)".to_string(),
             (None, RankState::Finalized) => "running (has called MPI_Finalize)".to_string(),

@@ -17,6 +17,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::memory::{self, Mapping};
 
@@ -26,7 +27,7 @@ pub const ENV_FD: &str = "TUTTI_JOB_FD";
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 const PAGE: u64 = 4096;
 /// Longest text of what a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
@@ -99,6 +100,7 @@ pub struct RankBlock {
     pub doorbell: Doorbell,
     wait_version: AtomicU32,
     wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
+    wait_since_ns: AtomicU64,
 }
 
 /// What a launcher states to create a job object.
@@ -278,6 +280,7 @@ impl RankBlock {
     pub fn set_waiting(&self, text: &str) {
         let version = self.wait_version.load(Ordering::Relaxed);
         self.wait_version.store(version | 1, Ordering::SeqCst);
+        self.wait_since_ns.store(monotonic_ns(), Ordering::Relaxed);
         let bytes = &text.as_bytes()[..text.len().min(WAIT_TEXT_BYTES)];
         for (index, word) in self.wait_bytes.iter().enumerate() {
             let mut four = [0u8; 4];
@@ -290,6 +293,11 @@ impl RankBlock {
             }
         }
         self.wait_version.store((version | 1).wrapping_add(1), Ordering::SeqCst);
+    }
+
+    /// Time since [`RankBlock::set_waiting`] was last called.
+    pub fn waited(&self) -> Duration {
+        Duration::from_nanos(monotonic_ns().saturating_sub(self.wait_since_ns.load(Ordering::Relaxed)))
     }
 
     /// What the rank waits for, if it has waited for long. `None` also if it changes all the time.
@@ -306,6 +314,14 @@ impl RankBlock {
         }
         None
     }
+}
+
+/// The clock that all processes of a machine share.
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: now is writable; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 fn round_up(bytes: u64) -> u64 {
@@ -346,6 +362,8 @@ mod tests {
         assert_eq!(job.block(0).waiting(), None);
         job.block(0).set_waiting("MPI_Recv from rank 3, tag 7");
         assert_eq!(job.block(0).waiting().as_deref(), Some("MPI_Recv from rank 3, tag 7"));
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(job.block(0).waited() >= Duration::from_millis(2));
         job.block(0).set_waiting("short");
         assert_eq!(job.block(0).waiting().as_deref(), Some("short"));
         job.block(0).set_waiting(&"x".repeat(1000));

@@ -152,37 +152,25 @@ fn a_time_limit_ends_the_job_and_shows_the_waits() {
         "0.3",
         "{fake}",
         "init",
-        "wait:2 s in MPI_Recv from rank 1, tag 7",
+        "wait:MPI_Recv from rank 1, tag 7",
         "sleep:100000",
     ]);
     assert_eq!(status, 124);
     assert!(err.contains("the time limit (--timeout) is over"), "{err}");
-    assert!(err.contains("): waiting 2 s in MPI_Recv from rank 1, tag 7\n"), "{err}");
+    assert!(err.contains(" s in MPI_Recv from rank 1, tag 7\n"), "{err}");
 }
 
 #[test]
 fn sigusr1_shows_where_ranks_wait() {
-    let run = start(&[
-        "-n",
-        "3",
-        "{fake}",
-        "init",
-        "on:1",
-        "wait:1 s in MPI_Barrier",
-        "on:2",
-        "finalize",
-        "sleep:1000",
-    ]);
+    let run =
+        start(&["-n", "3", "{fake}", "init", "on:1", "wait:MPI_Barrier", "on:2", "finalize", "sleep:1000"]);
     run.wait_for("fake_rank init", 3);
     std::thread::sleep(std::time::Duration::from_millis(200));
     run.signal(libc::SIGUSR1);
     let Done { err, .. } = run.finish();
-    for part in [
-        "rank 0 (pid",
-        "): running (not waiting in MPI)",
-        "): waiting 1 s in MPI_Barrier",
-        "has called MPI_Finalize",
-    ] {
+    for part in
+        ["rank 0 (pid", "): running (not waiting in MPI)", " s in MPI_Barrier", "has called MPI_Finalize"]
+    {
         assert!(err.contains(part), "{err}");
     }
 }
