@@ -29,4 +29,5 @@ pub mod progress;
 pub mod request;
 pub mod single_copy;
 pub mod special;
+pub mod type_object;
 pub mod wire;

@@ -1,0 +1,101 @@
+//! Datatypes as programs see them: a [`Datatype`] with a name and attributes (MPI-5 sections 5.1, 7.7, 7.8).
+
+use std::sync::{Arc, LazyLock};
+
+use tutti_base::Result;
+use tutti_data::Datatype;
+
+use crate::attributes::Attributes;
+use crate::giant::{GiantCell, Held};
+use crate::names::ObjectName;
+
+/// A datatype with its name and attributes.
+#[derive(Debug)]
+pub struct TypeObject {
+    data: Datatype,
+    name: GiantCell<ObjectName>,
+    attributes: Attributes,
+}
+
+/// The handles of predefined datatypes in the standard ABI.
+const CODES: std::ops::Range<u32> = 0x200..0x300;
+
+static PREDEFINED: LazyLock<Box<[Option<Arc<TypeObject>>]>> = LazyLock::new(|| {
+    CODES
+        .map(|code| Datatype::predefined(code).cloned().map(|data| Arc::new(TypeObject::new(data))))
+        .collect()
+});
+
+impl TypeObject {
+    /// A datatype without attributes; named if it is one of the standard's.
+    pub fn new(data: Datatype) -> TypeObject {
+        let name = data.name().map_or(ObjectName::EMPTY, |name| ObjectName::new(name.as_bytes()));
+        TypeObject { data, name: GiantCell::new(name), attributes: Attributes::new() }
+    }
+
+    /// The named predefined datatype with this handle of the ABI, in constant time.
+    #[inline]
+    pub fn predefined(code: u32) -> Option<&'static Arc<TypeObject>> {
+        PREDEFINED.get(code.wrapping_sub(CODES.start) as usize)?.as_ref()
+    }
+
+    /// What communication uses.
+    #[inline]
+    pub fn data(&self) -> &Datatype {
+        &self.data
+    }
+
+    /// The name.
+    pub fn name(&self, held: &Held) -> ObjectName {
+        self.name.borrow(held).clone()
+    }
+
+    /// Gives it another name.
+    pub fn set_name(&self, held: &Held, name: ObjectName) {
+        *self.name.borrow_mut(held) = name;
+    }
+
+    /// The attributes.
+    pub fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// The object for `MPI_Type_dup`: attributes as their copy functions say, no name. The program knows
+    /// this object by `handle`.
+    ///
+    /// # Errors
+    /// The code of the first copy function that fails.
+    pub fn duplicate(&self, held: &Held, handle: usize) -> Result<TypeObject> {
+        let attributes = self.attributes.duplicate(held, handle)?;
+        Ok(TypeObject { attributes, ..TypeObject::new(self.data.create_dup()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::giant::enter;
+
+    fn check(object: &TypeObject, name: &str, predefined: bool) {
+        assert_eq!(object.name(&enter()).as_bytes(), name.as_bytes());
+        assert_eq!(object.data().is_predefined(), predefined);
+    }
+
+    #[test]
+    fn predefined_types_are_named() {
+        check(TypeObject::predefined(0x209).unwrap(), "MPI_INT", true);
+        check(TypeObject::predefined(0x2eb).unwrap(), "MPI_COMPLEX32", true);
+        assert!([0x1ff, 0x200, 0x204, 0x300, 0].iter().all(|code| TypeObject::predefined(*code).is_none()));
+    }
+
+    #[test]
+    fn names_stay_with_the_object() {
+        let held = enter();
+        let double = TypeObject::predefined(0x214).unwrap();
+        let duplicate = double.duplicate(&held, 0x214).unwrap();
+        check(&duplicate, "", false);
+        duplicate.set_name(&held, ObjectName::new(b"row"));
+        check(&duplicate, "row", false);
+        check(double, "MPI_DOUBLE", true);
+    }
+}
