@@ -119,8 +119,8 @@ stored! {
     Info: GiantCell<tutti_core::info::Info> = crate::imp::info::predefined;
     Errhandler: ErrorHandler = crate::imp::error_handler::predefined;
     Comm: Arc<ToCome> = nothing;
-    Datatype: Arc<ToCome> = nothing;
-    Op: Arc<ToCome> = nothing;
+    Datatype: Arc<tutti_core::type_object::TypeObject> = crate::imp::datatype::predefined;
+    Op: tutti_data::Op = crate::imp::op::predefined;
     Win: Arc<ToCome> = nothing;
     File: Arc<ToCome> = nothing;
     Session: Arc<ToCome> = nothing;

@@ -7,7 +7,7 @@ use super::spec::{Function, Param, Spec};
 
 const HEAD: &str = "#![allow(missing_docs, non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments, clippy::unnecessary_cast, \
                     reason = \"the C interface of the standard, documented there\")]\n\
-                    #![allow(unused_imports, unused_variables, reason = \"functions that are not implemented yet\")]\n\n\
+                    #![allow(unused_imports, unused_variables, unused_unsafe, reason = \"functions without pointers or not implemented yet\")]\n\n\
                     use std::ffi::{c_char, c_double, c_int, c_void};\n\n\
                     use crate::entry::{At, Function, bare, entry, unsupported};\n\
                     use crate::form::Form;\nuse crate::generated::callbacks::*;\nuse crate::generated::constants::*;\n\
@@ -212,7 +212,7 @@ pub fn rust_type(param: &Param) -> String {
         "int" => "c_int",
         "char" => "c_char",
         "void" => "c_void",
-        base if base.ends_with("_function") => return format!("Option<{base}>"),
+        base if base.ends_with("_function") || base.ends_with("_function_c") => return format!("Option<{base}>"),
         base if TOOL_ENUMS.contains(&base) => "c_int",
         base => base,
     };

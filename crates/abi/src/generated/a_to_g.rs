@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -208,7 +213,10 @@ pub unsafe extern "C" fn MPI_Accumulate_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_class(errorclass: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Add_error_class", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Add_error_class", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::add_class(call, scope.out(errorclass, "errorclass"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -219,7 +227,10 @@ pub unsafe extern "C" fn MPI_Add_error_class(errorclass: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Add_error_code", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Add_error_code", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::add_code(call, errorclass, scope.out(errorcode, "errorcode"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -230,7 +241,10 @@ pub unsafe extern "C" fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Add_error_string", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Add_error_string", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::add_string(call, errorcode, scope.text(string, "string"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1792,7 +1806,10 @@ pub unsafe extern "C" fn MPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_i
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Error_class", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Error_class", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::error_class(call, errorcode, scope.out(errorclass, "errorclass"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1807,7 +1824,15 @@ pub unsafe extern "C" fn PMPI_Error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Error_string", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Error_string", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::error_string(
+            call,
+            errorcode,
+            scope.text_out(string, "string"),
+            scope.out(resultlen, "resultlen"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2409,7 +2434,10 @@ pub unsafe extern "C" fn MPI_Get_accumulate_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut MPI_Aint) -> c_int {
-    unsupported(&Function { name: "MPI_Get_address", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_address", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_address(call, scope.address(location.cast_mut()), scope.out(address, "address"))
+    })
 }
 
 #[unsafe(no_mangle)]

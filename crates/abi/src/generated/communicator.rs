@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -133,7 +138,10 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
     comm_errhandler_fn: Option<MPI_Comm_errhandler_function>,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_create_errhandler", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_create_errhandler", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::create_comm(call, comm_errhandler_fn, scope.handle_out(errhandler, "errhandler"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -196,7 +204,16 @@ pub unsafe extern "C" fn PMPI_Comm_create_keyval(
     comm_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_create_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_create_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::create_comm_keyval(
+            call,
+            comm_copy_attr_fn,
+            comm_delete_attr_fn,
+            scope.out(comm_keyval, "comm_keyval"),
+            scope.address(extra_state),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -324,7 +341,10 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_free_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_free_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::free_comm_keyval(call, scope.out(comm_keyval, "comm_keyval"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -21,7 +26,10 @@ use crate::types::*;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_commit(datatype: *mut MPI_Datatype) -> c_int {
-    unsupported(&Function { name: "MPI_Type_commit", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_commit", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::commit(call, scope.handle_out(datatype, "datatype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -36,7 +44,15 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_contiguous", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_contiguous", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::contiguous(
+            call,
+            count as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -55,7 +71,15 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_contiguous_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_contiguous_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::contiguous(
+            call,
+            count as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -81,7 +105,22 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_darray", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_darray", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_darray(
+            call,
+            size,
+            rank,
+            ndims,
+            scope.counts(array_of_gsizes, "array_of_gsizes"),
+            scope.array(array_of_distribs, "array_of_distribs"),
+            scope.array(array_of_dargs, "array_of_dargs"),
+            scope.array(array_of_psizes, "array_of_psizes"),
+            order,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -127,7 +166,22 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_darray_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_darray_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_darray(
+            call,
+            size,
+            rank,
+            ndims,
+            scope.counts(array_of_gsizes, "array_of_gsizes"),
+            scope.array(array_of_distribs, "array_of_distribs"),
+            scope.array(array_of_dargs, "array_of_dargs"),
+            scope.array(array_of_psizes, "array_of_psizes"),
+            order,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -166,7 +220,10 @@ pub unsafe extern "C" fn PMPI_Type_create_f90_complex(
     r: c_int,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_f90_complex", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_f90_complex", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_f90_complex(call, p, r, scope.handle_out(newtype, "newtype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -181,7 +238,10 @@ pub unsafe extern "C" fn MPI_Type_create_f90_complex(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_f90_integer", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_f90_integer", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_f90_integer(call, r, scope.handle_out(newtype, "newtype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -192,7 +252,10 @@ pub unsafe extern "C" fn MPI_Type_create_f90_integer(r: c_int, newtype: *mut MPI
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_create_f90_real(p: c_int, r: c_int, newtype: *mut MPI_Datatype) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_f90_real", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_f90_real", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_f90_real(call, p, r, scope.handle_out(newtype, "newtype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -209,7 +272,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hindexed", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_hindexed", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_hindexed(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -234,7 +307,21 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hindexed_block", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Type_create_hindexed_block", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::datatype::create_hindexed_block(
+                call,
+                count as i64,
+                blocklength as i64,
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -257,7 +344,21 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hindexed_block_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Type_create_hindexed_block_c", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::datatype::create_hindexed_block(
+                call,
+                count as i64,
+                blocklength as i64,
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -280,7 +381,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hindexed_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_hindexed_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_hindexed(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -305,7 +416,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hvector", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_hvector", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_hvector(
+            call,
+            count as i64,
+            blocklength as i64,
+            stride as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -328,7 +449,17 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_hvector_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_hvector_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_hvector(
+            call,
+            count as i64,
+            blocklength as i64,
+            stride as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -351,7 +482,21 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_indexed_block", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Type_create_indexed_block", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::datatype::create_indexed_block(
+                call,
+                count as i64,
+                blocklength as i64,
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -374,7 +519,21 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_indexed_block_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Type_create_indexed_block_c", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::datatype::create_indexed_block(
+                call,
+                count as i64,
+                blocklength as i64,
+                scope.counts(array_of_displacements, "array_of_displacements"),
+                scope.handle(oldtype, "oldtype"),
+                scope.handle_out(newtype, "newtype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -396,7 +555,16 @@ pub unsafe extern "C" fn PMPI_Type_create_keyval(
     type_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::create_type_keyval(
+            call,
+            type_copy_attr_fn,
+            type_delete_attr_fn,
+            scope.out(type_keyval, "type_keyval"),
+            scope.address(extra_state),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -417,7 +585,16 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     extent: MPI_Aint,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_resized", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_resized", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_resized(
+            call,
+            scope.handle(oldtype, "oldtype"),
+            lb as i64,
+            extent as i64,
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -438,7 +615,16 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     extent: MPI_Count,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_resized_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_resized_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_resized(
+            call,
+            scope.handle(oldtype, "oldtype"),
+            lb as i64,
+            extent as i64,
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -460,7 +646,17 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_struct", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_struct", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_struct(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.array(array_of_types, "array_of_types"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -485,7 +681,17 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     array_of_types: *const MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_struct_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_struct_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_struct(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.array(array_of_types, "array_of_types"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -518,7 +724,19 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_subarray", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_subarray", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_subarray(
+            call,
+            ndims,
+            scope.counts(array_of_sizes, "array_of_sizes"),
+            scope.counts(array_of_subsizes, "array_of_subsizes"),
+            scope.counts(array_of_starts, "array_of_starts"),
+            order,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -555,7 +773,19 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_create_subarray_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_create_subarray_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::create_subarray(
+            call,
+            ndims,
+            scope.counts(array_of_sizes, "array_of_sizes"),
+            scope.counts(array_of_subsizes, "array_of_subsizes"),
+            scope.counts(array_of_starts, "array_of_starts"),
+            order,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -584,7 +814,10 @@ pub unsafe extern "C" fn MPI_Type_create_subarray_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Type_delete_attr", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_delete_attr", always: false }, At::World, |call, scope| unsafe {
+        imp::attribute::delete_type(call, scope.handle(datatype, "datatype"), type_keyval)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -595,7 +828,10 @@ pub unsafe extern "C" fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyva
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) -> c_int {
-    unsupported(&Function { name: "MPI_Type_dup", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_dup", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::dup(call, scope.handle(oldtype, "oldtype"), scope.handle_out(newtype, "newtype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -606,7 +842,10 @@ pub unsafe extern "C" fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_D
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
-    unsupported(&Function { name: "MPI_Type_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_free", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::free(call, scope.handle_out(datatype, "datatype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -617,7 +856,10 @@ pub unsafe extern "C" fn MPI_Type_free(datatype: *mut MPI_Datatype) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Type_free_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_free_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::free_type_keyval(call, scope.out(type_keyval, "type_keyval"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -644,7 +886,16 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_attr", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_attr", always: false }, At::World, |call, scope| unsafe {
+        imp::attribute::get_type(
+            call,
+            scope.handle(datatype, "datatype"),
+            type_keyval,
+            scope.address(attribute_val),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -668,7 +919,19 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     array_of_addresses: *mut MPI_Aint,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_contents", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_contents", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_contents(
+            call,
+            scope.handle(datatype, "datatype"),
+            max_integers,
+            max_addresses,
+            max_datatypes,
+            scope.array_out(array_of_integers, "array_of_integers"),
+            scope.array_out(array_of_addresses, "array_of_addresses"),
+            scope.array_out(array_of_datatypes, "array_of_datatypes"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -707,7 +970,21 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     array_of_large_counts: *mut MPI_Count,
     array_of_datatypes: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_contents_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_contents_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_contents_c(
+            call,
+            scope.handle(datatype, "datatype"),
+            max_integers as i64,
+            max_addresses as i64,
+            max_large_counts as i64,
+            max_datatypes as i64,
+            scope.array_out(array_of_integers, "array_of_integers"),
+            scope.array_out(array_of_addresses, "array_of_addresses"),
+            scope.array_out(array_of_large_counts, "array_of_large_counts"),
+            scope.array_out(array_of_datatypes, "array_of_datatypes"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -746,7 +1023,17 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope(
     num_datatypes: *mut c_int,
     combiner: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_envelope", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_envelope", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_envelope(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.out(num_integers, "num_integers"),
+            scope.out(num_addresses, "num_addresses"),
+            scope.out(num_datatypes, "num_datatypes"),
+            scope.out(combiner, "combiner"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -770,7 +1057,18 @@ pub unsafe extern "C" fn PMPI_Type_get_envelope_c(
     num_datatypes: *mut MPI_Count,
     combiner: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_envelope_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_envelope_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_envelope_c(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.out(num_integers, "num_integers"),
+            scope.out(num_addresses, "num_addresses"),
+            scope.out(num_large_counts, "num_large_counts"),
+            scope.out(num_datatypes, "num_datatypes"),
+            scope.out(combiner, "combiner"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -801,7 +1099,15 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     lb: *mut MPI_Aint,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_extent", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_extent", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(lb, "lb"),
+            scope.count_out(extent, "extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -820,7 +1126,15 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_extent_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_extent_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(lb, "lb"),
+            scope.count_out(extent, "extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -839,7 +1153,15 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     lb: *mut MPI_Count,
     extent: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_extent_x", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_extent_x", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(lb, "lb"),
+            scope.count_out(extent, "extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -858,7 +1180,15 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     type_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_name", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_name(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.text_out(type_name, "type_name"),
+            scope.out(resultlen, "resultlen"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -877,7 +1207,15 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     true_lb: *mut MPI_Aint,
     true_extent: *mut MPI_Aint,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_true_extent", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_true_extent", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_true_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(true_lb, "true_lb"),
+            scope.count_out(true_extent, "true_extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -896,7 +1234,15 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_true_extent_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_true_extent_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_true_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(true_lb, "true_lb"),
+            scope.count_out(true_extent, "true_extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -915,7 +1261,15 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     true_lb: *mut MPI_Count,
     true_extent: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_true_extent_x", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_true_extent_x", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_true_extent(
+            call,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(true_lb, "true_lb"),
+            scope.count_out(true_extent, "true_extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -934,7 +1288,15 @@ pub unsafe extern "C" fn PMPI_Type_get_value_index(
     index_type: MPI_Datatype,
     pair_type: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_get_value_index", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_get_value_index", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::get_value_index(
+            call,
+            scope.handle(value_type, "value_type"),
+            scope.handle(index_type, "index_type"),
+            scope.handle_out(pair_type, "pair_type"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -955,7 +1317,17 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_indexed", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_indexed", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::indexed(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -978,7 +1350,17 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_indexed_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_indexed_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::indexed(
+            call,
+            count as i64,
+            scope.counts(array_of_blocklengths, "array_of_blocklengths"),
+            scope.counts(array_of_displacements, "array_of_displacements"),
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -999,7 +1381,10 @@ pub unsafe extern "C" fn PMPI_Type_match_size(
     size: c_int,
     datatype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_match_size", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_match_size", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::match_size(call, typeclass, size, scope.handle_out(datatype, "datatype"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1018,7 +1403,15 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     type_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_set_attr", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_set_attr", always: false }, At::World, |call, scope| unsafe {
+        imp::attribute::set_type(
+            call,
+            scope.handle(datatype, "datatype"),
+            type_keyval,
+            scope.address(attribute_val),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1033,7 +1426,10 @@ pub unsafe extern "C" fn MPI_Type_set_attr(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Type_set_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_set_name", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::set_name(call, scope.handle(datatype, "datatype"), scope.text(type_name, "type_name"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1044,7 +1440,10 @@ pub unsafe extern "C" fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size(datatype: MPI_Datatype, size: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Type_size", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_size", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1055,7 +1454,10 @@ pub unsafe extern "C" fn MPI_Type_size(datatype: MPI_Datatype, size: *mut c_int)
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    unsupported(&Function { name: "MPI_Type_size_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_size_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1066,7 +1468,10 @@ pub unsafe extern "C" fn MPI_Type_size_c(datatype: MPI_Datatype, size: *mut MPI_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_Count) -> c_int {
-    unsupported(&Function { name: "MPI_Type_size_x", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_size_x", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::size(call, scope.handle(datatype, "datatype"), scope.count_out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1094,7 +1499,17 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_vector", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_vector", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::vector(
+            call,
+            count as i64,
+            blocklength as i64,
+            stride as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1117,7 +1532,17 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     oldtype: MPI_Datatype,
     newtype: *mut MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Type_vector_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Type_vector_c", always: false }, At::World, |call, scope| unsafe {
+        imp::datatype::vector(
+            call,
+            count as i64,
+            blocklength as i64,
+            stride as i64,
+            scope.handle(oldtype, "oldtype"),
+            scope.handle_out(newtype, "newtype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -25,7 +30,15 @@ pub unsafe extern "C" fn PMPI_Group_compare(
     group2: MPI_Group,
     result: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_compare", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_compare", always: false }, At::World, |call, scope| unsafe {
+        imp::group::compare(
+            call,
+            scope.handle(group1, "group1"),
+            scope.handle(group2, "group2"),
+            scope.out(result, "result"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -44,7 +57,15 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_difference", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_difference", always: false }, At::World, |call, scope| unsafe {
+        imp::group::difference(
+            call,
+            scope.handle(group1, "group1"),
+            scope.handle(group2, "group2"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -64,7 +85,16 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_excl", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_excl", always: false }, At::World, |call, scope| unsafe {
+        imp::group::excl(
+            call,
+            scope.handle(group, "group"),
+            n,
+            scope.array(ranks, "ranks"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -158,7 +188,15 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_intersection", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_intersection", always: false }, At::World, |call, scope| unsafe {
+        imp::group::intersection(
+            call,
+            scope.handle(group1, "group1"),
+            scope.handle(group2, "group2"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -178,7 +216,16 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_range_excl", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_range_excl", always: false }, At::World, |call, scope| unsafe {
+        imp::group::range_excl(
+            call,
+            scope.handle(group, "group"),
+            n,
+            scope.array(ranges, "ranges"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -199,7 +246,16 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_range_incl", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_range_incl", always: false }, At::World, |call, scope| unsafe {
+        imp::group::range_incl(
+            call,
+            scope.handle(group, "group"),
+            n,
+            scope.array(ranges, "ranges"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -215,7 +271,10 @@ pub unsafe extern "C" fn MPI_Group_range_incl(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_rank(group: MPI_Group, rank: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Group_rank", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_rank", always: false }, At::World, |call, scope| unsafe {
+        imp::group::rank(call, scope.handle(group, "group"), scope.out(rank, "rank"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -257,7 +316,17 @@ pub unsafe extern "C" fn PMPI_Group_translate_ranks(
     group2: MPI_Group,
     ranks2: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_translate_ranks", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_translate_ranks", always: false }, At::World, |call, scope| unsafe {
+        imp::group::translate_ranks(
+            call,
+            scope.handle(group1, "group1"),
+            n,
+            scope.array(ranks1, "ranks1"),
+            scope.handle(group2, "group2"),
+            scope.array_out(ranks2, "ranks2"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -278,7 +347,15 @@ pub unsafe extern "C" fn PMPI_Group_union(
     group2: MPI_Group,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_union", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Group_union", always: false }, At::World, |call, scope| unsafe {
+        imp::group::union(
+            call,
+            scope.handle(group1, "group1"),
+            scope.handle(group2, "group2"),
+            scope.handle_out(newgroup, "newgroup"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

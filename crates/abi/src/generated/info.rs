@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -39,7 +44,10 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     argv: *mut *mut c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Info_create_env", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_create_env", always: true }, At::World, |call, scope| unsafe {
+        imp::info::create_env(call, argc, argv, scope.handle_out(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -54,7 +62,10 @@ pub unsafe extern "C" fn MPI_Info_create_env(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_delete(info: MPI_Info, key: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Info_delete", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_delete", always: true }, At::World, |call, scope| unsafe {
+        imp::info::delete(call, scope.handle(info, "info"), scope.text(key, "key"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -65,7 +76,10 @@ pub unsafe extern "C" fn MPI_Info_delete(info: MPI_Info, key: *const c_char) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: MPI_Info, newinfo: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Info_dup", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_dup", always: true }, At::World, |call, scope| unsafe {
+        imp::info::dup(call, scope.handle(info, "info"), scope.handle_out(newinfo, "newinfo"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -107,7 +121,17 @@ pub unsafe extern "C" fn PMPI_Info_get(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Info_get", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_get", always: true }, At::World, |call, scope| unsafe {
+        imp::info::get(
+            call,
+            scope.handle(info, "info"),
+            scope.text(key, "key"),
+            valuelen,
+            scope.text_out(value, "value"),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -138,7 +162,10 @@ pub unsafe extern "C" fn MPI_Info_get_nkeys(info: MPI_Info, nkeys: *mut c_int) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_get_nthkey(info: MPI_Info, n: c_int, key: *mut c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Info_get_nthkey", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_get_nthkey", always: true }, At::World, |call, scope| unsafe {
+        imp::info::get_nthkey(call, scope.handle(info, "info"), n, scope.text_out(key, "key"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -155,7 +182,17 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
     value: *mut c_char,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Info_get_string", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_get_string", always: true }, At::World, |call, scope| unsafe {
+        imp::info::get_string(
+            call,
+            scope.handle(info, "info"),
+            scope.text(key, "key"),
+            scope.out(buflen, "buflen"),
+            scope.text_out(value, "value"),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -177,7 +214,16 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     valuelen: *mut c_int,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Info_get_valuelen", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Info_get_valuelen", always: true }, At::World, |call, scope| unsafe {
+        imp::info::get_valuelen(
+            call,
+            scope.handle(info, "info"),
+            scope.text(key, "key"),
+            scope.out(valuelen, "valuelen"),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

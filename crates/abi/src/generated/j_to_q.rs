@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -26,7 +31,16 @@ pub unsafe extern "C" fn PMPI_Keyval_create(
     keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Keyval_create", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Keyval_create", always: false }, At::World, |call, scope| unsafe {
+        imp::attribute::create_comm_keyval(
+            call,
+            copy_fn,
+            delete_fn,
+            scope.out(keyval, "keyval"),
+            scope.address(extra_state),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -42,7 +56,10 @@ pub unsafe extern "C" fn MPI_Keyval_create(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Keyval_free(keyval: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Keyval_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Keyval_free", always: false }, At::World, |call, scope| unsafe {
+        imp::attribute::free_comm_keyval(call, scope.out(keyval, "keyval"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -847,7 +864,10 @@ pub unsafe extern "C" fn MPI_Neighbor_alltoallw_init_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_commutative(op: MPI_Op, commute: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Op_commutative", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Op_commutative", always: false }, At::World, |call, scope| unsafe {
+        imp::op::commutative(call, scope.handle(op, "op"), scope.out(commute, "commute"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -862,7 +882,10 @@ pub unsafe extern "C" fn PMPI_Op_create(
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Op_create", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Op_create", always: false }, At::World, |call, scope| unsafe {
+        imp::op::create(call, user_fn, commute, scope.handle_out(op, "op"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -877,16 +900,19 @@ pub unsafe extern "C" fn MPI_Op_create(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_create_c(
-    user_fn: *mut MPI_User_function_c,
+    user_fn: Option<MPI_User_function_c>,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Op_create_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Op_create_c", always: false }, At::World, |call, scope| unsafe {
+        imp::op::create_c(call, user_fn, commute, scope.handle_out(op, "op"))
+    })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Op_create_c(
-    user_fn: *mut MPI_User_function_c,
+    user_fn: Option<MPI_User_function_c>,
     commute: c_int,
     op: *mut MPI_Op,
 ) -> c_int {
@@ -896,7 +922,10 @@ pub unsafe extern "C" fn MPI_Op_create_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_free(op: *mut MPI_Op) -> c_int {
-    unsupported(&Function { name: "MPI_Op_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Op_free", always: false }, At::World, |call, scope| unsafe {
+        imp::op::free(call, scope.handle_out(op, "op"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -948,7 +977,19 @@ pub unsafe extern "C" fn PMPI_Pack(
     position: *mut c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::pack(
+            call,
+            scope.address(inbuf.cast_mut()),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.address(outbuf),
+            outsize as i64,
+            scope.count_out(position, "position"),
+            scope.handle(comm, "comm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -975,7 +1016,19 @@ pub unsafe extern "C" fn PMPI_Pack_c(
     position: *mut MPI_Count,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::pack(
+            call,
+            scope.address(inbuf.cast_mut()),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.address(outbuf),
+            outsize as i64,
+            scope.count_out(position, "position"),
+            scope.handle(comm, "comm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1002,7 +1055,19 @@ pub unsafe extern "C" fn PMPI_Pack_external(
     outsize: MPI_Aint,
     position: *mut MPI_Aint,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_external", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_external", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::pack_external(
+            call,
+            scope.text(datarep, "datarep"),
+            scope.address(inbuf.cast_mut()),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.address(outbuf),
+            outsize as i64,
+            scope.count_out(position, "position"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1029,7 +1094,19 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
     outsize: MPI_Count,
     position: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_external_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_external_c", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::pack_external(
+            call,
+            scope.text(datarep, "datarep"),
+            scope.address(inbuf.cast_mut()),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.address(outbuf),
+            outsize as i64,
+            scope.count_out(position, "position"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1053,7 +1130,16 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     datatype: MPI_Datatype,
     size: *mut MPI_Aint,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_external_size", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_external_size", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::pack_external_size(
+            call,
+            scope.text(datarep, "datarep"),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(size, "size"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1074,7 +1160,16 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     datatype: MPI_Datatype,
     size: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_external_size_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_external_size_c", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::pack_external_size(
+            call,
+            scope.text(datarep, "datarep"),
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.count_out(size, "size"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1095,7 +1190,16 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     comm: MPI_Comm,
     size: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_size", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_size", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::pack_size(
+            call,
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(comm, "comm"),
+            scope.count_out(size, "size"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1116,7 +1220,16 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     comm: MPI_Comm,
     size: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pack_size_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pack_size_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::pack_size(
+            call,
+            incount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(comm, "comm"),
+            scope.count_out(size, "size"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

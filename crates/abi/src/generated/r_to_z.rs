@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -343,7 +348,17 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_local", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_local", always: false }, At::World, |call, scope| unsafe {
+        imp::op::reduce_local(
+            call,
+            scope.address(inbuf.cast_mut()),
+            scope.address(inoutbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -366,7 +381,17 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     datatype: MPI_Datatype,
     op: MPI_Op,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_local_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_local_c", always: false }, At::World, |call, scope| unsafe {
+        imp::op::reduce_local(
+            call,
+            scope.address(inbuf.cast_mut()),
+            scope.address(inoutbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -633,8 +658,8 @@ pub unsafe extern "C" fn MPI_Register_datarep(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Register_datarep_c(
     datarep: *const c_char,
-    read_conversion_fn: *mut MPI_Datarep_conversion_function_c,
-    write_conversion_fn: *mut MPI_Datarep_conversion_function_c,
+    read_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
+    write_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
@@ -644,8 +669,8 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPI_Register_datarep_c(
     datarep: *const c_char,
-    read_conversion_fn: *mut MPI_Datarep_conversion_function_c,
-    write_conversion_fn: *mut MPI_Datarep_conversion_function_c,
+    read_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
+    write_conversion_fn: Option<MPI_Datarep_conversion_function_c>,
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
@@ -663,7 +688,10 @@ pub unsafe extern "C" fn MPI_Register_datarep_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Remove_error_class", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Remove_error_class", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::remove_class(call, errorclass)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -674,7 +702,10 @@ pub unsafe extern "C" fn MPI_Remove_error_class(errorclass: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Remove_error_code", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Remove_error_code", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::remove_code(call, errorcode)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -685,7 +716,10 @@ pub unsafe extern "C" fn MPI_Remove_error_code(errorcode: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Remove_error_string", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Remove_error_string", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::remove_string(call, errorcode)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2217,7 +2251,19 @@ pub unsafe extern "C" fn PMPI_Unpack(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Unpack", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Unpack", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::unpack(
+            call,
+            scope.address(inbuf.cast_mut()),
+            insize as i64,
+            scope.count_out(position, "position"),
+            scope.address(outbuf),
+            outcount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(comm, "comm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2244,7 +2290,19 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
     datatype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Unpack_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Unpack_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::pack::unpack(
+            call,
+            scope.address(inbuf.cast_mut()),
+            insize as i64,
+            scope.count_out(position, "position"),
+            scope.address(outbuf),
+            outcount as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(comm, "comm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2271,7 +2329,19 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
     outcount: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Unpack_external", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Unpack_external", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::unpack_external(
+            call,
+            scope.text(datarep, "datarep"),
+            scope.address(inbuf.cast_mut()),
+            insize as i64,
+            scope.count_out(position, "position"),
+            scope.address(outbuf),
+            outcount as i64,
+            scope.handle(datatype, "datatype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2298,7 +2368,19 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
     outcount: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Unpack_external_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Unpack_external_c", always: false }, At::World, |call, scope| unsafe {
+        imp::pack::unpack_external(
+            call,
+            scope.text(datarep, "datarep"),
+            scope.address(inbuf.cast_mut()),
+            insize as i64,
+            scope.count_out(position, "position"),
+            scope.address(outbuf),
+            outcount as i64,
+            scope.handle(datatype, "datatype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

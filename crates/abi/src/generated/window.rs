@@ -7,7 +7,12 @@
     clippy::unnecessary_cast,
     reason = "the C interface of the standard, documented there"
 )]
-#![allow(unused_imports, unused_variables, reason = "functions that are not implemented yet")]
+#![allow(
+    unused_imports,
+    unused_variables,
+    unused_unsafe,
+    reason = "functions without pointers or not implemented yet"
+)]
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -218,7 +223,10 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
     win_errhandler_fn: Option<MPI_Win_errhandler_function>,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_create_errhandler", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_create_errhandler", always: true }, At::World, |call, scope| unsafe {
+        imp::error_handler::create_win(call, win_errhandler_fn, scope.handle_out(errhandler, "errhandler"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -237,7 +245,16 @@ pub unsafe extern "C" fn PMPI_Win_create_keyval(
     win_keyval: *mut c_int,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_create_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_create_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::create_win_keyval(
+            call,
+            win_copy_attr_fn,
+            win_delete_attr_fn,
+            scope.out(win_keyval, "win_keyval"),
+            scope.address(extra_state),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -341,7 +358,10 @@ pub unsafe extern "C" fn MPI_Win_free(win: *mut MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Win_free_keyval", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_free_keyval", always: true }, At::World, |call, scope| unsafe {
+        imp::attribute::free_win_keyval(call, scope.out(win_keyval, "win_keyval"))
+    })
 }
 
 #[unsafe(no_mangle)]

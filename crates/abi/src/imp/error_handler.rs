@@ -1,12 +1,25 @@
 //! Error handlers, codes and classes (MPI-5 chapter 9).
 
-use tutti_base::Result;
-use tutti_core::error_handler::ErrorHandler;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::error_codes::CODES;
+use tutti_core::error_handler::{ErrorHandler, HandlerKind};
 
 use crate::entry::Call;
-use crate::generated::constants::{MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN};
+use crate::generated::callbacks::{
+    MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
+    MPI_Win_errhandler_function,
+};
+use crate::generated::constants::{
+    MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
+};
 use crate::kind::Errhandler;
-use crate::scope::HandleOut;
+use crate::scope::{HandleOut, Out, Text, TextOut};
+
+/// A user's error handler whichever kind of object it is for: handles are numbers in the ABI.
+type HandlerCallback = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 
 /// The predefined error handlers.
 pub fn predefined(number: usize) -> Option<ErrorHandler> {
@@ -18,10 +31,132 @@ pub fn predefined(number: usize) -> Option<ErrorHandler> {
     all.into_iter().find(|(raw, _)| raw.bits() == number).map(|(_, handler)| handler)
 }
 
+/// Returns a handle for a handler that an object has (MPI_Comm_get_errhandler).
+pub fn return_handle(handler: &ErrorHandler, errhandler: HandleOut<Errhandler>) -> Result<()> {
+    match handler {
+        ErrorHandler::Fatal => errhandler.set(MPI_ERRORS_ARE_FATAL),
+        ErrorHandler::Abort => errhandler.set(MPI_ERRORS_ABORT),
+        ErrorHandler::Return => errhandler.set(MPI_ERRORS_RETURN),
+        ErrorHandler::User(_) => errhandler.create(handler.clone()).map(drop),
+    }
+}
+
+/// Makes an error handler from the address of a C function.
+///
+/// # Safety
+/// `callback` is zero or the address of a [`HandlerCallback`].
+unsafe fn create(kind: HandlerKind, callback: usize, errhandler: HandleOut<Errhandler>) -> Result<()> {
+    if callback == 0 {
+        return Err(Error::new(ErrorClass::Arg, "argument errhandler_fn is a null pointer"));
+    }
+    // SAFETY: the caller's promise; it is not zero.
+    let callback = unsafe { std::mem::transmute::<usize, HandlerCallback>(callback) };
+    let function = move |mut handle: usize, mut code: i32| {
+        // SAFETY: the user's function, with the arguments that MPI-5 section 9.3 gives it.
+        unsafe { callback(&raw mut handle, &raw mut code) }
+    };
+    errhandler.create(ErrorHandler::user(kind, Arc::new(function))).map(drop)
+}
+
+/// MPI_Comm_create_errhandler.
+///
+/// # Safety
+/// The callback is a function of the type that it has.
+pub unsafe fn create_comm(
+    _call: &mut Call,
+    function: Option<MPI_Comm_errhandler_function>,
+    errhandler: HandleOut<Errhandler>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { create(HandlerKind::Communicator, function.map_or(0, |function| function as usize), errhandler) }
+}
+
+/// MPI_Win_create_errhandler.
+///
+/// # Safety
+/// As [`create_comm`].
+pub unsafe fn create_win(
+    _call: &mut Call,
+    function: Option<MPI_Win_errhandler_function>,
+    errhandler: HandleOut<Errhandler>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { create(HandlerKind::Window, function.map_or(0, |function| function as usize), errhandler) }
+}
+
+/// MPI_File_create_errhandler.
+///
+/// # Safety
+/// As [`create_comm`].
+pub unsafe fn create_file(
+    _call: &mut Call,
+    function: Option<MPI_File_errhandler_function>,
+    errhandler: HandleOut<Errhandler>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { create(HandlerKind::File, function.map_or(0, |function| function as usize), errhandler) }
+}
+
+/// MPI_Session_create_errhandler.
+///
+/// # Safety
+/// As [`create_comm`].
+pub unsafe fn create_session(
+    _call: &mut Call,
+    function: Option<MPI_Session_errhandler_function>,
+    errhandler: HandleOut<Errhandler>,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { create(HandlerKind::Session, function.map_or(0, |function| function as usize), errhandler) }
+}
+
 /// MPI_Errhandler_free. The predefined ones may be freed too: their handle becomes null, nothing else happens.
 pub fn free(_call: &mut Call, errhandler: HandleOut<Errhandler>) -> Result<()> {
     if predefined(errhandler.input()?.raw().bits()).is_some() {
         return errhandler.set_null();
     }
     errhandler.remove().map(drop)
+}
+
+/// MPI_Error_class.
+pub fn error_class(call: &mut Call, errorcode: c_int, errorclass: Out<c_int>) -> Result<()> {
+    errorclass.set(CODES.borrow(&call.held).class_of(errorcode)?)
+}
+
+/// MPI_Error_string.
+pub fn error_string(call: &mut Call, errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> Result<()> {
+    let codes = CODES.borrow(&call.held);
+    resultlen.set(string.set(&codes.string_of(errorcode)?, MPI_MAX_ERROR_STRING as usize)? as c_int)
+}
+
+/// MPI_Add_error_class.
+pub fn add_class(call: &mut Call, errorclass: Out<c_int>) -> Result<()> {
+    errorclass.check()?;
+    errorclass.set(CODES.borrow_mut(&call.held).add_class()?)
+}
+
+/// MPI_Add_error_code.
+pub fn add_code(call: &mut Call, errorclass: c_int, errorcode: Out<c_int>) -> Result<()> {
+    errorcode.check()?;
+    errorcode.set(CODES.borrow_mut(&call.held).add_code(errorclass)?)
+}
+
+/// MPI_Add_error_string.
+pub fn add_string(call: &mut Call, errorcode: c_int, string: Text) -> Result<()> {
+    CODES.borrow_mut(&call.held).set_string(errorcode, string.bytes()?)
+}
+
+/// MPI_Remove_error_class.
+pub fn remove_class(call: &mut Call, errorclass: c_int) -> Result<()> {
+    CODES.borrow_mut(&call.held).remove_class(errorclass)
+}
+
+/// MPI_Remove_error_code.
+pub fn remove_code(call: &mut Call, errorcode: c_int) -> Result<()> {
+    CODES.borrow_mut(&call.held).remove_code(errorcode)
+}
+
+/// MPI_Remove_error_string.
+pub fn remove_string(call: &mut Call, errorcode: c_int) -> Result<()> {
+    CODES.borrow_mut(&call.held).remove_string(errorcode)
 }

@@ -2,22 +2,108 @@
 
 use std::ffi::c_int;
 
-use tutti_base::Result;
-use tutti_core::group::Group as Members;
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_core::group::{Comparison, Group as Members};
 
 use crate::entry::Call;
-use crate::generated::constants::MPI_GROUP_EMPTY;
+use crate::generated::constants::{
+    MPI_GROUP_EMPTY, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
+};
 use crate::kind::Group;
-use crate::scope::{Array, HandleOut, In, Out};
+use crate::phase;
+use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
 /// The predefined groups.
 pub fn predefined(number: usize) -> Option<Members> {
     (number == MPI_GROUP_EMPTY.bits()).then(Members::empty)
 }
 
+/// A rank as the C interface returns it.
+fn rank_or_undefined(rank: Option<Rank>) -> c_int {
+    rank.map_or(MPI_UNDEFINED, |rank| rank.0 as c_int)
+}
+
+/// The constant for how two groups or communicators relate.
+fn comparison(comparison: Comparison) -> c_int {
+    match comparison {
+        Comparison::Identical => MPI_IDENT,
+        Comparison::Similar => MPI_SIMILAR,
+        Comparison::Unequal => MPI_UNEQUAL,
+    }
+}
+
 /// MPI_Group_size.
 pub fn size(_call: &mut Call, group: In<Group>, size: Out<c_int>) -> Result<()> {
     size.set(group.get()?.size() as c_int)
+}
+
+/// MPI_Group_rank.
+pub fn rank(_call: &mut Call, group: In<Group>, rank: Out<c_int>) -> Result<()> {
+    let group = group.get()?;
+    let me = phase::world_rank().map(|rank| WorldRank(rank as u32));
+    rank.set(rank_or_undefined(me.and_then(|me| group.rank_of(me))))
+}
+
+/// MPI_Group_translate_ranks.
+pub fn translate_ranks(
+    _call: &mut Call,
+    group1: In<Group>,
+    n: c_int,
+    ranks1: Array<c_int>,
+    group2: In<Group>,
+    ranks2: ArrayOut<c_int>,
+) -> Result<()> {
+    let (from, to) = (group1.get()?, group2.get()?);
+    let translated = ranks2.slice(n.into())?;
+    for (index, (rank, place)) in ranks1.slice(n.into())?.iter().zip(translated).enumerate() {
+        if *rank == MPI_PROC_NULL {
+            *place = MPI_PROC_NULL;
+            continue;
+        }
+        let member = u32::try_from(*rank).ok().and_then(|rank| from.get(Rank(rank))).ok_or_else(|| {
+            let size = from.size();
+            let reason =
+                format!("argument ranks1[{index}] is {rank}, not a rank of a group of {size} processes");
+            Error::new(ErrorClass::Rank, reason)
+        })?;
+        *place = rank_or_undefined(to.rank_of(member));
+    }
+    Ok(())
+}
+
+/// MPI_Group_compare.
+pub fn compare(_call: &mut Call, group1: In<Group>, group2: In<Group>, result: Out<c_int>) -> Result<()> {
+    result.set(comparison(group1.get()?.compare(group2.get()?)))
+}
+
+/// MPI_Group_union.
+pub fn union(
+    _call: &mut Call,
+    group1: In<Group>,
+    group2: In<Group>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group1.get()?.union(group2.get()?)).map(drop)
+}
+
+/// MPI_Group_intersection.
+pub fn intersection(
+    _call: &mut Call,
+    group1: In<Group>,
+    group2: In<Group>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group1.get()?.intersection(group2.get()?)).map(drop)
+}
+
+/// MPI_Group_difference.
+pub fn difference(
+    _call: &mut Call,
+    group1: In<Group>,
+    group2: In<Group>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group1.get()?.difference(group2.get()?)).map(drop)
 }
 
 /// MPI_Group_incl.
@@ -28,11 +114,46 @@ pub fn incl(
     ranks: Array<c_int>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    let chosen = group.get()?.incl(ranks.slice(n.into())?)?;
-    newgroup.create(chosen).map(drop)
+    newgroup.create(group.get()?.incl(ranks.slice(n.into())?)?).map(drop)
 }
 
-/// MPI_Group_free.
+/// MPI_Group_excl.
+pub fn excl(
+    _call: &mut Call,
+    group: In<Group>,
+    n: c_int,
+    ranks: Array<c_int>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group.get()?.excl(ranks.slice(n.into())?)?).map(drop)
+}
+
+/// MPI_Group_range_incl.
+pub fn range_incl(
+    _call: &mut Call,
+    group: In<Group>,
+    n: c_int,
+    ranges: Array<[c_int; 3]>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group.get()?.range_incl(ranges.slice(n.into())?)?).map(drop)
+}
+
+/// MPI_Group_range_excl.
+pub fn range_excl(
+    _call: &mut Call,
+    group: In<Group>,
+    n: c_int,
+    ranges: Array<[c_int; 3]>,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    newgroup.create(group.get()?.range_excl(ranges.slice(n.into())?)?).map(drop)
+}
+
+/// MPI_Group_free. `MPI_GROUP_EMPTY` may be freed too: its handle becomes null, nothing else happens.
 pub fn free(_call: &mut Call, group: HandleOut<Group>) -> Result<()> {
+    if group.input()?.raw() == MPI_GROUP_EMPTY {
+        return group.set_null();
+    }
     group.remove().map(drop)
 }

@@ -1,18 +1,40 @@
 //! Info objects (MPI-5 chapter 10).
 
-use std::ffi::c_int;
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
 
-use tutti_base::Result;
+use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::giant::GiantCell;
-use tutti_core::info::Info as Entries;
+use tutti_core::info::{Info as Entries, StartDescription};
 
 use crate::entry::Call;
+use crate::generated::constants::{MPI_INFO_ENV, MPI_MAX_INFO_KEY};
 use crate::kind::Info;
-use crate::scope::{HandleOut, In, Out, Text};
+use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// The predefined info objects.
-pub fn predefined(_number: usize) -> Option<GiantCell<Entries>> {
-    None
+pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
+    (number == MPI_INFO_ENV.bits()).then(|| GiantCell::new(Entries::of_start(&start())))
+}
+
+/// How this process was started, as far as the process itself can tell.
+fn start() -> StartDescription {
+    let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
+    StartDescription {
+        command: arguments.next().unwrap_or_default(),
+        arguments: arguments.collect(),
+        working_directory: std::env::current_dir()
+            .map_or(Vec::new(), |path| OsStr::as_bytes(path.as_os_str()).to_vec()),
+        ..StartDescription::default()
+    }
+}
+
+/// An info object that may be changed.
+fn writable<'s>(info: In<'s, Info>) -> Result<&'s GiantCell<Entries>> {
+    if info.raw() == MPI_INFO_ENV {
+        return Err(Error::new(ErrorClass::Info, "argument info is MPI_INFO_ENV, which cannot be changed"));
+    }
+    info.get()
 }
 
 /// MPI_Info_create.
@@ -20,14 +42,111 @@ pub fn create(_call: &mut Call, info: HandleOut<Info>) -> Result<()> {
     info.create(GiantCell::new(Entries::default())).map(drop)
 }
 
+/// MPI_Info_create_env.
+///
+/// # Safety
+/// `argv` is null or holds `argc` strings.
+pub unsafe fn create_env(
+    _call: &mut Call,
+    argc: c_int,
+    argv: *mut *mut c_char,
+    info: HandleOut<Info>,
+) -> Result<()> {
+    let mut description = start();
+    let count = if argv.is_null() { 0 } else { usize::try_from(argc).unwrap_or(0) };
+    // SAFETY: the caller's promise.
+    let given = (0..count).map(|index| unsafe { *argv.add(index) }).take_while(|text| !text.is_null());
+    // SAFETY: as above.
+    let mut given = given.map(|text| unsafe { CStr::from_ptr(text) }.to_bytes().to_vec());
+    if let Some(command) = given.next() {
+        description.command = command;
+        description.arguments = given.collect();
+    }
+    info.create(GiantCell::new(Entries::of_start(&description))).map(drop)
+}
+
+/// MPI_Info_dup.
+pub fn dup(call: &mut Call, info: In<Info>, newinfo: HandleOut<Info>) -> Result<()> {
+    let entries = info.get()?.borrow(&call.held).clone();
+    newinfo.create(GiantCell::new(entries)).map(drop)
+}
+
 /// MPI_Info_set.
 pub fn set(call: &mut Call, info: In<Info>, key: Text, value: Text) -> Result<()> {
-    info.get()?.borrow_mut(&call.held).set(key.bytes()?, value.bytes()?)
+    writable(info)?.borrow_mut(&call.held).set(key.bytes()?, value.bytes()?)
+}
+
+/// MPI_Info_delete.
+pub fn delete(call: &mut Call, info: In<Info>, key: Text) -> Result<()> {
+    writable(info)?.borrow_mut(&call.held).delete(key.bytes()?)
+}
+
+/// MPI_Info_get: `valuelen` does not count the zero, for which there is room.
+pub fn get(
+    call: &mut Call,
+    info: In<Info>,
+    key: Text,
+    valuelen: c_int,
+    value: TextOut,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let capacity = usize::try_from(valuelen).map_err(|_| {
+        Error::new(ErrorClass::Arg, format!("argument valuelen is {valuelen}; give 0 or more"))
+    })?;
+    let entries = info.get()?.borrow(&call.held);
+    let found = entries.get(key.bytes()?)?;
+    if let Some(text) = found {
+        value.set(text, capacity + 1)?;
+    }
+    flag.set_flag(found.is_some())
+}
+
+/// MPI_Info_get_string: `buflen` counts the zero, and tells afterwards how much the whole value needs.
+pub fn get_string(
+    call: &mut Call,
+    info: In<Info>,
+    key: Text,
+    buflen: Out<c_int>,
+    value: TextOut,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let length = buflen.get()?;
+    let capacity = usize::try_from(length)
+        .map_err(|_| Error::new(ErrorClass::Arg, format!("argument buflen is {length}; give 0 or more")))?;
+    let entries = info.get()?.borrow(&call.held);
+    let found = entries.get(key.bytes()?)?;
+    if let Some(text) = found {
+        value.set(text, capacity)?;
+        buflen.set(text.len() as c_int + 1)?;
+    }
+    flag.set_flag(found.is_some())
+}
+
+/// MPI_Info_get_valuelen.
+pub fn get_valuelen(
+    call: &mut Call,
+    info: In<Info>,
+    key: Text,
+    valuelen: Out<c_int>,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let entries = info.get()?.borrow(&call.held);
+    let found = entries.get(key.bytes()?)?;
+    if let Some(text) = found {
+        valuelen.set(text.len() as c_int)?;
+    }
+    flag.set_flag(found.is_some())
 }
 
 /// MPI_Info_get_nkeys.
 pub fn get_nkeys(call: &mut Call, info: In<Info>, nkeys: Out<c_int>) -> Result<()> {
     nkeys.set(info.get()?.borrow(&call.held).len() as c_int)
+}
+
+/// MPI_Info_get_nthkey.
+pub fn get_nthkey(call: &mut Call, info: In<Info>, n: c_int, key: TextOut) -> Result<()> {
+    let entries = info.get()?.borrow(&call.held);
+    key.set(entries.nth_key(n)?, MPI_MAX_INFO_KEY as usize).map(drop)
 }
 
 /// MPI_Info_free.

@@ -41,8 +41,12 @@
 //! A kind of object is declared in [`crate::kind`]: put the type of its objects there, and how its predefined
 //! ones are made (`predefined(number)` in the module of the kind).
 
+pub mod attribute;
 pub mod conversion;
+pub mod datatype;
 pub mod environment;
 pub mod error_handler;
 pub mod group;
 pub mod info;
+pub mod op;
+pub mod pack;

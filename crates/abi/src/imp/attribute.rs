@@ -1,0 +1,219 @@
+//! Attributes (MPI-5 section 7.7): keys with C callbacks, and the attributes of datatypes. Those of communicators
+//! and windows are set and read through [`set`], [`get`] and [`delete`] here.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use tutti_base::Result;
+use tutti_core::attributes::{Attributes, KEYVALS, ObjectKind, OnCopy, OnDelete};
+use tutti_core::giant::Held;
+
+use crate::entry::Call;
+use crate::generated::callbacks::{
+    MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Type_copy_attr_function,
+    MPI_Type_delete_attr_function, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
+};
+use crate::generated::constants::{
+    MPI_DUP_FN, MPI_KEYVAL_INVALID, MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, MPI_SUCCESS,
+};
+use crate::kind::Datatype;
+use crate::scope::{Address, In, Out};
+
+/// A copy callback whichever kind of object it is for: handles are numbers in the ABI.
+type CopyCallback =
+    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
+
+/// A delete callback, likewise.
+type DeleteCallback = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
+
+/// What core does on copy, from the address of a callback.
+///
+/// # Safety
+/// `callback` is one of the constants of the ABI or the address of a [`CopyCallback`].
+unsafe fn on_copy(callback: usize, extra_state: usize) -> OnCopy {
+    match callback {
+        MPI_NULL_COPY_FN => return OnCopy::Nothing,
+        MPI_DUP_FN => return OnCopy::Duplicate,
+        _ => {}
+    }
+    // SAFETY: the caller's promise; it is not zero.
+    let callback = unsafe { std::mem::transmute::<usize, CopyCallback>(callback) };
+    OnCopy::Call(Arc::new(move |handle, keyval, value| {
+        let (mut copy, mut flag): (usize, c_int) = (0, 0);
+        let place = (&raw mut copy).cast::<c_void>();
+        let (extra, value) = (extra_state as *mut c_void, value as *mut c_void);
+        // SAFETY: the user's function, with the arguments that MPI-5 section 7.7.2 gives it.
+        let code = unsafe { callback(handle, keyval, extra, value, place, &raw mut flag) };
+        if code == MPI_SUCCESS { Ok((flag != 0).then_some(copy)) } else { Err(code) }
+    }))
+}
+
+/// What core does on deletion, from the address of a callback.
+///
+/// # Safety
+/// As [`on_copy`], with a [`DeleteCallback`].
+unsafe fn on_delete(callback: usize, extra_state: usize) -> OnDelete {
+    if callback == MPI_NULL_DELETE_FN {
+        return OnDelete::Nothing;
+    }
+    // SAFETY: the caller's promise; it is not zero.
+    let callback = unsafe { std::mem::transmute::<usize, DeleteCallback>(callback) };
+    OnDelete::Call(Arc::new(move |handle, keyval, value| {
+        let (extra, value) = (extra_state as *mut c_void, value as *mut c_void);
+        // SAFETY: the user's function, with the arguments that MPI-5 section 7.7.2 gives it.
+        let code = unsafe { callback(handle, keyval, value, extra) };
+        if code == MPI_SUCCESS { Ok(()) } else { Err(code) }
+    }))
+}
+
+/// Makes a key.
+///
+/// # Safety
+/// As [`on_copy`] and [`on_delete`].
+unsafe fn create_keyval(
+    held: &Held,
+    kind: ObjectKind,
+    callbacks: (usize, usize),
+    keyval: Out<c_int>,
+    extra_state: Address,
+) -> Result<()> {
+    keyval.check()?;
+    // SAFETY: the caller's promise.
+    let (copy, delete) =
+        unsafe { (on_copy(callbacks.0, extra_state.bits()), on_delete(callbacks.1, extra_state.bits())) };
+    keyval.set(KEYVALS.borrow_mut(held).create(kind, copy, delete)?)
+}
+
+/// Gives up a key.
+fn free_keyval(held: &Held, kind: ObjectKind, keyval: Out<c_int>) -> Result<()> {
+    KEYVALS.borrow_mut(held).free(keyval.get()?, kind)?;
+    keyval.set(MPI_KEYVAL_INVALID)
+}
+
+/// Sets an attribute of the object that the program knows by `handle`.
+pub fn set(
+    held: &Held,
+    attributes: &Attributes,
+    kind: ObjectKind,
+    handle: usize,
+    keyval: c_int,
+    value: Address,
+) -> Result<()> {
+    let keyval = KEYVALS.borrow(held).find(keyval, kind)?;
+    attributes.set(held, handle, &keyval, value.bits())
+}
+
+/// Reads an attribute that a program has set.
+pub fn get(
+    held: &Held,
+    attributes: &Attributes,
+    kind: ObjectKind,
+    keyval: c_int,
+    value: Address,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let keyval = KEYVALS.borrow(held).find(keyval, kind)?;
+    let found = attributes.get(held, &keyval);
+    if let Some(bits) = found {
+        value.store(bits, "attribute_val")?;
+    }
+    flag.set_flag(found.is_some())
+}
+
+/// Deletes an attribute of the object that the program knows by `handle`.
+pub fn delete(
+    held: &Held,
+    attributes: &Attributes,
+    kind: ObjectKind,
+    handle: usize,
+    keyval: c_int,
+) -> Result<()> {
+    let keyval = KEYVALS.borrow(held).find(keyval, kind)?;
+    attributes.delete(held, handle, &keyval)
+}
+
+/// MPI_Comm_create_keyval, MPI_Keyval_create.
+///
+/// # Safety
+/// The callbacks are functions of the types that they have, or constants of the ABI.
+pub unsafe fn create_comm_keyval(
+    call: &mut Call,
+    copy: Option<MPI_Comm_copy_attr_function>,
+    delete: Option<MPI_Comm_delete_attr_function>,
+    keyval: Out<c_int>,
+    extra_state: Address,
+) -> Result<()> {
+    let callbacks = (copy.map_or(0, |copy| copy as usize), delete.map_or(0, |delete| delete as usize));
+    // SAFETY: the caller's promise.
+    unsafe { create_keyval(&call.held, ObjectKind::Communicator, callbacks, keyval, extra_state) }
+}
+
+/// MPI_Type_create_keyval.
+///
+/// # Safety
+/// As [`create_comm_keyval`].
+pub unsafe fn create_type_keyval(
+    call: &mut Call,
+    copy: Option<MPI_Type_copy_attr_function>,
+    delete: Option<MPI_Type_delete_attr_function>,
+    keyval: Out<c_int>,
+    extra_state: Address,
+) -> Result<()> {
+    let callbacks = (copy.map_or(0, |copy| copy as usize), delete.map_or(0, |delete| delete as usize));
+    // SAFETY: the caller's promise.
+    unsafe { create_keyval(&call.held, ObjectKind::Datatype, callbacks, keyval, extra_state) }
+}
+
+/// MPI_Win_create_keyval.
+///
+/// # Safety
+/// As [`create_comm_keyval`].
+pub unsafe fn create_win_keyval(
+    call: &mut Call,
+    copy: Option<MPI_Win_copy_attr_function>,
+    delete: Option<MPI_Win_delete_attr_function>,
+    keyval: Out<c_int>,
+    extra_state: Address,
+) -> Result<()> {
+    let callbacks = (copy.map_or(0, |copy| copy as usize), delete.map_or(0, |delete| delete as usize));
+    // SAFETY: the caller's promise.
+    unsafe { create_keyval(&call.held, ObjectKind::Window, callbacks, keyval, extra_state) }
+}
+
+/// MPI_Comm_free_keyval, MPI_Keyval_free.
+pub fn free_comm_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
+    free_keyval(&call.held, ObjectKind::Communicator, keyval)
+}
+
+/// MPI_Type_free_keyval.
+pub fn free_type_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
+    free_keyval(&call.held, ObjectKind::Datatype, keyval)
+}
+
+/// MPI_Win_free_keyval.
+pub fn free_win_keyval(call: &mut Call, keyval: Out<c_int>) -> Result<()> {
+    free_keyval(&call.held, ObjectKind::Window, keyval)
+}
+
+/// MPI_Type_set_attr.
+pub fn set_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int, value: Address) -> Result<()> {
+    let attributes = datatype.get()?.attributes();
+    set(&call.held, attributes, ObjectKind::Datatype, datatype.raw().bits(), keyval, value)
+}
+
+/// MPI_Type_get_attr.
+pub fn get_type(
+    call: &mut Call,
+    datatype: In<Datatype>,
+    keyval: c_int,
+    value: Address,
+    flag: Out<c_int>,
+) -> Result<()> {
+    get(&call.held, datatype.get()?.attributes(), ObjectKind::Datatype, keyval, value, flag)
+}
+
+/// MPI_Type_delete_attr.
+pub fn delete_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int) -> Result<()> {
+    let attributes = datatype.get()?.attributes();
+    delete(&call.held, attributes, ObjectKind::Datatype, datatype.raw().bits(), keyval)
+}

@@ -1,0 +1,118 @@
+//! Reduction operations (MPI-5 section 6.9).
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::giant;
+use tutti_core::type_object::TypeObject;
+use tutti_data::{Datatype as Data, Op as Operation};
+
+use crate::entry::Call;
+use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
+use crate::handles;
+use crate::imp::datatype::{committed, handle_of};
+use crate::kind::{Datatype, Op};
+use crate::scope::{Address, HandleOut, In, Out};
+use crate::types::MPI_Datatype;
+
+/// The predefined operations.
+pub fn predefined(number: usize) -> Option<Operation> {
+    Operation::predefined(u32::try_from(number).ok()?).cloned()
+}
+
+/// Lends a user's function a handle of `data`: a derived datatype may have no handle any more.
+fn with_handle(data: &Data, body: impl FnOnce(MPI_Datatype)) {
+    let held = giant::enter();
+    let raw = handle_of(&held, data).expect("a program has less than 2^30 datatypes");
+    body(raw);
+    if !data.is_predefined() {
+        // SAFETY: the reference is dropped at once.
+        let removed = unsafe { handles::remove::<Datatype>(raw, "datatype") }.map(|_: &Arc<TypeObject>| ());
+        removed.expect("the handle was made above and the function only saw a copy");
+    }
+}
+
+fn no_function() -> Error {
+    Error::new(ErrorClass::Arg, "argument user_fn is a null pointer")
+}
+
+/// MPI_Op_create.
+pub fn create(
+    _call: &mut Call,
+    user_fn: Option<MPI_User_function>,
+    commute: c_int,
+    op: HandleOut<Op>,
+) -> Result<()> {
+    let function = user_fn.ok_or_else(no_function)?;
+    let apply = move |input: *const u8, inout: *mut u8, count: i64, data: &Data| {
+        with_handle(data, |mut raw| {
+            let mut done = 0;
+            while done < count {
+                let mut length = c_int::try_from(count - done).unwrap_or(c_int::MAX);
+                let offset = (done * data.extent()) as isize;
+                done += i64::from(length);
+                let (input, inout) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
+                // SAFETY: the user's function; both buffers hold `length` items from here on.
+                unsafe {
+                    function(input.cast::<c_void>().cast_mut(), inout.cast(), &raw mut length, &raw mut raw)
+                };
+            }
+        });
+    };
+    op.create(Operation::user(Arc::new(apply), commute != 0)).map(drop)
+}
+
+/// MPI_Op_create_c.
+pub fn create_c(
+    _call: &mut Call,
+    user_fn: Option<MPI_User_function_c>,
+    commute: c_int,
+    op: HandleOut<Op>,
+) -> Result<()> {
+    let function = user_fn.ok_or_else(no_function)?;
+    let apply = move |input: *const u8, inout: *mut u8, mut count: i64, data: &Data| {
+        with_handle(data, |mut raw| {
+            // SAFETY: the user's function; both buffers hold `count` items.
+            unsafe {
+                function(input.cast::<c_void>().cast_mut(), inout.cast(), &raw mut count, &raw mut raw)
+            };
+        });
+    };
+    op.create(Operation::user(Arc::new(apply), commute != 0)).map(drop)
+}
+
+/// MPI_Op_free.
+pub fn free(_call: &mut Call, op: HandleOut<Op>) -> Result<()> {
+    op.remove().map(drop)
+}
+
+/// MPI_Op_commutative.
+pub fn commutative(_call: &mut Call, op: In<Op>, commute: Out<c_int>) -> Result<()> {
+    commute.set_flag(op.get()?.is_commutative())
+}
+
+/// MPI_Reduce_local.
+pub fn reduce_local(
+    _call: &mut Call,
+    inbuf: Address,
+    inoutbuf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    op: In<Op>,
+) -> Result<()> {
+    let items = u64::try_from(count)
+        .map_err(|_| Error::new(ErrorClass::Count, format!("argument count is {count}; give 0 or more")))?;
+    let (data, op) = (committed(datatype)?, op.get()?);
+    op.check(data)?;
+    for (name, buffer) in [("inbuf", inbuf), ("inoutbuf", inoutbuf)] {
+        if buffer.is_in_place() {
+            return Err(Error::new(ErrorClass::Buffer, format!("argument {name} must not be MPI_IN_PLACE")));
+        }
+    }
+    if items == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller of the MPI function vouches for both buffers (MPI-5 section 6.9.7).
+    unsafe { op.reduce(data, inbuf.pointer(), inoutbuf.pointer(), items) }
+}
