@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::job::{Job, Plan};
-use tutti_sys::process::{self, Exit, Reaped, Spawn, SpawnError, Step};
+use tutti_sys::process::{self, DescriptorLimit, Exit, Reaped, Spawn, SpawnError, Step};
 use tutti_sys::signal::{Mask, SignalFd};
 use tutti_topo::Machine;
 
@@ -27,6 +27,8 @@ use crate::{STATUS_USAGE, environment, sweep};
 const TOKEN_CONTROL: u64 = 0;
 const TOKEN_CHILD: u64 = 1;
 const TOKEN_OUTPUTS: u64 = 16;
+/// Descriptors beside the two pipes of each rank; generous.
+const SPARE_DESCRIPTORS: u64 = 64;
 /// How long to wait for the end of outputs when no process of the job is left.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -50,6 +52,8 @@ struct Node<'a> {
     outputs: Outputs,
     policy: Policy,
     hurry: bool,
+    /// Limit on descriptors that ranks get back if ours was raised.
+    descriptors: Option<DescriptorLimit>,
 }
 
 /// Runs the job; returns its exit status. `control` delivers signal numbers and ends when the
@@ -58,7 +62,12 @@ pub fn run(request: &Request, plan: &JobPlan, control: PipeReader, rank_input: O
     process::set_name(c"tutti-node");
     process::lead_group();
     let refuse = |error: io::Error| {
-        eprintln!("mpirun: cannot start the job: {error}");
+        let ranks = plan.ranks.len() as u64;
+        let hint = match error.raw_os_error() {
+            Some(libc::EMFILE) => format!("; raise ulimit -n to {}", 2 * ranks + SPARE_DESCRIPTORS),
+            _ => String::new(),
+        };
+        eprintln!("mpirun: cannot start the job: {error}{hint}");
         sweep::sweep();
         STATUS_USAGE
     };
@@ -122,11 +131,13 @@ impl<'a> Node<'a> {
             outputs,
             policy: Policy::new(ranks),
             hurry: false,
+            descriptors: None,
         })
     }
 
     fn start_ranks(&mut self, rank_input: BorrowedFd<'_>, mask: Mask) -> Result<(), Refused> {
         let null = File::open("/dev/null")?;
+        self.descriptors = DescriptorLimit::raise(2 * self.plan.ranks.len() as u64 + SPARE_DESCRIPTORS);
         for rank in 0..self.plan.ranks.len() as u32 {
             let input = if rank == 0 { rank_input } else { null.as_fd() };
             self.start_rank(rank, input, mask)?;
@@ -157,6 +168,7 @@ impl<'a> Node<'a> {
             inherit: Some(self.job.fd()),
             processors: self.bindings[rank as usize].clone(),
             mask,
+            descriptors: self.descriptors,
         };
         let pid = spawn_or_script(spawn).map_err(|error| Refused::Rank(rank, error))?;
         self.processes.push(Process { pid, running: true });
@@ -199,8 +211,12 @@ impl<'a> Node<'a> {
         let mut swept_at = None;
         loop {
             self.outputs.advance(&self.poller, self.now());
-            if self.outputs.is_lost() {
-                self.policy.handle(Event::OutputLost, self.now(), &mut actions);
+            if let Some(error) = self.outputs.take_failure() {
+                let is_disk = error.kind() != io::ErrorKind::BrokenPipe;
+                if is_disk {
+                    self.outputs.say(&format!("mpirun: output cannot be written: {error}\n"), self.now());
+                }
+                self.policy.handle(Event::OutputLost { is_failure: is_disk }, self.now(), &mut actions);
             }
             if self.policy.running() == 0 && swept_at.is_none() {
                 sweep::sweep();

@@ -194,7 +194,7 @@ pub fn help() -> String {
     let mut text = USAGE.to_string();
     for option in OPTIONS {
         let names: Vec<String> = option.names.iter().map(|name| spell(name)).collect();
-        let left = format!("  {} {}", names.join(", "), option.values.join(" "));
+        let left = format!("  {} {}", names.join(", "), option.values.join(" ")).trim_end().to_string();
         let gap = if left.len() < 34 { String::new() } else { format!("\n{:34}", "") };
         text.push_str(&format!("{left:34}{gap}{}\n", option.doc));
     }

@@ -36,6 +36,7 @@ struct Sink {
     /// Whether the poller watches the target.
     watched: bool,
     broken: bool,
+    failure: Option<io::Error>,
     /// Source of mpirun's own messages.
     own: usize,
 }
@@ -55,7 +56,7 @@ pub struct Outputs {
     sources: Vec<Source>,
     base: u64,
     buffer: Vec<u8>,
-    lost: bool,
+    failure: Option<io::Error>,
 }
 
 impl Outputs {
@@ -70,7 +71,7 @@ impl Outputs {
         if identity(out.as_fd()) != identity(err.as_fd()) {
             sinks.push(Sink::new(err.as_fd(), 2, timestamp)?);
         }
-        Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], lost: false })
+        Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None })
     }
 
     /// Adds a pipe that a rank writes to; each line of it will begin with `tag`.
@@ -120,8 +121,8 @@ impl Outputs {
         for (index, sink) in (0..).zip(&mut self.sinks) {
             sink.merger.tick(now);
             sink.flush(poller, self.base + index);
-            if sink.broken && !self.lost {
-                self.lost = true;
+            if let Some(error) = sink.failure.take() {
+                self.failure.get_or_insert(error);
             }
         }
         for (index, source) in (2..).zip(&mut self.sources) {
@@ -147,9 +148,9 @@ impl Outputs {
         self.sinks.iter().filter_map(|sink| sink.merger.deadline()).min()
     }
 
-    /// Whether the reader of an output has gone.
-    pub fn is_lost(&self) -> bool {
-        self.lost
+    /// Why an output could not be written, once for each output.
+    pub fn take_failure(&mut self) -> Option<io::Error> {
+        self.failure.take()
     }
 
     /// Whether all that was written to us has been passed on.
@@ -186,6 +187,7 @@ impl Sink {
             written: 0,
             watched: false,
             broken: false,
+            failure: None,
             own,
         };
         let kind = sink.target.metadata()?.file_type();
@@ -222,7 +224,10 @@ impl Sink {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => self.broken = true,
+                Err(error) => {
+                    self.broken = true;
+                    self.failure = Some(error);
+                }
             }
         }
         if self.pending() == 0 || self.broken {

@@ -43,8 +43,11 @@ pub enum Event {
     Signal(i32),
     /// The time limit that the user set is over.
     TimeLimit,
-    /// The reader of our output has gone.
-    OutputLost,
+    /// Our output can no longer be written.
+    OutputLost {
+        /// Whether that is a failure; it is none if the reader has gone.
+        is_failure: bool,
+    },
     /// The process that the user started is gone: nobody waits for this job.
     SupervisorLost,
 }
@@ -141,7 +144,12 @@ impl Policy {
                 self.kill(actions);
             }
             Event::SupervisorLost => self.kill(actions),
-            Event::OutputLost => self.output_lost = true,
+            Event::OutputLost { is_failure } => {
+                self.output_lost = true;
+                if is_failure {
+                    self.first_status(1);
+                }
+            }
             Event::TimeLimit => {}
         }
     }
@@ -423,7 +431,13 @@ mod tests {
         let ended = [(100, Event::TimeLimit), (101, died(0, 9, Running))];
         check(1, &ended, &[Action::Tell(Notice::TimedOut), Action::ReportWaits, KILL_ALL], 124);
         check(1, &[(0, Event::SupervisorLost), (1, died(0, 9, Running))], &[KILL_ALL], 0);
-        check(2, &[(0, Event::OutputLost), (1, died(0, PIPE, Started))], &[KILL_ALL], 141);
+        check(
+            2,
+            &[(0, Event::OutputLost { is_failure: false }), (1, died(0, PIPE, Started))],
+            &[KILL_ALL],
+            141,
+        );
+        check(1, &[(0, Event::OutputLost { is_failure: true }), (1, exit(0, 0, Finalized))], &[], 1);
         check(1, &[(0, Event::Signal(USR1)), (1, exit(0, 0, Started))], &[Action::ReportWaits], 0);
     }
 

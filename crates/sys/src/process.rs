@@ -34,6 +34,30 @@ pub struct Spawn<'a> {
     pub processors: Option<ProcessorSet>,
     /// Signal mask of the child.
     pub mask: Mask,
+    /// Limit on open descriptors of the child, if it is not that of this process.
+    pub descriptors: Option<DescriptorLimit>,
+}
+
+/// How many descriptors a process may have open.
+#[derive(Clone, Copy, Debug)]
+pub struct DescriptorLimit(libc::rlimit);
+
+impl DescriptorLimit {
+    /// Sees to it that this process may open `wanted` descriptors, as far as it is allowed to. Returns
+    /// the limit before, for its children, if that took a change: programs that use select(2) do not
+    /// expect more than they are used to.
+    pub fn raise(wanted: u64) -> Option<DescriptorLimit> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: limit is writable.
+        let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0;
+        if !known || limit.rlim_cur >= wanted || limit.rlim_cur == limit.rlim_max {
+            return None;
+        }
+        let raised = libc::rlimit { rlim_cur: wanted.min(limit.rlim_max), rlim_max: limit.rlim_max };
+        // SAFETY: raised is initialised.
+        let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0;
+        done.then_some(DescriptorLimit(limit))
+    }
 }
 
 /// A step between clone and exec.
@@ -80,6 +104,7 @@ struct Start {
     inherit: RawFd,
     processors: *const ProcessorSet,
     mask: Mask,
+    descriptors: *const DescriptorLimit,
     parent: libc::pid_t,
     failure: Option<(Step, i32)>,
 }
@@ -102,6 +127,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         inherit: spawn.inherit.map_or(-1, |fd| fd.as_raw_fd()),
         processors: spawn.processors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         mask: spawn.mask,
+        descriptors: spawn.descriptors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         parent: std::process::id().cast_signed(),
         failure: None,
     };
@@ -170,6 +196,9 @@ unsafe fn become_program(start: &Start) -> Step {
         }
         if start.inherit >= 0 && libc::fcntl(start.inherit, libc::F_SETFD, 0) < 0 {
             return Step::Descriptors;
+        }
+        if let Some(limit) = start.descriptors.as_ref() {
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit.0);
         }
         start.mask.install();
         libc::execve(start.program, start.arguments, start.environment);
@@ -372,6 +401,7 @@ mod tests {
             inherit: None,
             processors,
             mask: Mask::empty(),
+            descriptors: None,
         })
     }
 

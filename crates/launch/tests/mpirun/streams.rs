@@ -104,3 +104,20 @@ fn ranks_are_bound_as_reported() {
     let Done { err, .. } = run(&["-n", "1", "--bind-to", "none", "--report-bindings", "true"]);
     assert_eq!(err, "mpirun: rank 0 is not bound\n");
 }
+
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(crate::common::MPIRUN);
+    let done = command.args(["-n", "2", "echo", "hi"]).stdout(full).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert!(err.contains("mpirun: output cannot be written: No space left"), "{err}");
+}
+
+#[test]
+fn many_ranks_need_no_higher_limit() {
+    let script = format!("ulimit -Sn 256; exec {} -n 150 sh -c 'ulimit -Sn'", crate::common::MPIRUN);
+    let done = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "256\n".repeat(150));
+}
