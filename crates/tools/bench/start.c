@@ -1,0 +1,10 @@
+/* What every MPI program has to wait for: initialise, one barrier, finalise. */
+#include <mpi.h>
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
