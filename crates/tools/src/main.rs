@@ -1,2 +1,48 @@
-//! The command `tutti`.
-fn main() {}
+//! The command `tutti`: what is here (`info`), how fast it is (`bench`), and against the others (`compare`).
+#![deny(unsafe_code)]
+
+mod compare;
+mod info;
+mod job_end;
+mod library;
+mod options;
+mod report;
+mod results;
+mod run;
+mod sample;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Tutti, an MPI library: information and measurements.
+#[derive(Parser)]
+#[command(name = "tutti", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show version, machine, transports and all settings.
+    Info(info::Options),
+    /// Measure Tutti.
+    Bench(options::Options),
+    /// Measure Tutti side by side with the other MPI libraries installed.
+    Compare(options::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Info(options) => info::run(&options),
+        Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
+        Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("tutti: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the operating system says about this machine, for people.
+
+use std::fs::read_to_string;
+
+/// Lines that describe the machine: processor, cores allowed, memory, kernel.
+pub fn describe() -> Vec<String> {
+    let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let memory = read_to_string("/proc/meminfo").unwrap_or_default();
+    let model = field(&cpuinfo, "model name").unwrap_or("unknown");
+    let gigabytes = field(&memory, "MemTotal")
+        .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
+        .map_or("unknown".to_string(), |kilobytes| format!("{:.1} GiB", kilobytes as f64 / (1 << 20) as f64));
+    vec![
+        format!("processor: {model}"),
+        format!(
+            "processors allowed: {} ({} online)",
+            allowed().unwrap_or_else(|| "unknown".to_string()),
+            first_line("/sys/devices/system/cpu/online").unwrap_or_else(|| "unknown".to_string())
+        ),
+        format!("memory: {gigabytes}"),
+        format!("kernel: {}", first_line("/proc/sys/kernel/osrelease").unwrap_or_default()),
+    ]
+}
+
+/// The processors this process may use, as the kernel lists them.
+fn allowed() -> Option<String> {
+    let status = read_to_string("/proc/self/status").ok()?;
+    field(&status, "Cpus_allowed_list").map(str::to_string)
+}
+
+/// Whether process_vm_readv between the ranks of a job is to be expected, and why.
+///
+/// The job decides by a real read at its start; this explains what it will find.
+pub fn single_copy() -> String {
+    let scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    explain_single_copy(scope.as_deref(), field(&status, "CapEff"), field(&status, "Seccomp"))
+}
+
+fn explain_single_copy(scope: Option<&str>, effective: Option<&str>, seccomp: Option<&str>) -> String {
+    const PTRACE: u32 = 19;
+    let capable = effective
+        .and_then(|mask| u64::from_str_radix(mask, 16).ok())
+        .is_some_and(|mask| mask >> PTRACE & 1 == 1);
+    let filtered = match seccomp {
+        Some("2") => "; a system call filter is in force, which may refuse it",
+        _ => "",
+    };
+    let verdict = match (scope, capable) {
+        (Some("3"), _) => "refused: ptrace_scope is 3".to_string(),
+        (_, true) => "permitted: this process may trace others (CAP_SYS_PTRACE)".to_string(),
+        (None, _) => "permitted between processes of one user: no ptrace scope in this kernel".to_string(),
+        (Some("0"), _) => "permitted between processes of one user: ptrace_scope is 0".to_string(),
+        (Some("1"), _) => "permitted where a rank allows its job by prctl: ptrace_scope is 1".to_string(),
+        (Some(scope), _) => format!("refused without CAP_SYS_PTRACE: ptrace_scope is {scope}"),
+    };
+    verdict + filtered
+}
+
+fn first_line(path: &str) -> Option<String> {
+    Some(read_to_string(path).ok()?.lines().next()?.trim().to_string())
+}
+
+/// The value after `name` and a colon.
+fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find_map(|(key, value)| (key.trim() == name).then(|| value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_copy_is_explained() {
+        let check = |scope, effective, seccomp, part: &str| {
+            let text = explain_single_copy(scope, effective, seccomp);
+            assert!(text.contains(part), "{text}");
+        };
+        check(Some("0"), None, None, "permitted between processes of one user: ptrace_scope is 0");
+        check(Some("1"), Some("0000000000000000"), None, "ptrace_scope is 1");
+        check(Some("1"), Some("0000000000080000"), None, "CAP_SYS_PTRACE");
+        check(Some("2"), Some("0"), None, "refused without");
+        check(Some("3"), Some("ffffffffffffffff"), None, "refused: ptrace_scope is 3");
+        check(None, None, Some("2"), "system call filter");
+    }
+
+    #[test]
+    fn fields_are_found() {
+        assert_eq!(field("a : 1\nmodel name\t: X: Y\n", "model name"), Some("X: Y"));
+        assert_eq!(field("", "a"), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! What to measure: the command line of `tutti bench` and `tutti compare`.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Options of `bench` and `compare`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one.
+    #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from))]
+    pub ops: Vec<String>,
+    /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
+    #[arg(long, default_value = "8,64,256,1K,4K,16K,64K,256K,1M,4M,16M", value_parser = parse_sizes)]
+    pub sizes: Sizes,
+    /// Numbers of ranks.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    pub ranks: Vec<u32>,
+    /// Same data in each iteration, or data written afresh.
+    #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
+          value_parser = ["plain", "changing"])]
+    pub modes: Vec<String>,
+    /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi). The first is compared with the others.
+    #[arg(long, value_delimiter = ',')]
+    pub libraries: Vec<String>,
+    /// Rounds over all libraries; the median counts.
+    #[arg(long, default_value_t = 3)]
+    pub rounds: u32,
+    /// Time for one cell, in milliseconds.
+    #[arg(long, default_value_t = 50)]
+    pub ms: u32,
+    /// An operation slower than this many milliseconds is not tried with larger sizes.
+    #[arg(long, default_value_t = 1000)]
+    pub limit_ms: u32,
+    /// A run that takes longer than this many seconds is killed.
+    #[arg(long, default_value_t = 60)]
+    pub timeout: u64,
+    /// How many operations one run of the program measures.
+    #[arg(long, default_value_t = 3)]
+    pub ops_per_run: usize,
+    /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
+    #[arg(long, default_value_t = 32)]
+    pub start_ranks: u32,
+    /// Where `make peers` has put the other libraries.
+    #[arg(long, default_value = "build/peers")]
+    pub peers: PathBuf,
+    /// Directory for the report.
+    #[arg(long, default_value = "build/report")]
+    pub out: PathBuf,
+}
+
+/// Sizes in bytes, ascending.
+pub type Sizes = std::sync::Arc<Vec<u64>>;
+
+const OPERATIONS: [&str; 21] = [
+    "latency",
+    "bandwidth",
+    "bibandwidth",
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "allgather",
+    "alltoall",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "scan",
+    "ibarrier",
+    "ibcast",
+    "iallreduce",
+    "ialltoall",
+    "pbcast",
+    "pallreduce",
+    "pallgather",
+    "palltoall",
+];
+
+impl Options {
+    /// These options with `names` as libraries unless some were given.
+    pub fn with_libraries(mut self, names: &[&str]) -> Options {
+        if self.libraries.is_empty() {
+            self.libraries = names.iter().map(ToString::to_string).collect();
+        }
+        self
+    }
+}
+
+fn parse_sizes(text: &str) -> Result<Sizes, String> {
+    let mut sizes = match text.split(':').collect::<Vec<_>>().as_slice() {
+        [list] => list.split(',').map(bytes).collect::<Result<Vec<_>, _>>()?,
+        [least, most] => range(bytes(least)?, bytes(most)?, 4)?,
+        [least, most, factor] => range(bytes(least)?, bytes(most)?, bytes(factor)?)?,
+        _ => return Err("expected a list or MIN:MAX[:FACTOR]".to_string()),
+    };
+    sizes.sort_unstable();
+    match sizes.iter().find(|&&size| size < 4 || size % 4 != 0) {
+        Some(size) => Err(format!("{size} is not a multiple of 4")),
+        None => Ok(Sizes::new(sizes)),
+    }
+}
+
+fn range(least: u64, most: u64, factor: u64) -> Result<Vec<u64>, String> {
+    if factor < 2 {
+        return Err("the factor must be at least 2".to_string());
+    }
+    Ok(std::iter::successors(Some(least), |size| size.checked_mul(factor))
+        .take_while(|&size| size <= most)
+        .collect())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    let value: u64 = digits.parse().map_err(|_| format!("{text:?} is not a size"))?;
+    value.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<&[u64], &str>) {
+        match (parse_sizes(text), expected) {
+            (Ok(sizes), Ok(wanted)) => assert_eq!(sizes.as_slice(), wanted),
+            (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn sizes_parse_as_list_or_range() {
+        check("8", Ok(&[8]));
+        check("1K,8,2M", Ok(&[8, 1024, 2 << 20]));
+        check("8:512", Ok(&[8, 32, 128, 512]));
+        check("8:512:8", Ok(&[8, 64, 512]));
+        check("8:512:1", Err("factor"));
+        check("6", Err("multiple of 4"));
+        check("many", Err("not a size"));
+    }
+}

@@ -1,0 +1,84 @@
+//! The report: tables on the terminal, figures in a file, and a page with plots.
+
+mod html;
+mod svg;
+mod text;
+
+use crate::info::machine;
+use crate::library::Library;
+use crate::options::Options;
+use crate::results::Results;
+use std::path::Path;
+
+/// What a report is made from.
+pub struct Input<'a> {
+    /// What was asked for: gives the order of operations, ranks and modes.
+    pub options: &'a Options,
+    /// The libraries; the first is compared with the others.
+    pub libraries: &'a [Library],
+    /// The measured times.
+    pub results: &'a Results,
+    /// The machine, a line each.
+    pub machine: Vec<String>,
+}
+
+impl Input<'_> {
+    /// The library that is compared with the others.
+    pub fn subject(&self) -> &str {
+        &self.libraries[0].name
+    }
+
+    /// Whether there is anything to compare with.
+    pub fn compares(&self) -> bool {
+        self.libraries.len() > 1
+    }
+}
+
+/// Prints the tables; writes `report.txt`, `report.html` and `figures.tsv` into the output directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(options: &Options, libraries: &[Library], results: &Results) -> Result<(), String> {
+    let input = Input { options, libraries, results, machine: machine::describe() };
+    let tables = text::tables(&input);
+    println!("{tables}");
+    save(&options.out.join("report.txt"), &tables)?;
+    save(&options.out.join("figures.tsv"), &text::figures(results))?;
+    save(&options.out.join("report.html"), &html::page(&input))?;
+    println!("report: {}", options.out.join("report.html").display());
+    Ok(())
+}
+
+fn save(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A size for people: 8, 1K, 4M.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "-".to_string(),
+        _ if bytes % (1 << 20) == 0 => format!("{}M", bytes >> 20),
+        _ if bytes % (1 << 10) == 0 => format!("{}K", bytes >> 10),
+        _ => bytes.to_string(),
+    }
+}
+
+/// A time for people, from microseconds.
+pub fn time(us: f64) -> String {
+    match us {
+        _ if us < 10.0 => format!("{us:.2} us"),
+        _ if us < 1e4 => format!("{us:.0} us"),
+        _ => format!("{:.1} ms", us / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_short() {
+        assert_eq!([0, 8, 1000, 1024, 4 << 20].map(size), ["-", "8", "1000", "1K", "4M"]);
+        assert_eq!([0.25, 12.3, 54_321.0].map(time), ["0.25 us", "12 us", "54.3 ms"]);
+    }
+}

@@ -1,0 +1,223 @@
+//! All measured times, and what follows from them: medians, ratios, goals. No input or output here.
+
+use crate::sample::{Cell, Sample};
+use std::collections::BTreeMap;
+
+/// Times of cells and of job events, by library.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    cells: BTreeMap<Cell, Times>,
+    events: BTreeMap<String, Times>,
+    /// Cells in which a library delivered wrong data, and runs that failed, for people.
+    pub failures: Vec<String>,
+}
+
+/// Measured values by library.
+type Times = BTreeMap<String, Vec<f64>>;
+
+/// A time relative to the best of the others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ratio {
+    /// Time of the subject by the best other's: above 1 the subject is slower.
+    pub value: f64,
+    /// The best other.
+    pub best: String,
+}
+
+/// Start of a job: init, barrier, finalize. Milliseconds.
+pub const START: &str = "start";
+/// From the death of a rank to the end of the launcher. Milliseconds.
+pub const KILLED: &str = "killed";
+
+impl Results {
+    /// Adds one measured cell of `library`.
+    pub fn add(&mut self, library: &str, sample: Sample) {
+        let Cell { op, mode, ranks, bytes } = &sample.cell;
+        if sample.wrong > 0 {
+            let what = format!("{library}: {op} {mode}, {ranks} ranks, {bytes} bytes: wrong data");
+            self.fail(what);
+        }
+        self.cells.entry(sample.cell).or_default().entry(library.to_string()).or_default().push(sample.us);
+    }
+
+    /// Adds a measured job event ([`START`], [`KILLED`]) of `library`.
+    pub fn add_event(&mut self, event: &str, library: &str, ms: f64) {
+        self.events.entry(event.to_string()).or_default().entry(library.to_string()).or_default().push(ms);
+    }
+
+    /// Records a failure once.
+    pub fn fail(&mut self, what: String) {
+        if !self.failures.contains(&what) {
+            self.failures.push(what);
+        }
+    }
+
+    /// Median time of a cell in microseconds.
+    pub fn time(&self, cell: &Cell, library: &str) -> Option<f64> {
+        median(self.cells.get(cell)?.get(library)?)
+    }
+
+    /// Median time of a job event in milliseconds.
+    pub fn event(&self, event: &str, library: &str) -> Option<f64> {
+        median(self.events.get(event)?.get(library)?)
+    }
+
+    /// The subject's time by the best other's.
+    pub fn ratio(&self, cell: &Cell, subject: &str) -> Option<Ratio> {
+        ratio(self.cells.get(cell)?, subject)
+    }
+
+    /// The same for a job event.
+    pub fn event_ratio(&self, event: &str, subject: &str) -> Option<Ratio> {
+        ratio(self.events.get(event)?, subject)
+    }
+
+    /// All cells with the values of each library, for the file of figures.
+    pub fn cells(&self) -> impl Iterator<Item = (&Cell, &str, &[f64])> {
+        self.cells.iter().flat_map(|(cell, times)| {
+            times.iter().map(move |(library, values)| (cell, library.as_str(), values.as_slice()))
+        })
+    }
+
+    /// Sizes at which `op` was measured with `ranks` in `mode`.
+    pub fn sizes<'a>(&'a self, op: &'a str, mode: &'a str, ranks: u32) -> impl Iterator<Item = u64> + 'a {
+        let wanted = move |cell: &&Cell| cell.op == op && cell.mode == mode && cell.ranks == ranks;
+        self.cells.keys().filter(wanted).map(|cell| cell.bytes)
+    }
+
+    /// Geometric mean of the ratios of all cells that `wanted` takes.
+    pub fn mean_ratio(&self, subject: &str, wanted: impl Fn(&Cell) -> bool) -> Option<f64> {
+        let logs: Vec<f64> = self
+            .cells
+            .keys()
+            .filter(|cell| wanted(cell))
+            .filter_map(|cell| Some(self.ratio(cell, subject)?.value.ln()))
+            .collect();
+        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    }
+}
+
+fn ratio(times: &Times, subject: &str) -> Option<Ratio> {
+    let own = median(times.get(subject)?)?;
+    let (best, least) = times
+        .iter()
+        .filter(|(library, _)| *library != subject)
+        .filter_map(|(library, values)| Some((library, median(values)?)))
+        .min_by(|one, other| one.1.total_cmp(&other.1))?;
+    Some(Ratio { value: own / least, best: best.clone() })
+}
+
+/// The middle value, or the mean of the middle two.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// A figure that was promised, and what came out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Goal {
+    /// What was promised.
+    pub what: String,
+    /// The ratio that must not be exceeded.
+    pub limit: f64,
+    /// The ratio measured; None if it was not measured.
+    pub ratio: Option<Ratio>,
+}
+
+impl Goal {
+    /// `met`, `missed by ..` or `not measured`.
+    pub fn verdict(&self) -> String {
+        match &self.ratio {
+            None => "not measured".to_string(),
+            Some(ratio) if ratio.value <= self.limit => "met".to_string(),
+            Some(ratio) => format!("missed by {:.0} %", (ratio.value / self.limit - 1.0) * 100.0),
+        }
+    }
+}
+
+/// The promises of Tutti's point to point, small collectives and launcher.
+pub fn goals(results: &Results, subject: &str) -> Vec<Goal> {
+    let cell = |op: &str, ranks, bytes| Cell { op: op.to_string(), mode: "plain".to_string(), ranks, bytes };
+    let goal = |cell: Cell, limit: f64| Goal {
+        what: format!("{} {} B, {} ranks", cell.op, cell.bytes, cell.ranks),
+        limit,
+        ratio: results.ratio(&cell, subject),
+    };
+    let mut goals: Vec<Goal> = [8, 1024].map(|bytes| goal(cell("latency", 2, bytes), 1.0)).into();
+    goals.extend([64 << 10, 1 << 20, 4 << 20].map(|bytes| goal(cell("bandwidth", 2, bytes), 1.0 / 0.95)));
+    for ranks in [4, 8] {
+        goals.push(goal(cell("barrier", ranks, 0), 1.0));
+        goals.push(goal(cell("allreduce", ranks, 8), 1.0));
+    }
+    for (event, what, limit) in [(START, "start of a job", 0.25), (KILLED, "end after a killed rank", 1.0)] {
+        goals.push(Goal { what: what.to_string(), limit, ratio: results.event_ratio(event, subject) });
+    }
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(op: &str, bytes: u64) -> Cell {
+        Cell { op: op.to_string(), mode: "plain".to_string(), ranks: 2, bytes }
+    }
+
+    fn results(rows: &[(&str, &str, f64)]) -> Results {
+        let mut results = Results::default();
+        for (library, op, us) in rows {
+            results.add(library, Sample { cell: cell(op, 8), us: *us, wrong: 0 });
+        }
+        results
+    }
+
+    #[test]
+    fn the_median_ignores_an_outlier() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[3.0, 1000.0, 1.0]), Some(3.0));
+    }
+
+    #[test]
+    fn the_ratio_is_to_the_best_of_the_others() {
+        let results = results(&[("tutti", "bcast", 3.0), ("a", "bcast", 2.0), ("b", "bcast", 1.5)]);
+        let ratio = results.ratio(&cell("bcast", 8), "tutti");
+        assert_eq!(ratio, Some(Ratio { value: 2.0, best: "b".to_string() }));
+        assert_eq!(results.ratio(&cell("bcast", 8), "c"), None);
+        assert_eq!(results.ratio(&cell("scan", 8), "tutti"), None);
+        assert_eq!(results.mean_ratio("tutti", |_| true), Some(2.0));
+    }
+
+    #[test]
+    fn one_library_alone_has_no_ratio() {
+        let results = results(&[("tutti", "bcast", 3.0)]);
+        assert_eq!(results.ratio(&cell("bcast", 8), "tutti"), None);
+        assert_eq!(results.time(&cell("bcast", 8), "tutti"), Some(3.0));
+    }
+
+    #[test]
+    fn wrong_data_is_a_failure() {
+        let mut results = Results::default();
+        for _ in 0..2 {
+            results.add("a", Sample { cell: cell("scan", 8), us: 1.0, wrong: 2 });
+        }
+        assert_eq!(results.failures, ["a: scan plain, 2 ranks, 8 bytes: wrong data"]);
+    }
+
+    #[test]
+    fn goals_say_by_how_much_they_are_missed() {
+        let mut results = results(&[("tutti", "latency", 1.2), ("a", "latency", 1.0)]);
+        results.add_event(START, "tutti", 10.0);
+        results.add_event(START, "a", 50.0);
+        let verdicts: Vec<_> = goals(&results, "tutti").iter().map(Goal::verdict).collect();
+        assert_eq!(verdicts[0], "missed by 20 %");
+        assert_eq!(verdicts[1], "not measured");
+        assert_eq!(verdicts[9], "met");
+    }
+}

@@ -1,0 +1,197 @@
+//! Runs a program with a limit of time, and leaves no process behind when the limit is reached.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Exit status.
+    Exit(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// Killed here because the time was over.
+    TimedOut,
+}
+
+/// What a run has left.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Lines of standard output.
+    pub lines: Vec<String>,
+    /// Lines of standard error.
+    pub errors: Vec<String>,
+    /// How it ended.
+    pub end: End,
+    /// From the start of the process to its end.
+    pub elapsed: Duration,
+    /// When it ended, by the clock on the wall.
+    pub ended: SystemTime,
+}
+
+enum Event {
+    Output(String),
+    Error(String),
+    Closed,
+    Ended(ExitStatus, Instant, SystemTime),
+}
+
+/// How long output may still come after the process has ended.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Runs `command` without standard input for at most `timeout`.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run(command: &mut Command, timeout: Duration) -> Result<Outcome, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let start = Instant::now();
+    let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
+    let pid = child.id();
+    let (sender, events) = channel();
+    let output = child.stdout.take().expect("standard output is piped");
+    let errors = child.stderr.take().expect("standard error is piped");
+    forward(output, sender.clone(), Event::Output);
+    forward(errors, sender.clone(), Event::Error);
+    std::thread::spawn(move || {
+        if let Ok(status) = child.wait() {
+            let _ = sender.send(Event::Ended(status, Instant::now(), SystemTime::now()));
+        }
+    });
+    Ok(collect(pid, start, start + timeout, &events))
+}
+
+/// Sends each line of `from` on, then that it is closed. Nobody joins these threads: a process that
+/// escaped could hold the pipe.
+fn forward(from: impl Read + Send + 'static, to: Sender<Event>, event: fn(String) -> Event) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if to.send(event(String::from_utf8_lossy(&line).into_owned())).is_err() {
+                return;
+            }
+        }
+        let _ = to.send(Event::Closed);
+    });
+}
+
+fn collect(pid: u32, start: Instant, mut deadline: Instant, events: &Receiver<Event>) -> Outcome {
+    let (mut closed, mut killed, mut ended) = (0, false, false);
+    let mut outcome = Outcome {
+        lines: Vec::new(),
+        errors: Vec::new(),
+        end: End::TimedOut,
+        elapsed: deadline - start,
+        ended: SystemTime::now(),
+    };
+    while !(ended && closed == 2) {
+        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Event::Output(line)) => outcome.lines.push(line),
+            Ok(Event::Error(line)) => outcome.errors.push(line),
+            Ok(Event::Closed) => closed += 1,
+            Ok(Event::Ended(status, at, wall)) => {
+                ended = true;
+                outcome.elapsed = at - start;
+                outcome.ended = wall;
+                if !killed {
+                    outcome.end = end_of(status);
+                    deadline = at + DRAIN;
+                }
+            }
+            Err(_) if killed || ended => break,
+            Err(_) => {
+                killed = true;
+                kill_tree(pid);
+                deadline = Instant::now() + DRAIN;
+            }
+        }
+    }
+    outcome
+}
+
+fn end_of(status: ExitStatus) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exit(code),
+        (None, Some(signal)) => End::Signal(signal),
+        (None, None) => End::Exit(-1),
+    }
+}
+
+/// Kills the process, its group, and all that descend from it, by number.
+fn kill_tree(pid: u32) {
+    let children = children_of_all();
+    let mut doomed = vec![pid];
+    let mut next = 0;
+    while next < doomed.len() {
+        doomed.extend(children.get(&doomed[next]).into_iter().flatten());
+        next += 1;
+    }
+    let numbers = doomed.iter().map(u32::to_string);
+    // The shell's kill is there wherever a shell is.
+    let _ = Command::new("sh")
+        .args(["-c", "kill -KILL -- \"$@\" 2>/dev/null", "kill"])
+        .args([format!("-{pid}")])
+        .args(numbers)
+        .status();
+}
+
+fn children_of_all() -> HashMap<u32, Vec<u32>> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        if let Some(parent) = parent_in(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    children
+}
+
+/// The parent's number in a line of /proc/PID/stat; the program's name may hold anything.
+fn parent_in(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, timeout_ms: u64) -> Outcome {
+        run(Command::new("sh").args(["-c", script]), Duration::from_millis(timeout_ms)).unwrap()
+    }
+
+    #[test]
+    fn output_and_status_are_kept() {
+        let outcome = shell("echo one; echo two; echo bad >&2; exit 3", 20_000);
+        assert_eq!(outcome.lines, ["one", "two"]);
+        assert_eq!(outcome.errors, ["bad"]);
+        assert_eq!(outcome.end, End::Exit(3));
+        assert_eq!(shell("kill -9 $$", 20_000).end, End::Signal(9));
+    }
+
+    #[test]
+    fn a_tree_of_processes_ends_with_the_time() {
+        let outcome = shell("sleep 1000 & echo $!; setsid sleep 1000", 300);
+        assert_eq!(outcome.end, End::TimedOut);
+        let child = &outcome.lines[0];
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let state = stat.rsplit_once(')').map_or("gone", |(_, rest)| rest.trim_start());
+        assert!(state == "gone" || state.starts_with('Z'), "{stat}");
+    }
+
+    #[test]
+    fn the_parent_is_found_after_any_name() {
+        assert_eq!(parent_in("12 (a) b (c)) S 7 12"), Some(7));
+        assert_eq!(parent_in(""), None);
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = run(&mut Command::new("./no-such-program"), Duration::from_secs(1)).unwrap_err();
+        assert!(error.contains("no-such-program"), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! One line of the benchmark program, typed.
+
+/// A measured cell: one operation, size, mode and number of ranks.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Eq, Ord)]
+pub struct Cell {
+    /// Name of the operation, as the program knows it.
+    pub op: String,
+    /// `plain` or `changing`.
+    pub mode: String,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Size in bytes; 0 for a barrier.
+    pub bytes: u64,
+}
+
+/// A cell with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// What was measured.
+    pub cell: Cell,
+    /// Microseconds.
+    pub us: f64,
+    /// How many sampled values were wrong.
+    pub wrong: u64,
+}
+
+/// The sample in `line`; None for any other output.
+pub fn parse(line: &str) -> Option<Sample> {
+    let rest = line.trim().strip_prefix("cell ")?;
+    let field = |name: &str| {
+        rest.split_whitespace()
+            .filter_map(|word| word.split_once('='))
+            .find_map(|(key, value)| (key == name).then_some(value))
+    };
+    let cell = Cell {
+        op: field("op")?.to_string(),
+        mode: field("mode")?.to_string(),
+        ranks: field("ranks")?.parse().ok()?,
+        bytes: field("bytes")?.parse().ok()?,
+    };
+    let us: f64 = field("us")?.parse().ok()?;
+    // A time below the clock's grain can come out as nothing or less; it is not a measurement.
+    (us > 0.0 && us.is_finite()).then_some(Sample { cell, us, wrong: field("wrong")?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_sample_or_nothing() {
+        let sample = parse("cell op=pbcast mode=plain ranks=4 bytes=64 us=1.25 iterations=10 wrong=3\n");
+        let cell = Cell { op: "pbcast".into(), mode: "plain".into(), ranks: 4, bytes: 64 };
+        assert_eq!(sample, Some(Sample { cell, us: 1.25, wrong: 3 }));
+        for other in ["", "hello", "cell op=x", "cell op=a mode=b ranks=2 bytes=8 us=-1 wrong=0"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}
