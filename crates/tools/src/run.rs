@@ -131,9 +131,9 @@ fn kill_tree(pid: u32) {
         next += 1;
     }
     let numbers = doomed.iter().map(u32::to_string);
-    // The shell's kill is there wherever a shell is.
+    // The shell's kill is there wherever a shell is; that of dash knows no `--`.
     let _ = Command::new("sh")
-        .args(["-c", "kill -KILL -- \"$@\" 2>/dev/null", "kill"])
+        .args(["-c", "kill -KILL \"$@\" 2>/dev/null", "kill"])
         .args([format!("-{pid}")])
         .args(numbers)
         .status();
