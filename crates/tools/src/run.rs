@@ -6,6 +6,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
+use tutti_sys::process;
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ enum Event {
     Closed,
     Ended(ExitStatus, Instant, SystemTime),
 }
+
+const SIGKILL: i32 = 9;
 
 /// How long output may still come after the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -130,13 +133,10 @@ fn kill_tree(pid: u32) {
         doomed.extend(children.get(&doomed[next]).into_iter().flatten());
         next += 1;
     }
-    let numbers = doomed.iter().map(u32::to_string);
-    // The shell's kill is there wherever a shell is; that of dash knows no `--`.
-    let _ = Command::new("sh")
-        .args(["-c", "kill -KILL \"$@\" 2>/dev/null", "kill"])
-        .args([format!("-{pid}")])
-        .args(numbers)
-        .status();
+    process::kill_group(pid as i32, SIGKILL);
+    for pid in doomed {
+        process::kill(pid as i32, SIGKILL);
+    }
 }
 
 fn children_of_all() -> HashMap<u32, Vec<u32>> {

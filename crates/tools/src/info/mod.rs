@@ -4,6 +4,7 @@ mod functions;
 pub mod machine;
 
 use clap::Args;
+use functions::{FUNCTIONS, implemented};
 use tutti_base::config::{Config, SETTINGS};
 
 /// Options of `tutti info`.
@@ -34,19 +35,17 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 fn print_functions() {
-    let functions = functions::functions();
-    println!("# {} functions are implemented", functions.implemented.len());
-    functions.implemented.iter().for_each(|name| println!("{name}"));
-    println!("# {} raise MPI_ERR_UNSUPPORTED_OPERATION", functions.unsupported.len());
-    functions.unsupported.iter().for_each(|name| println!("{name}\tunsupported"));
+    println!("# {} of {} functions are implemented", implemented(), FUNCTIONS.len());
+    println!("# the others raise MPI_ERR_UNSUPPORTED_OPERATION");
+    for (name, implemented) in FUNCTIONS {
+        println!("{name}{}", if *implemented { "" } else { "\tunsupported" });
+    }
 }
 
 fn print_all(config: &Config) {
-    let functions = functions::functions();
-    let total = functions.implemented.len() + functions.unsupported.len();
     println!("Tutti {}", env!("CARGO_PKG_VERSION"));
     println!("standard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)");
-    println!("functions: {} of {total} implemented (--functions lists them)", functions.implemented.len());
+    println!("functions: {} of {} implemented (--functions lists them)", implemented(), FUNCTIONS.len());
     println!("\nMachine");
     machine::describe().iter().for_each(|line| println!("  {line}"));
     println!("\nTransports");
