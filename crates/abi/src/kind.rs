@@ -118,13 +118,13 @@ stored! {
     Group: tutti_core::group::Group = crate::imp::group::predefined;
     Info: GiantCell<tutti_core::info::Info> = crate::imp::info::predefined;
     Errhandler: ErrorHandler = crate::imp::error_handler::predefined;
-    Comm: Arc<ToCome> = nothing;
+    Comm: Arc<tutti_core::communicator::Communicator> = crate::imp::comm::predefined;
     Datatype: Arc<tutti_core::type_object::TypeObject> = crate::imp::datatype::predefined;
     Op: tutti_data::Op = crate::imp::op::predefined;
     Win: Arc<ToCome> = nothing;
     File: Arc<ToCome> = nothing;
     Session: Arc<ToCome> = nothing;
-    Message: Arc<ToCome> = nothing;
+    Message: Arc<tutti_core::p2p::user::Matched> = nothing;
 }
 
 /// Stands for objects whose part of core is still to come. Put the real type in the list above.

@@ -43,6 +43,9 @@ pub struct Statuses<'s> {
 }
 
 impl MPI_Status {
+    /// Any source, any tag, no bytes, not cancelled (MPI-5 section 3.7.3).
+    pub const EMPTY: MPI_Status = MPI_Status { source: -1, tag: -2, error: 0, internal: [0; 5] };
+
     /// Bytes, as kept in the library's own words.
     pub fn bytes(&self) -> u64 {
         u64::from(self.internal[0] as u32) | u64::from(self.internal[1] as u32) << 32
@@ -156,6 +159,14 @@ impl<'s> Statuses<'s> {
         }
         // SAFETY: the caller vouches for as many statuses as there are requests.
         StatusOut { pointer: unsafe { self.pointer.add(index) }, scope: PhantomData }
+    }
+
+    /// Returns the error code of one of several requests (with MPI_ERR_IN_STATUS).
+    pub fn set_error(self, index: usize, code: c_int) {
+        // SAFETY: as in `at`.
+        if let Some(status) = unsafe { self.at(index).pointer.as_mut() } {
+            status.error = code;
+        }
     }
 
     /// Returns a status and its error code (MPI_Waitall with MPI_ERR_IN_STATUS).

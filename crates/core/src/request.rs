@@ -193,8 +193,8 @@ impl Request {
 }
 
 /// Generations are never 0, so that an id as a number is never taken for a predefined handle, and stay below
-/// 2^27, so that a handle has room for its kind above them.
-const GENERATIONS: u32 = 1 << 27;
+/// 2^24, so that a handle has room for its kind above them.
+const GENERATIONS: u32 = 1 << 24;
 
 impl RequestTable {
     /// Adds a request.

@@ -1242,7 +1242,20 @@ pub unsafe extern "C" fn PMPI_Bsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bsend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bsend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1267,7 +1280,20 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bsend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1293,7 +1319,20 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bsend_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bsend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1320,7 +1359,20 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bsend_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bsend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1339,7 +1391,10 @@ pub unsafe extern "C" fn MPI_Bsend_init_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_attach", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_attach", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::attach(call, scope.address(buffer), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1350,7 +1405,10 @@ pub unsafe extern "C" fn MPI_Buffer_attach(buffer: *mut c_void, size: c_int) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Count) -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_attach_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_attach_c", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::attach(call, scope.address(buffer), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1361,7 +1419,10 @@ pub unsafe extern "C" fn MPI_Buffer_attach_c(buffer: *mut c_void, size: MPI_Coun
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_detach", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_detach", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1372,7 +1433,10 @@ pub unsafe extern "C" fn MPI_Buffer_detach(buffer_addr: *mut c_void, size: *mut 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mut MPI_Count) -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_detach_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_detach_c", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::detach(call, scope.address(buffer_addr), scope.count_out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1383,7 +1447,10 @@ pub unsafe extern "C" fn MPI_Buffer_detach_c(buffer_addr: *mut c_void, size: *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_flush", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_flush", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::flush(call)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1394,7 +1461,10 @@ pub unsafe extern "C" fn MPI_Buffer_flush() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Buffer_iflush", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Buffer_iflush", always: false }, At::World, |call, scope| unsafe {
+        imp::buffered::iflush(call, scope.handle_out(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1405,7 +1475,10 @@ pub unsafe extern "C" fn MPI_Buffer_iflush(request: *mut MPI_Request) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cancel(request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Cancel", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cancel", always: false }, At::World, |call, scope| unsafe {
+        imp::request::cancel(call, scope.handle_out(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2758,7 +2831,10 @@ pub unsafe extern "C" fn MPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, n
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Grequest_complete(request: MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Grequest_complete", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Grequest_complete", always: false }, At::World, |call, scope| unsafe {
+        imp::request::grequest_complete(call, scope.handle(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2775,7 +2851,17 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Grequest_start", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Grequest_start", always: false }, At::World, |call, scope| unsafe {
+        imp::request::grequest_start(
+            call,
+            query_fn,
+            free_fn,
+            cancel_fn,
+            scope.address(extra_state),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -49,7 +49,10 @@ pub unsafe extern "C" fn MPI_Comm_accept(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_attach_buffer(comm: MPI_Comm, buffer: *mut c_void, size: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_attach_buffer", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_attach_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::buffered::comm_attach(call, scope.handle(comm, "comm"), scope.address(buffer), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -64,7 +67,14 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_attach_buffer_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_attach_buffer_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::buffered::comm_attach(call, scope.handle(comm, "comm"), scope.address(buffer), size as i64)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -90,7 +100,15 @@ pub unsafe extern "C" fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_i
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_compare", always: false }, At::Comm(comm1))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_compare", always: false }, At::Comm(comm1), |call, scope| unsafe {
+        imp::comm::compare(
+            call,
+            scope.handle(comm1, "comm1"),
+            scope.handle(comm2, "comm2"),
+            scope.out(result, "result"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -124,7 +142,15 @@ pub unsafe extern "C" fn MPI_Comm_connect(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_create", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_create", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::create(
+            call,
+            scope.handle(comm, "comm"),
+            scope.handle(group, "group"),
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -183,7 +209,16 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_create_group", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_create_group", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::create_group(
+            call,
+            scope.handle(comm, "comm"),
+            scope.handle(group, "group"),
+            tag,
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -244,7 +279,15 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_detach_buffer", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_detach_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::buffered::comm_detach(
+            call,
+            scope.handle(comm, "comm"),
+            scope.address(buffer_addr),
+            scope.count_out(size, "size"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -263,7 +306,19 @@ pub unsafe extern "C" fn PMPI_Comm_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_detach_buffer_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_detach_buffer_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::buffered::comm_detach(
+                call,
+                scope.handle(comm, "comm"),
+                scope.address(buffer_addr),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -278,7 +333,10 @@ pub unsafe extern "C" fn MPI_Comm_detach_buffer_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_disconnect", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_disconnect", always: false }, At::World, |call, scope| unsafe {
+        imp::comm::disconnect(call, scope.handle_out(comm, "comm"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -289,7 +347,15 @@ pub unsafe extern "C" fn MPI_Comm_disconnect(comm: *mut MPI_Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: MPI_Comm, newcomm: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_dup", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_dup", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::dup(
+            call,
+            scope.handle(comm, "comm"),
+            scope.handle_out(newcomm, "newcomm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -304,7 +370,16 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_dup_with_info", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_dup_with_info", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::dup_with_info(
+            call,
+            scope.handle(comm, "comm"),
+            scope.handle(info, "info"),
+            scope.handle_out(newcomm, "newcomm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -319,7 +394,10 @@ pub unsafe extern "C" fn MPI_Comm_dup_with_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_flush_buffer", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_flush_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::buffered::comm_flush(call, scope.handle(comm, "comm"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -330,7 +408,10 @@ pub unsafe extern "C" fn MPI_Comm_flush_buffer(comm: MPI_Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_free(comm: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_free", always: false }, At::World, |call, scope| unsafe {
+        imp::comm::free(call, scope.handle_out(comm, "comm"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -398,7 +479,10 @@ pub unsafe extern "C" fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: MPI_Comm, info_used: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_get_info", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_get_info", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::get_info(call, scope.handle(comm, "comm"), scope.handle_out(info_used, "info_used"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -413,7 +497,15 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     comm_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_get_name", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_get_name", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::get_name(
+            call,
+            scope.handle(comm, "comm"),
+            scope.text_out(comm_name, "comm_name"),
+            scope.out(resultlen, "resultlen"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -439,7 +531,10 @@ pub unsafe extern "C" fn MPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_group", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_group", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -454,7 +549,15 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_idup", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_idup", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::dup(
+            call,
+            scope.handle(comm, "comm"),
+            scope.handle_out(newcomm, "newcomm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -490,7 +593,10 @@ pub unsafe extern "C" fn MPI_Comm_idup_with_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_iflush_buffer", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_iflush_buffer", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::buffered::comm_iflush(call, scope.handle(comm, "comm"), scope.handle_out(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -512,7 +618,10 @@ pub unsafe extern "C" fn MPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_rank", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_rank", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::rank(call, scope.handle(comm, "comm"), scope.out(rank, "rank"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -523,7 +632,10 @@ pub unsafe extern "C" fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) -> c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_Group) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_remote_group", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_remote_group", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::remote_group(call, scope.handle(comm, "comm"), scope.handle_out(group, "group"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -534,7 +646,10 @@ pub unsafe extern "C" fn MPI_Comm_remote_group(comm: MPI_Comm, group: *mut MPI_G
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_remote_size", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_remote_size", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::remote_size(call, scope.handle(comm, "comm"), scope.out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -575,7 +690,10 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_set_info", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_set_info", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::set_info(call, scope.handle(comm, "comm"), scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -586,7 +704,10 @@ pub unsafe extern "C" fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_set_name", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_set_name", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::set_name(call, scope.handle(comm, "comm"), scope.text(comm_name, "comm_name"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -597,7 +718,10 @@ pub unsafe extern "C" fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: *const c_c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_size(comm: MPI_Comm, size: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_size", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_size", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::size(call, scope.handle(comm, "comm"), scope.out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -685,7 +809,10 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     key: c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_split", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_split", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::split(call, scope.handle(comm, "comm"), color, key, scope.handle_out(newcomm, "newcomm"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -707,7 +834,17 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     info: MPI_Info,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_split_type", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_split_type", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::split_type(
+            call,
+            scope.handle(comm, "comm"),
+            split_type,
+            key,
+            scope.handle(info, "info"),
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -724,7 +861,10 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_test_inter", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_test_inter", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::test_inter(call, scope.handle(comm, "comm"), scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]

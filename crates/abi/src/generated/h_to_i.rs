@@ -479,7 +479,20 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ibsend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ibsend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -506,7 +519,20 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ibsend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ibsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Buffered,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -722,7 +748,18 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Improbe", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Improbe", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::improbe(
+            call,
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.out(flag, "flag"),
+            scope.handle_out(message, "message"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -746,7 +783,17 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Imrecv", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Imrecv", always: false }, At::World, |call, scope| unsafe {
+        imp::p2p::imrecv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle_out(message, "message"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -769,7 +816,17 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut MPI_Message,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Imrecv_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Imrecv_c", always: false }, At::World, |call, scope| unsafe {
+        imp::p2p::imrecv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle_out(message, "message"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1181,7 +1238,22 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Intercomm_create", always: false }, At::Comm(local_comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Intercomm_create", always: false },
+        At::Comm(local_comm),
+        |call, scope| unsafe {
+            imp::comm::intercomm_create(
+                call,
+                scope.handle(local_comm, "local_comm"),
+                local_leader,
+                scope.handle(peer_comm, "peer_comm"),
+                remote_leader,
+                tag,
+                scope.handle_out(newintercomm, "newintercomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1243,7 +1315,19 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Intercomm_merge", always: false }, At::Comm(intercomm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Intercomm_merge", always: false },
+        At::Comm(intercomm),
+        |call, scope| unsafe {
+            imp::comm::intercomm_merge(
+                call,
+                scope.handle(intercomm, "intercomm"),
+                high,
+                scope.handle_out(newintracomm, "newintracomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1264,7 +1348,17 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iprobe", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iprobe", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::iprobe(
+            call,
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.out(flag, "flag"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1289,7 +1383,19 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Irecv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Irecv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1316,7 +1422,19 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Irecv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Irecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1509,7 +1627,20 @@ pub unsafe extern "C" fn PMPI_Irsend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Irsend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Irsend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1536,7 +1667,20 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Irsend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Irsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1766,7 +1910,20 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Isend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1793,7 +1950,20 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Isend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1825,7 +1995,24 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isendrecv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Isendrecv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            dest,
+            sendtag,
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1867,7 +2054,24 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isendrecv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Isendrecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            dest,
+            sendtag,
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1906,7 +2110,21 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isendrecv_replace", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Isendrecv_replace", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv_replace(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1937,7 +2155,25 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Isendrecv_replace_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Isendrecv_replace_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::sendrecv_replace(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                sendtag,
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1966,7 +2202,20 @@ pub unsafe extern "C" fn PMPI_Issend(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Issend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Issend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1993,7 +2242,20 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Issend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Issend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

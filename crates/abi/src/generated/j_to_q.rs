@@ -117,7 +117,17 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Mprobe", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Mprobe", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::mprobe(
+            call,
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.handle_out(message, "message"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -140,7 +150,17 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Mrecv", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Mrecv", always: false }, At::World, |call, scope| unsafe {
+        imp::p2p::mrecv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle_out(message, "message"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -163,7 +183,17 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut MPI_Message,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Mrecv_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Mrecv_c", always: false }, At::World, |call, scope| unsafe {
+        imp::p2p::mrecv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle_out(message, "message"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1383,7 +1413,10 @@ pub unsafe extern "C" fn PMPI_Probe(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Probe", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Probe", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::probe(call, source, tag, scope.handle(comm, "comm"), scope.status_out(status))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -126,7 +126,19 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Recv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Recv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -153,7 +165,19 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Recv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Recv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -180,7 +204,19 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Recv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Recv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -207,7 +243,19 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Recv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Recv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::recv(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            source,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -730,7 +778,10 @@ pub unsafe extern "C" fn MPI_Remove_error_string(errorcode: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Request_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Request_free", always: false }, At::World, |call, scope| unsafe {
+        imp::request::free(call, scope.handle_out(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -756,7 +807,15 @@ pub unsafe extern "C" fn PMPI_Request_get_status(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Request_get_status", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Request_get_status", always: false }, At::World, |call, scope| unsafe {
+        imp::request::get_status(
+            call,
+            scope.handle(request, "request"),
+            scope.out(flag, "flag"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -776,7 +835,16 @@ pub unsafe extern "C" fn PMPI_Request_get_status_all(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Request_get_status_all", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Request_get_status_all", always: false }, At::World, |call, scope| unsafe {
+        imp::request::get_status_all(
+            call,
+            count,
+            scope.array(array_of_requests, "array_of_requests"),
+            scope.out(flag, "flag"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -798,7 +866,17 @@ pub unsafe extern "C" fn PMPI_Request_get_status_any(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Request_get_status_any", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Request_get_status_any", always: false }, At::World, |call, scope| unsafe {
+        imp::request::get_status_any(
+            call,
+            count,
+            scope.array(array_of_requests, "array_of_requests"),
+            scope.out(indx, "indx"),
+            scope.out(flag, "flag"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -821,7 +899,17 @@ pub unsafe extern "C" fn PMPI_Request_get_status_some(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Request_get_status_some", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Request_get_status_some", always: false }, At::World, |call, scope| unsafe {
+        imp::request::get_status_some(
+            call,
+            incount,
+            scope.array(array_of_requests, "array_of_requests"),
+            scope.out(outcount, "outcount"),
+            scope.array_out(array_of_indices, "array_of_indices"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1146,7 +1234,20 @@ pub unsafe extern "C" fn PMPI_Rsend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rsend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rsend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1171,7 +1272,20 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rsend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1197,7 +1311,20 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rsend_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rsend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1224,7 +1351,20 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rsend_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rsend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Ready,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1632,7 +1772,20 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Send", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Send", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1657,7 +1810,20 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Send_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Send_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1683,7 +1849,20 @@ pub unsafe extern "C" fn PMPI_Send_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Send_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Send_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1710,7 +1889,20 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Send_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Send_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Standard,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1742,7 +1934,24 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Sendrecv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Sendrecv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            dest,
+            sendtag,
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1784,7 +1993,24 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Sendrecv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Sendrecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            dest,
+            sendtag,
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1823,7 +2049,21 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Sendrecv_replace", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Sendrecv_replace", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv_replace(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1854,7 +2094,21 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     comm: MPI_Comm,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Sendrecv_replace_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Sendrecv_replace_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::sendrecv_replace(
+            call,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            sendtag,
+            source,
+            recvtag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1882,7 +2136,20 @@ pub unsafe extern "C" fn PMPI_Ssend(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ssend", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ssend", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1907,7 +2174,20 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     tag: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ssend_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ssend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1933,7 +2213,20 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ssend_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ssend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1960,7 +2253,20 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ssend_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ssend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::p2p::send(
+            call,
+            p2p::Mode::Synchronous,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(MPI_INFO_NULL, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1979,7 +2285,10 @@ pub unsafe extern "C" fn MPI_Ssend_init_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Start", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Start", always: false }, At::World, |call, scope| unsafe {
+        imp::request::start(call, scope.handle_out(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1990,7 +2299,10 @@ pub unsafe extern "C" fn MPI_Start(request: *mut MPI_Request) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Startall", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Startall", always: false }, At::World, |call, scope| unsafe {
+        imp::request::startall(call, count, scope.array_out(array_of_requests, "array_of_requests"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2139,7 +2451,15 @@ pub unsafe extern "C" fn PMPI_Test(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Test", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Test", always: false }, At::World, |call, scope| unsafe {
+        imp::request::test(
+            call,
+            scope.handle_out(request, "request"),
+            scope.out(flag, "flag"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2170,7 +2490,16 @@ pub unsafe extern "C" fn PMPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Testall", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Testall", always: false }, At::World, |call, scope| unsafe {
+        imp::request::testall(
+            call,
+            count,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.out(flag, "flag"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2192,7 +2521,17 @@ pub unsafe extern "C" fn PMPI_Testany(
     flag: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Testany", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Testany", always: false }, At::World, |call, scope| unsafe {
+        imp::request::testany(
+            call,
+            count,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.out(indx, "indx"),
+            scope.out(flag, "flag"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2215,7 +2554,17 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Testsome", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Testsome", always: false }, At::World, |call, scope| unsafe {
+        imp::request::testsome(
+            call,
+            incount,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.out(outcount, "outcount"),
+            scope.array_out(array_of_indices, "array_of_indices"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2418,7 +2767,10 @@ pub unsafe extern "C" fn MPI_Unpublish_name(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
-    unsupported(&Function { name: "MPI_Wait", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Wait", always: false }, At::World, |call, scope| unsafe {
+        imp::request::wait(call, scope.handle_out(request, "request"), scope.status_out(status))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2433,7 +2785,15 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut MPI_Request,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Waitall", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Waitall", always: false }, At::World, |call, scope| unsafe {
+        imp::request::waitall(
+            call,
+            count,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2453,7 +2813,16 @@ pub unsafe extern "C" fn PMPI_Waitany(
     indx: *mut c_int,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Waitany", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Waitany", always: false }, At::World, |call, scope| unsafe {
+        imp::request::waitany(
+            call,
+            count,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.out(indx, "indx"),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2475,7 +2844,17 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Waitsome", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Waitsome", always: false }, At::World, |call, scope| unsafe {
+        imp::request::waitsome(
+            call,
+            incount,
+            scope.array_out(array_of_requests, "array_of_requests"),
+            scope.out(outcount, "outcount"),
+            scope.array_out(array_of_indices, "array_of_indices"),
+            scope.statuses(array_of_statuses),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -42,11 +42,16 @@
 //! ones are made (`predefined(number)` in the module of the kind).
 
 pub mod attribute;
+pub mod buffered;
+pub mod comm;
 pub mod conversion;
 pub mod datatype;
 pub mod environment;
 pub mod error_handler;
 pub mod group;
 pub mod info;
+pub mod memory;
 pub mod op;
+pub mod p2p;
 pub mod pack;
+pub mod request;

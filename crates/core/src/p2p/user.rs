@@ -13,8 +13,9 @@ use tutti_data::Datatype;
 use super::{Message, Mode, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, signature};
 use crate::buffered::Attached;
+use crate::collective::Activity;
 use crate::communicator::{Communicator, Partner};
-use crate::completion;
+use crate::completion::{self, Finished};
 use crate::giant::{GiantCell, Held};
 use crate::matching::{Envelope, Pattern};
 use crate::process::Process;
@@ -122,18 +123,15 @@ pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Opt
 }
 
 /// MPI_Recv.
-///
-/// # Errors
-/// What went wrong with the message, for example `Truncate`.
 #[inline]
 pub fn receive(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
-) -> Result<Status> {
+) -> Finished {
     let id = start_receive(held, process, comm, spec);
-    completion::wait(held, process, id, "a receive").result
+    completion::wait(held, process, id, "a receive")
 }
 
 /// MPI_Irecv.
@@ -222,6 +220,46 @@ pub fn send_buffered(held: &Held, process: &Process, attached: &Attached, spec: 
     drop(messages);
     attached.note(held, id, bytes);
     Ok(())
+}
+
+/// MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, with the status of the receive.
+pub fn start_send_receive(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    send: Option<SendSpec>,
+    receive: Option<ReceiveSpec>,
+) -> RequestId {
+    let receiving = start_receive(held, process, comm, receive);
+    let sending = start_send(held, process, comm, send);
+    let whole = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
+    process.add_activity(held, Box::new(SendReceive { sending, receiving, whole }));
+    whole
+}
+
+/// Both halves of an MPI_Isendrecv.
+#[derive(Debug)]
+struct SendReceive {
+    sending: RequestId,
+    receiving: RequestId,
+    whole: RequestId,
+}
+
+impl Activity for SendReceive {
+    fn advance(&mut self, held: &Held, process: &Process) -> bool {
+        let over = |id| completion::is_complete(held, process, id).unwrap_or(true);
+        if !over(self.sending) || !over(self.receiving) {
+            return false;
+        }
+        let sent = completion::finish(held, process, self.sending);
+        let received = completion::finish(held, process, self.receiving);
+        let mut messages = process.messages.borrow_mut(held);
+        if let Some(request) = messages.state.requests.get_mut(self.whole) {
+            request.status = received.status;
+        }
+        messages.state.requests.complete(self.whole, sent.result.and(received.result).err());
+        true
+    }
 }
 
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.

@@ -1,0 +1,80 @@
+//! Buffers for buffered sends (MPI-5 section 3.6).
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::buffered::{OF_PROCESS, Place};
+
+use crate::entry::Call;
+use crate::generated::constants::MPI_BUFFER_AUTOMATIC;
+use crate::imp::memory::process;
+use crate::imp::request::handle_of;
+use crate::kind::{Comm, Request};
+use crate::scope::{Address, CountOut, HandleOut, In};
+use tutti_core::request::Status;
+
+/// MPI_Buffer_attach.
+pub fn attach(call: &mut Call, buffer: Address, size: i64) -> Result<()> {
+    attach_at(call, &OF_PROCESS, buffer, size)
+}
+
+/// MPI_Buffer_detach.
+pub fn detach(call: &mut Call, buffer_addr: Address, size: CountOut) -> Result<()> {
+    detach_at(call, &OF_PROCESS, buffer_addr, size)
+}
+
+/// MPI_Buffer_flush.
+pub fn flush(call: &mut Call) -> Result<()> {
+    OF_PROCESS.flush(&mut call.held, process()?);
+    Ok(())
+}
+
+/// MPI_Buffer_iflush: the messages leave by themselves; the flush itself is over when it returns.
+pub fn iflush(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
+    iflush_at(call, &OF_PROCESS, request)
+}
+
+/// MPI_Comm_attach_buffer.
+pub fn comm_attach(call: &mut Call, comm: In<Comm>, buffer: Address, size: i64) -> Result<()> {
+    attach_at(call, &comm.get()?.buffer, buffer, size)
+}
+
+/// MPI_Comm_detach_buffer.
+pub fn comm_detach(call: &mut Call, comm: In<Comm>, buffer_addr: Address, size: CountOut) -> Result<()> {
+    detach_at(call, &comm.get()?.buffer, buffer_addr, size)
+}
+
+/// MPI_Comm_flush_buffer.
+pub fn comm_flush(call: &mut Call, comm: In<Comm>) -> Result<()> {
+    comm.get()?.buffer.flush(&mut call.held, process()?);
+    Ok(())
+}
+
+/// MPI_Comm_iflush_buffer.
+pub fn comm_iflush(call: &mut Call, comm: In<Comm>, request: HandleOut<Request>) -> Result<()> {
+    iflush_at(call, &comm.get()?.buffer, request)
+}
+
+fn attach_at(call: &Call, place: &Place, buffer: Address, size: i64) -> Result<()> {
+    if buffer.bits() == MPI_BUFFER_AUTOMATIC {
+        return place.attach(&call.held, buffer.bits(), None);
+    }
+    let bytes = u64::try_from(size).map_err(|_| {
+        Error::new(ErrorClass::Arg, format!("argument size is {size}; it must not be negative"))
+    })?;
+    place.attach(&call.held, buffer.bits(), Some(bytes))
+}
+
+fn detach_at(call: &mut Call, place: &Place, buffer_addr: Address, size: CountOut) -> Result<()> {
+    let Some((address, bytes)) = place.detach(&mut call.held, process()?) else {
+        return Err(Error::new(ErrorClass::Buffer, "no buffer is attached"));
+    };
+    buffer_addr.store(address, "buffer_addr")?;
+    size.set(bytes.unwrap_or(0) as i64)
+}
+
+fn iflush_at(call: &mut Call, place: &Place, request: HandleOut<Request>) -> Result<()> {
+    request.check()?;
+    let process = process()?;
+    place.flush(&mut call.held, process);
+    let id = process.messages.borrow_mut(&call.held).state.completed(Status::EMPTY, 0);
+    request.set(handle_of(id))
+}

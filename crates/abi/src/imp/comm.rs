@@ -1,0 +1,290 @@
+//! Communicators (MPI-5 sections 7.4 to 7.8).
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_core::communicator::intercommunicator::{self, Leaders};
+use tutti_core::communicator::split::{self, HardwareSplit, SplitType};
+use tutti_core::communicator::{Communicator, Relation, create};
+use tutti_core::giant::GiantCell;
+use tutti_core::info::Info as Entries;
+use tutti_core::names::ObjectName;
+
+use crate::entry::{At, Call};
+use crate::form::Form;
+use crate::generated::constants::*;
+use crate::imp::memory::process;
+use crate::imp::request::handle_of;
+use crate::kind::{Comm, Group, Info};
+use crate::scope::{HandleOut, In, Out, Text, TextOut};
+
+/// The predefined communicators.
+pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
+    let process = tutti_core::process::process()?;
+    let found = match number {
+        _ if number == MPI_COMM_WORLD.bits() => &process.world,
+        _ if number == MPI_COMM_SELF.bits() => &process.myself,
+        _ => return None,
+    };
+    found.set_handle(number);
+    Some(Arc::clone(found))
+}
+
+/// Returns a new communicator to the program, or MPI_COMM_NULL.
+fn give(place: HandleOut<Comm>, new: Option<Arc<Communicator>>) -> Result<()> {
+    let Some(new) = new else { return place.set_null() };
+    let handle = place.create(Arc::clone(&new))?;
+    new.set_handle(handle.bits());
+    Ok(())
+}
+
+/// MPI_Comm_size.
+#[inline]
+pub fn size(_call: &mut Call, comm: In<Comm>, size: Out<c_int>) -> Result<()> {
+    size.set(comm.get()?.size() as c_int)
+}
+
+/// MPI_Comm_rank.
+#[inline]
+pub fn rank(_call: &mut Call, comm: In<Comm>, rank: Out<c_int>) -> Result<()> {
+    rank.set(comm.get()?.rank().0 as c_int)
+}
+
+/// MPI_Comm_remote_size.
+pub fn remote_size(_call: &mut Call, comm: In<Comm>, size: Out<c_int>) -> Result<()> {
+    size.set(inter(comm)?.peers().size() as c_int)
+}
+
+/// MPI_Comm_test_inter.
+pub fn test_inter(_call: &mut Call, comm: In<Comm>, flag: Out<c_int>) -> Result<()> {
+    flag.set_flag(comm.get()?.inter().is_some())
+}
+
+/// MPI_Comm_group.
+pub fn group(_call: &mut Call, comm: In<Comm>, group: HandleOut<Group>) -> Result<()> {
+    group.create(comm.get()?.group().clone()).map(drop)
+}
+
+/// MPI_Comm_remote_group.
+pub fn remote_group(_call: &mut Call, comm: In<Comm>, group: HandleOut<Group>) -> Result<()> {
+    group.create(inter(comm)?.peers().clone()).map(drop)
+}
+
+fn inter<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
+    let found = comm.get()?;
+    if found.inter().is_some() {
+        return Ok(found);
+    }
+    Err(Error::new(ErrorClass::Comm, format!("argument {} is an intracommunicator", comm.name())))
+}
+
+/// MPI_Comm_compare.
+pub fn compare(_call: &mut Call, comm1: In<Comm>, comm2: In<Comm>, result: Out<c_int>) -> Result<()> {
+    result.set(match comm1.get()?.compare(comm2.get()?) {
+        Relation::Identical => MPI_IDENT,
+        Relation::Congruent => MPI_CONGRUENT,
+        Relation::Similar => MPI_SIMILAR,
+        Relation::Unequal => MPI_UNEQUAL,
+    })
+}
+
+/// MPI_Comm_dup and MPI_Comm_idup.
+pub fn dup(call: &mut Call, comm: In<Comm>, newcomm: HandleOut<Comm>, form: Form) -> Result<()> {
+    duplicate(call, comm, None, newcomm, form)
+}
+
+/// MPI_Comm_dup_with_info and MPI_Comm_idup_with_info.
+pub fn dup_with_info(
+    call: &mut Call,
+    comm: In<Comm>,
+    info: In<Info>,
+    newcomm: HandleOut<Comm>,
+    form: Form,
+) -> Result<()> {
+    let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
+    duplicate(call, comm, Some(entries.unwrap_or_default()), newcomm, form)
+}
+
+fn duplicate(
+    call: &mut Call,
+    comm: In<Comm>,
+    info: Option<Entries>,
+    newcomm: HandleOut<Comm>,
+    form: Form,
+) -> Result<()> {
+    newcomm.check()?;
+    let (process, comm) = (process()?, comm.get()?);
+    let Form::Nonblocking(request) = form else {
+        return give(newcomm, Some(create::duplicate(&mut call.held, process, comm, info)?));
+    };
+    request.check()?;
+    let (new, id) = create::start_duplicate(&mut call.held, process, comm, info)?;
+    give(newcomm, Some(new))?;
+    request.set(handle_of(id))
+}
+
+/// MPI_Comm_create.
+pub fn create(call: &mut Call, comm: In<Comm>, group: In<Group>, newcomm: HandleOut<Comm>) -> Result<()> {
+    newcomm.check()?;
+    let new = create::create(&mut call.held, process()?, comm.get()?, group.get()?)?;
+    give(newcomm, new)
+}
+
+/// MPI_Comm_create_group.
+pub fn create_group(
+    call: &mut Call,
+    comm: In<Comm>,
+    group: In<Group>,
+    tag: c_int,
+    newcomm: HandleOut<Comm>,
+) -> Result<()> {
+    newcomm.check()?;
+    check_tag(tag)?;
+    let new = create::create_group(&mut call.held, process()?, comm.get()?, group.get()?, tag)?;
+    give(newcomm, new)
+}
+
+fn check_tag(tag: c_int) -> Result<()> {
+    if tag >= 0 {
+        return Ok(());
+    }
+    Err(Error::new(ErrorClass::Tag, format!("argument tag is {tag}; it must be 0 to MPI_TAG_UB")))
+}
+
+/// MPI_Comm_split.
+pub fn split(
+    call: &mut Call,
+    comm: In<Comm>,
+    color: c_int,
+    key: c_int,
+    newcomm: HandleOut<Comm>,
+) -> Result<()> {
+    newcomm.check()?;
+    let new = split::split(&mut call.held, process()?, comm.get()?, color, key)?;
+    give(newcomm, new)
+}
+
+/// MPI_Comm_split_type.
+pub fn split_type(
+    call: &mut Call,
+    comm: In<Comm>,
+    split_type: c_int,
+    key: c_int,
+    info: In<Info>,
+    newcomm: HandleOut<Comm>,
+) -> Result<()> {
+    newcomm.check()?;
+    let comm = comm.get()?;
+    let named = info
+        .optional()?
+        .and_then(|info| info.borrow(&call.held).text("mpi_hw_resource_type").map(str::to_string));
+    let kind = match split_type {
+        MPI_COMM_TYPE_SHARED => SplitType::Shared,
+        MPI_UNDEFINED => SplitType::Undefined,
+        MPI_COMM_TYPE_HW_UNGUIDED => SplitType::Hardware(HardwareSplit::Unguided),
+        MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
+            SplitType::Hardware(named.map_or(HardwareSplit::Unknown, HardwareSplit::Guided))
+        }
+        other => {
+            let reason = format!("argument split_type is {other}, which is no MPI_COMM_TYPE_* constant");
+            return Err(Error::new(ErrorClass::Arg, reason));
+        }
+    };
+    let new = split::split_type(&mut call.held, process()?, comm, &kind, key)?;
+    give(newcomm, new)
+}
+
+/// MPI_Comm_free.
+pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
+    let object = removable(comm)?;
+    object.free(&call.held, process()?)?;
+    call.at = At::World;
+    comm.remove().map(drop)
+}
+
+/// MPI_Comm_disconnect: all that is under way on the communicator is over when it returns.
+pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
+    let (process, object) = (process()?, removable(comm)?);
+    tutti_core::collective::barrier(
+        &mut call.held,
+        process,
+        object.inter().map_or(object, |inter| &inter.local),
+    )?;
+    tutti_core::progress::drain(&mut call.held, process);
+    object.free(&call.held, process)?;
+    call.at = At::World;
+    comm.remove().map(drop)
+}
+
+fn removable<'s>(comm: HandleOut<'s, Comm>) -> Result<&'s Arc<Communicator>> {
+    let input = comm.input()?;
+    let object = input.get()?;
+    if input.raw() == MPI_COMM_WORLD || input.raw() == MPI_COMM_SELF {
+        return Err(Error::new(ErrorClass::Comm, "argument comm is predefined and cannot be freed"));
+    }
+    Ok(object)
+}
+
+/// MPI_Comm_set_name.
+pub fn set_name(call: &mut Call, comm: In<Comm>, comm_name: Text) -> Result<()> {
+    *comm.get()?.name.borrow_mut(&call.held) = ObjectName::new(comm_name.bytes()?);
+    Ok(())
+}
+
+/// MPI_Comm_get_name.
+pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: Out<c_int>) -> Result<()> {
+    let name = comm.get()?.name.borrow(&call.held).clone();
+    let written = comm_name.set(name.as_bytes(), MPI_MAX_OBJECT_NAME as usize)?;
+    resultlen.set(written as c_int)
+}
+
+/// MPI_Comm_set_info: hints that Tutti does not know are kept and given back.
+pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
+    let entries = info.get()?.borrow(&call.held).clone();
+    *comm.get()?.info.borrow_mut(&call.held) = entries;
+    Ok(())
+}
+
+/// MPI_Comm_get_info.
+pub fn get_info(call: &mut Call, comm: In<Comm>, info_used: HandleOut<Info>) -> Result<()> {
+    let entries = comm.get()?.info.borrow(&call.held).clone();
+    info_used.create(GiantCell::new(entries)).map(drop)
+}
+
+/// MPI_Intercomm_create.
+pub fn intercomm_create(
+    call: &mut Call,
+    local_comm: In<Comm>,
+    local_leader: c_int,
+    peer_comm: In<Comm>,
+    remote_leader: c_int,
+    tag: c_int,
+    newintercomm: HandleOut<Comm>,
+) -> Result<()> {
+    newintercomm.check()?;
+    check_tag(tag)?;
+    let local = local_comm.get()?;
+    let Some(leader) = u32::try_from(local_leader).ok().filter(|rank| *rank < local.size()) else {
+        let reason =
+            format!("argument local_leader is {local_leader}; local_comm has {} processes", local.size());
+        return Err(Error::new(ErrorClass::Rank, reason));
+    };
+    // peer_comm and remote_leader mean something at the leader only.
+    let peer = if local.rank() == Rank(leader) { peer_comm.get()? } else { local };
+    let leaders = Leaders { local: Rank(leader), peer_comm: peer, remote: remote_leader, tag };
+    let new = intercommunicator::create(&mut call.held, process()?, local, leaders)?;
+    give(newintercomm, Some(new))
+}
+
+/// MPI_Intercomm_merge.
+pub fn intercomm_merge(
+    call: &mut Call,
+    intercomm: In<Comm>,
+    high: c_int,
+    newintracomm: HandleOut<Comm>,
+) -> Result<()> {
+    newintracomm.check()?;
+    let new = intercommunicator::merge(&mut call.held, process()?, intercomm.get()?, high != 0)?;
+    give(newintracomm, Some(new))
+}

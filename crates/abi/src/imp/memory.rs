@@ -1,0 +1,90 @@
+//! Message buffers: an address, a count and a datatype become a [`Message`].
+//!
+//! # Safety
+//! [`Buffer::user`] wants what MPI-5 section 2.5 asks of the caller of the function; the wrapper passes that on.
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::buffer::Buffer;
+use tutti_core::p2p::user::Typed;
+use tutti_core::process::{self, Process};
+use tutti_data::Datatype;
+
+use crate::kind;
+use crate::scope::{Address, In};
+
+/// A user's buffer, checked.
+#[derive(Debug)]
+pub struct Message<'s> {
+    /// The memory.
+    pub buffer: Buffer,
+    /// What it was described with.
+    pub datatype: &'s Datatype,
+    /// Items.
+    pub count: u64,
+}
+
+impl Message<'_> {
+    /// As core wants it.
+    #[inline]
+    pub fn typed(&self) -> Typed<'_> {
+        Typed { buffer: &self.buffer, datatype: self.datatype, count: self.count }
+    }
+}
+
+/// The process. The entry wrapper has made sure that there is one.
+///
+/// # Errors
+/// `Other` between the end of MPI_Finalize and that of the last session.
+#[inline]
+pub fn process() -> Result<&'static Process> {
+    process::process().ok_or_else(|| Error::new(ErrorClass::Other, "MPI is not initialised"))
+}
+
+/// A datatype that messages may use.
+///
+/// # Errors
+/// `Type` for a handle that is none, or one that is not committed.
+#[inline]
+pub fn datatype<'s>(handle: In<'s, kind::Datatype>) -> Result<&'s Datatype> {
+    let datatype = handle.get()?.data();
+    if datatype.is_committed() {
+        return Ok(datatype);
+    }
+    let reason = format!("argument {} is not committed; call MPI_Type_commit first", handle.name());
+    Err(Error::new(ErrorClass::Type, reason))
+}
+
+/// A count.
+///
+/// # Errors
+/// `Count` when it is negative.
+#[inline]
+pub fn count(count: i64, name: &str) -> Result<u64> {
+    u64::try_from(count).map_err(|_| {
+        Error::new(ErrorClass::Count, format!("argument {name} is {count}; it must not be negative"))
+    })
+}
+
+/// A buffer of a message.
+///
+/// # Errors
+/// `Count`, `Type` or `Buffer`, naming the argument.
+#[inline]
+pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
+    let items = count(items, "count")?;
+    message_of(address, items, datatype(handle)?)
+}
+
+/// A buffer of a message whose count and datatype are checked.
+///
+/// # Errors
+/// `Buffer` for a null pointer or MPI_IN_PLACE.
+#[inline]
+pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<Message<'_>> {
+    if address.bits() <= 1 && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+        return Err(Error::new(ErrorClass::Buffer, "argument buf is a null pointer or MPI_IN_PLACE"));
+    }
+    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+    let buffer = unsafe { Buffer::user(address.pointer(), count, datatype)? };
+    Ok(Message { buffer, datatype, count })
+}

@@ -1,0 +1,319 @@
+//! Point-to-point communication (MPI-5 chapter 3).
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::buffer::Buffer;
+use tutti_core::buffered;
+use tutti_core::communicator::Communicator;
+use tutti_core::completion::{self, Finished};
+use tutti_core::p2p::user::{self, Matched, Typed};
+use tutti_core::p2p::{self, SendSpec};
+use tutti_core::process::Process;
+use tutti_core::request::{Status, Template};
+
+use crate::entry::Call;
+use crate::form::Form;
+use crate::generated::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
+use crate::imp::memory::{self, Message, process};
+use crate::imp::request::{handle_of, report};
+use crate::kind::{Comm, Datatype, Message as MessageKind, Request};
+use crate::scope::{Address, HandleOut, In, Out};
+use crate::status::StatusOut;
+
+/// The modes of sending (MPI-5 section 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// MPI_Send.
+    Standard,
+    /// MPI_Bsend.
+    Buffered,
+    /// MPI_Ssend.
+    Synchronous,
+    /// MPI_Rsend: the promise that a receive is posted buys nothing here.
+    Ready,
+}
+
+impl Mode {
+    fn of_core(self) -> p2p::Mode {
+        if self == Mode::Synchronous { p2p::Mode::Synchronous } else { p2p::Mode::Standard }
+    }
+}
+
+/// MPI_Send, MPI_Bsend, MPI_Ssend, MPI_Rsend.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+pub fn send(
+    call: &mut Call,
+    mode: Mode,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    dest: c_int,
+    tag: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let (process, comm) = (process()?, comm.get()?);
+    let message = memory::message(buf, count, datatype)?;
+    let spec = user::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
+    match form {
+        Form::Blocking(_) if mode == Mode::Buffered => send_buffered(call, process, comm, spec),
+        Form::Blocking(_) => user::send(&mut call.held, process, comm, spec),
+        Form::Nonblocking(request) => {
+            request.check()?;
+            let id = if mode == Mode::Buffered {
+                send_buffered(call, process, comm, spec)?;
+                user::start_send(&call.held, process, comm, None)
+            } else {
+                user::start_send(&call.held, process, comm, spec)
+            };
+            request.set(handle_of(id))
+        }
+        Form::Persistent(_, request) => {
+            request.check()?;
+            let template = match (spec, mode) {
+                (None, _) => None,
+                (Some(spec), Mode::Buffered) => {
+                    Some(Template::BufferedSend(spec, buffered::attached(&call.held, &comm.buffer)?))
+                }
+                (Some(spec), _) => Some(Template::Send(spec)),
+            };
+            request.set(handle_of(user::persistent(&call.held, process, comm, template)))
+        }
+    }
+}
+
+fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
+    let Some(spec) = spec else { return Ok(()) };
+    let attached = buffered::attached(&call.held, &comm.buffer)?;
+    user::send_buffered(&call.held, process, &attached, spec)
+}
+
+/// MPI_Recv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+pub fn recv(
+    call: &mut Call,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    source: c_int,
+    tag: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let (process, comm) = (process()?, comm.get()?);
+    let message = memory::message(buf, count, datatype)?;
+    let spec = user::receive_spec(process, comm, message.typed(), source, tag)?;
+    match form {
+        Form::Blocking(status) => finished(user::receive(&mut call.held, process, comm, spec), status),
+        Form::Nonblocking(request) => {
+            request.check()?;
+            request.set(handle_of(user::start_receive(&call.held, process, comm, spec)))
+        }
+        Form::Persistent(_, request) => {
+            request.check()?;
+            request.set(handle_of(user::persistent(&call.held, process, comm, spec.map(Template::Receive))))
+        }
+    }
+}
+
+/// MPI_Sendrecv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn sendrecv(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    source: c_int,
+    recvtag: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let outgoing = memory::message(sendbuf, sendcount, sendtype)?;
+    let incoming = memory::message(recvbuf, recvcount, recvtype)?;
+    exchange(call, outgoing.typed(), (dest, sendtag), &incoming, (source, recvtag), comm.get()?, form)
+}
+
+/// MPI_Sendrecv_replace.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn sendrecv_replace(
+    call: &mut Call,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    dest: c_int,
+    sendtag: c_int,
+    source: c_int,
+    recvtag: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let message = memory::message(buf, count, datatype)?;
+    let copy = Buffer::owned(message.buffer.to_vec());
+    let outgoing = Typed { buffer: &copy, ..message.typed() };
+    exchange(call, outgoing, (dest, sendtag), &message, (source, recvtag), comm.get()?, form)
+}
+
+fn exchange(
+    call: &mut Call,
+    outgoing: Typed<'_>,
+    (dest, sendtag): (c_int, c_int),
+    incoming: &Message<'_>,
+    (source, recvtag): (c_int, c_int),
+    comm: &Communicator,
+    form: Form,
+) -> Result<()> {
+    let process = process()?;
+    let send = user::send_spec(process, comm, outgoing, dest, sendtag, p2p::Mode::Standard)?;
+    let receive = user::receive_spec(process, comm, incoming.typed(), source, recvtag)?;
+    if let Form::Nonblocking(request) = form {
+        request.check()?;
+        return request.set(handle_of(user::start_send_receive(&call.held, process, comm, send, receive)));
+    }
+    let Form::Blocking(status) = form else { return Err(Error::new(ErrorClass::Intern, "no such form")) };
+    let receiving = user::start_receive(&call.held, process, comm, receive);
+    let sent = user::send(&mut call.held, process, comm, send);
+    let received = completion::wait(&mut call.held, process, receiving, "a receive");
+    finished(received, status).and(sent)
+}
+
+/// MPI_Probe.
+pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status: StatusOut) -> Result<()> {
+    let pattern = user::pattern(comm.get()?, source, tag)?;
+    status.set(report(user::probe(&mut call.held, process()?, pattern)));
+    Ok(())
+}
+
+/// MPI_Iprobe.
+pub fn iprobe(
+    call: &mut Call,
+    source: c_int,
+    tag: c_int,
+    comm: In<Comm>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let pattern = user::pattern(comm.get()?, source, tag)?;
+    let found = user::probe_now(&call.held, process()?, pattern);
+    if let Some(found) = found {
+        status.set(report(found));
+    }
+    flag.set_flag(found.is_some())
+}
+
+/// MPI_Mprobe.
+pub fn mprobe(
+    call: &mut Call,
+    source: c_int,
+    tag: c_int,
+    comm: In<Comm>,
+    message: HandleOut<MessageKind>,
+    status: StatusOut,
+) -> Result<()> {
+    message.check()?;
+    let comm = comm.get()?;
+    let Some(pattern) = user::pattern(comm, source, tag)? else { return no_process(message, status) };
+    let (found, matched) = user::match_message(&mut call.held, process()?, comm, pattern);
+    status.set(report(found));
+    message.create(matched).map(drop)
+}
+
+/// MPI_Improbe.
+pub fn improbe(
+    call: &mut Call,
+    source: c_int,
+    tag: c_int,
+    comm: In<Comm>,
+    flag: Out<c_int>,
+    message: HandleOut<MessageKind>,
+    status: StatusOut,
+) -> Result<()> {
+    message.check()?;
+    let comm = comm.get()?;
+    let Some(pattern) = user::pattern(comm, source, tag)? else {
+        flag.set_flag(true)?;
+        return no_process(message, status);
+    };
+    let found = user::match_now(&call.held, process()?, comm, pattern);
+    flag.set_flag(found.is_some())?;
+    match found {
+        None => message.set(MPI_MESSAGE_NULL),
+        Some((found, matched)) => {
+            status.set(report(found));
+            message.create(matched).map(drop)
+        }
+    }
+}
+
+fn no_process(message: HandleOut<MessageKind>, status: StatusOut) -> Result<()> {
+    status.set(report(Status::PROC_NULL));
+    message.set(MPI_MESSAGE_NO_PROC)
+}
+
+/// MPI_Mrecv.
+pub fn mrecv(
+    call: &mut Call,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    message: HandleOut<MessageKind>,
+    status: StatusOut,
+) -> Result<()> {
+    let Some(id) = receive_matched(call, buf, count, datatype, message)? else {
+        status.set(report(Status::PROC_NULL));
+        return Ok(());
+    };
+    finished(completion::wait(&mut call.held, process()?, id, "a receive"), status)
+}
+
+/// MPI_Imrecv.
+pub fn imrecv(
+    call: &mut Call,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    message: HandleOut<MessageKind>,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    let process = process()?;
+    let id = match receive_matched(call, buf, count, datatype, message)? {
+        Some(id) => id,
+        None => user::start_receive(&call.held, process, &process.world, None),
+    };
+    request.set(handle_of(id))
+}
+
+/// Starts the receive of a matched message; `None` for MPI_MESSAGE_NO_PROC.
+fn receive_matched(
+    call: &Call,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    message: HandleOut<MessageKind>,
+) -> Result<Option<tutti_core::request::RequestId>> {
+    let into = memory::message(buf, count, datatype)?;
+    if message.input()?.raw() == MPI_MESSAGE_NO_PROC {
+        message.set_null()?;
+        return Ok(None);
+    }
+    let matched: &Arc<Matched> = message.input()?.get()?;
+    let id = user::start_receive_matched(&call.held, process()?, matched, into.typed())?;
+    message.remove()?;
+    Ok(Some(id))
+}
+
+/// Gives the status of a receive, whether it failed or not.
+#[inline]
+fn finished(finished: Finished, status: StatusOut) -> Result<()> {
+    status.set(report(finished.status));
+    finished.result.map(drop)
+}

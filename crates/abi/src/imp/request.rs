@@ -1,0 +1,563 @@
+//! Requests: completing, freeing, cancelling, starting them (MPI-5 sections 3.7, 3.8.4, 3.9, 13.2).
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::communicator::by_context;
+use tutti_core::completion::{self, Finished};
+use tutti_core::p2p::user;
+use tutti_core::progress;
+use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, Status, Work};
+
+use crate::entry::{At, Call};
+use crate::generated::callbacks::{
+    MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
+};
+use crate::generated::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::imp::memory::process;
+use crate::kind::{Kind, Request};
+use crate::scope::{Address, Array, ArrayOut, HandleOut, In, Out};
+use crate::status::{Report, StatusOut, Statuses};
+use crate::types::{MPI_Request, MPI_Status, Raw};
+
+const ID_BITS: u32 = 56;
+
+/// The handle of a request.
+#[inline]
+pub fn handle_of(id: RequestId) -> MPI_Request {
+    Raw::from_bits((u64::from(Request::CODE) << ID_BITS | id.to_bits()) as usize)
+}
+
+/// The request behind a handle; `None` for MPI_REQUEST_NULL.
+#[inline]
+fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
+    let bits = handle.raw().bits() as u64;
+    if handle.is_null() {
+        return Ok(None);
+    }
+    if bits >> ID_BITS != u64::from(Request::CODE) {
+        return Err(handle.complaint());
+    }
+    Ok(Some(RequestId::from_bits(bits & ((1 << ID_BITS) - 1))))
+}
+
+/// The request behind a handle that must not be null.
+fn some_id(handle: In<Request>) -> Result<RequestId> {
+    id_of(handle)?.ok_or_else(|| handle.complaint())
+}
+
+/// A status of core as the abi returns it.
+#[inline]
+pub fn report(status: Status) -> Report {
+    Report { source: status.source, tag: status.tag, bytes: status.bytes, cancelled: status.cancelled }
+}
+
+/// Waits for a request; null ones are over.
+#[inline]
+fn wait_for(call: &mut Call, id: RequestId) -> Result<Finished> {
+    let process = process()?;
+    completion::is_complete(&call.held, process, id)?;
+    Ok(completion::wait(&mut call.held, process, id, "a wait"))
+}
+
+/// Puts the null handle where a finished request was, unless it is persistent; blames its communicator.
+#[inline]
+fn settle(call: &mut Call, finished: &Finished, place: &mut MPI_Request) {
+    if !finished.persistent {
+        *place = MPI_REQUEST_NULL;
+    }
+    if finished.result.is_err() {
+        blame(call, finished.context);
+    }
+}
+
+#[cold]
+fn blame(call: &mut Call, context: u32) {
+    if let Some(comm) = by_context(&call.held, context).filter(|comm| comm.handle() != 0) {
+        call.at = At::Comm(Raw::from_bits(comm.handle()));
+    }
+}
+
+/// MPI_Wait.
+#[inline]
+pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> Result<()> {
+    let Some(id) = id_of(request.input()?)? else {
+        status.set(report(Status::EMPTY));
+        return Ok(());
+    };
+    let finished = wait_for(call, id)?;
+    one_finished(call, finished, request, status)
+}
+
+/// MPI_Test.
+pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+    flag.check()?;
+    let Some(id) = id_of(request.input()?)? else {
+        status.set(report(Status::EMPTY));
+        return flag.set_flag(true);
+    };
+    let process = process()?;
+    if !is_over(call, id)? {
+        return flag.set_flag(false);
+    }
+    flag.set_flag(true)?;
+    let finished = completion::finish(&call.held, process, id);
+    one_finished(call, finished, request, status)
+}
+
+fn one_finished(
+    call: &mut Call,
+    finished: Finished,
+    request: HandleOut<Request>,
+    status: StatusOut,
+) -> Result<()> {
+    status.set(report(finished.status));
+    let mut handle = request.input()?.raw();
+    settle(call, &finished, &mut handle);
+    request.set(handle)?;
+    finished.result.map(drop)
+}
+
+/// Whether a request is over, after one look at what has arrived.
+fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
+    let process = process()?;
+    if completion::is_complete(&call.held, process, id)? {
+        return Ok(true);
+    }
+    progress::progress(&call.held, process);
+    call.held.relax();
+    completion::is_complete(&call.held, process, id)
+}
+
+/// The requests of an array that are neither null nor inactive, with their places.
+fn active(call: &Call, requests: ArrayOut<MPI_Request>, count: i64) -> Result<Vec<(usize, RequestId)>> {
+    let process = process()?;
+    let mut found = Vec::new();
+    for (place, raw) in requests.slice(count)?.iter().enumerate() {
+        if let Some(id) = id_of(requests.handle(*raw))?
+            && !completion::is_inactive(&call.held, process, id)?
+        {
+            found.push((place, id));
+        }
+    }
+    Ok(found)
+}
+
+/// The places of `active` requests that are over; moves messages once if there is none.
+fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, RequestId)>> {
+    let process = process()?;
+    for look in 0..2 {
+        let complete: Vec<_> = active
+            .iter()
+            .copied()
+            .filter(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
+            .collect();
+        if !complete.is_empty() || look == 1 {
+            return Ok(complete);
+        }
+        progress::progress(&call.held, process);
+        call.held.relax();
+    }
+    Ok(Vec::new())
+}
+
+/// Waits until at least one of `active` is over.
+fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
+    let process = process()?;
+    let complete = |held: &tutti_core::giant::Held| {
+        active.iter().any(|(_, id)| completion::is_complete(held, process, *id).unwrap_or(true))
+    };
+    let what = || format!("a wait for any of {} requests", active.len());
+    progress::wait_until(&mut call.held, process, &what, complete);
+    Ok(())
+}
+
+/// MPI_Waitany.
+pub fn waitany(
+    call: &mut Call,
+    count: c_int,
+    requests: ArrayOut<MPI_Request>,
+    index: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    index.check()?;
+    let active = active(call, requests, count.into())?;
+    if active.is_empty() {
+        status.set(report(Status::EMPTY));
+        return index.set(MPI_UNDEFINED);
+    }
+    wait_for_any(call, &active)?;
+    let complete = over(call, &active)?;
+    finish_one(call, complete[0], requests.slice(count.into())?, index, status)
+}
+
+/// MPI_Testany.
+pub fn testany(
+    call: &mut Call,
+    count: c_int,
+    requests: ArrayOut<MPI_Request>,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    index.check()?;
+    flag.check()?;
+    let active = active(call, requests, count.into())?;
+    let complete = over(call, &active)?;
+    flag.set_flag(active.is_empty() || !complete.is_empty())?;
+    match complete.first() {
+        Some(first) => finish_one(call, *first, requests.slice(count.into())?, index, status),
+        None => {
+            if active.is_empty() {
+                status.set(report(Status::EMPTY));
+            }
+            index.set(MPI_UNDEFINED)
+        }
+    }
+}
+
+fn finish_one(
+    call: &mut Call,
+    (place, id): (usize, RequestId),
+    requests: &mut [MPI_Request],
+    index: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let finished = completion::finish(&call.held, process()?, id);
+    index.set(place as c_int)?;
+    status.set(report(finished.status));
+    settle(call, &finished, &mut requests[place]);
+    finished.result.map(drop)
+}
+
+/// MPI_Waitall.
+pub fn waitall(
+    call: &mut Call,
+    count: c_int,
+    requests: ArrayOut<MPI_Request>,
+    statuses: Statuses,
+) -> Result<()> {
+    let mut failed = Failed::new();
+    let handles = requests.slice(count.into())?;
+    for place in 0..handles.len() {
+        let Some(id) = id_of(requests.handle(handles[place]))? else {
+            statuses.at(place).set(report(Status::EMPTY));
+            continue;
+        };
+        let finished = wait_for(call, id)?;
+        finish_place(call, finished, &mut handles[place], (statuses, place), &mut failed);
+    }
+    in_status(failed, statuses, handles.len())
+}
+
+/// MPI_Testall.
+pub fn testall(
+    call: &mut Call,
+    count: c_int,
+    requests: ArrayOut<MPI_Request>,
+    flag: Out<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    flag.check()?;
+    let process = process()?;
+    let handles = requests.slice(count.into())?;
+    let active = active(call, requests, count.into())?;
+    if over(call, &active)?.len() < active.len() {
+        return flag.set_flag(false);
+    }
+    flag.set_flag(true)?;
+    let mut failed = Failed::new();
+    for place in 0..handles.len() {
+        let Some(id) = id_of(requests.handle(handles[place]))? else {
+            statuses.at(place).set(report(Status::EMPTY));
+            continue;
+        };
+        let finished = completion::finish(&call.held, process, id);
+        finish_place(call, finished, &mut handles[place], (statuses, place), &mut failed);
+    }
+    in_status(failed, statuses, handles.len())
+}
+
+/// MPI_Waitsome.
+pub fn waitsome(
+    call: &mut Call,
+    incount: c_int,
+    requests: ArrayOut<MPI_Request>,
+    outcount: Out<c_int>,
+    indices: ArrayOut<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    outcount.check()?;
+    let active = active(call, requests, incount.into())?;
+    if active.is_empty() {
+        return outcount.set(MPI_UNDEFINED);
+    }
+    wait_for_any(call, &active)?;
+    finish_some(call, &active, incount, requests, outcount, indices, statuses)
+}
+
+/// MPI_Testsome.
+pub fn testsome(
+    call: &mut Call,
+    incount: c_int,
+    requests: ArrayOut<MPI_Request>,
+    outcount: Out<c_int>,
+    indices: ArrayOut<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    outcount.check()?;
+    let active = active(call, requests, incount.into())?;
+    if active.is_empty() {
+        return outcount.set(MPI_UNDEFINED);
+    }
+    finish_some(call, &active, incount, requests, outcount, indices, statuses)
+}
+
+fn finish_some(
+    call: &mut Call,
+    active: &[(usize, RequestId)],
+    incount: c_int,
+    requests: ArrayOut<MPI_Request>,
+    outcount: Out<c_int>,
+    indices: ArrayOut<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    let complete = over(call, active)?;
+    let indices = indices.slice(incount.into())?;
+    let handles = requests.slice(incount.into())?;
+    let mut failed = Failed::new();
+    for (position, (place, id)) in complete.iter().enumerate() {
+        let finished = completion::finish(&call.held, process()?, *id);
+        indices[position] = *place as c_int;
+        finish_place(call, finished, &mut handles[*place], (statuses, position), &mut failed);
+    }
+    outcount.set(complete.len() as c_int)?;
+    in_status(failed, statuses, complete.len())
+}
+
+/// Failures among several requests, by their places in the array of statuses.
+type Failed = Vec<(usize, Error)>;
+
+fn finish_place(
+    call: &mut Call,
+    finished: Finished,
+    handle: &mut MPI_Request,
+    (statuses, position): (Statuses, usize),
+    failed: &mut Failed,
+) {
+    settle(call, &finished, handle);
+    statuses.at(position).set(report(finished.status));
+    if let Err(error) = finished.result {
+        failed.push((position, error));
+    }
+}
+
+/// `MPI_ERR_IN_STATUS` with a code in each status, if any request failed.
+fn in_status(failed: Failed, statuses: Statuses, count: usize) -> Result<()> {
+    let Some((_, first)) = failed.first() else { return Ok(()) };
+    let reason = format!("{} of {count} requests failed, the first because {}", failed.len(), first.message);
+    for position in 0..count {
+        let error = failed.iter().find(|(place, _)| *place == position);
+        statuses.set_error(position, error.map_or(MPI_SUCCESS, |(_, error)| error.code()));
+    }
+    Err(Error::new(ErrorClass::InStatus, reason))
+}
+
+/// MPI_Request_free.
+pub fn free(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
+    let id = some_id(request.input()?)?;
+    completion::free(&call.held, process()?, id)?;
+    request.set(MPI_REQUEST_NULL)
+}
+
+/// MPI_Cancel.
+pub fn cancel(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
+    let id = some_id(request.input()?)?;
+    user::cancel(&call.held, process()?, id)
+}
+
+/// MPI_Start.
+pub fn start(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
+    let id = some_id(request.input()?)?;
+    user::start(&call.held, process()?, id)
+}
+
+/// MPI_Startall.
+pub fn startall(call: &mut Call, count: c_int, requests: ArrayOut<MPI_Request>) -> Result<()> {
+    for raw in requests.slice(count.into())?.iter() {
+        let id = some_id(requests.handle(*raw))?;
+        user::start(&call.held, process()?, id)?;
+    }
+    Ok(())
+}
+
+/// MPI_Request_get_status.
+pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
+    let Some(id) = id_of(request)? else {
+        status.set(report(Status::EMPTY));
+        return flag.set_flag(true);
+    };
+    is_over(call, id)?;
+    let seen = completion::peek(&call.held, process()?, id)?;
+    if let Some(seen) = seen {
+        status.set(report(seen));
+    }
+    flag.set_flag(seen.is_some())
+}
+
+/// The requests of an input array that are neither null nor inactive.
+fn active_inputs(call: &Call, requests: Array<MPI_Request>, count: c_int) -> Result<Vec<(usize, RequestId)>> {
+    let process = process()?;
+    let mut found = Vec::new();
+    for (place, handle) in requests.handles(count.into())?.enumerate() {
+        if let Some(id) = id_of(handle)?
+            && !completion::is_inactive(&call.held, process, id)?
+        {
+            found.push((place, id));
+        }
+    }
+    Ok(found)
+}
+
+/// MPI_Request_get_status_any.
+pub fn get_status_any(
+    call: &mut Call,
+    count: c_int,
+    requests: Array<MPI_Request>,
+    index: Out<c_int>,
+    flag: Out<c_int>,
+    status: StatusOut,
+) -> Result<()> {
+    let active = active_inputs(call, requests, count)?;
+    let complete = over(call, &active)?;
+    flag.set_flag(active.is_empty() || !complete.is_empty())?;
+    let Some((place, id)) = complete.first() else {
+        if active.is_empty() {
+            status.set(report(Status::EMPTY));
+        }
+        return index.set(MPI_UNDEFINED);
+    };
+    if let Some(seen) = completion::peek(&call.held, process()?, *id)? {
+        status.set(report(seen));
+    }
+    index.set(*place as c_int)
+}
+
+/// MPI_Request_get_status_all.
+pub fn get_status_all(
+    call: &mut Call,
+    count: c_int,
+    requests: Array<MPI_Request>,
+    flag: Out<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    let active = active_inputs(call, requests, count)?;
+    if over(call, &active)?.len() < active.len() {
+        return flag.set_flag(false);
+    }
+    for (place, handle) in requests.handles(count.into())?.enumerate() {
+        let seen = match id_of(handle)? {
+            None => Some(Status::EMPTY),
+            Some(id) => completion::peek(&call.held, process()?, id)?,
+        };
+        statuses.at(place).set(report(seen.unwrap_or(Status::EMPTY)));
+    }
+    flag.set_flag(true)
+}
+
+/// MPI_Request_get_status_some.
+pub fn get_status_some(
+    call: &mut Call,
+    incount: c_int,
+    requests: Array<MPI_Request>,
+    outcount: Out<c_int>,
+    indices: ArrayOut<c_int>,
+    statuses: Statuses,
+) -> Result<()> {
+    let active = active_inputs(call, requests, incount)?;
+    if active.is_empty() {
+        return outcount.set(MPI_UNDEFINED);
+    }
+    let complete = over(call, &active)?;
+    let indices = indices.slice(incount.into())?;
+    for (position, (place, id)) in complete.iter().enumerate() {
+        indices[position] = *place as c_int;
+        let seen = completion::peek(&call.held, process()?, *id)?;
+        statuses.at(position).set(report(seen.unwrap_or(Status::EMPTY)));
+    }
+    outcount.set(complete.len() as c_int)
+}
+
+/// The callbacks of a generalised request and what they are called with.
+#[derive(Debug)]
+struct Callbacks {
+    query: MPI_Grequest_query_function,
+    free: MPI_Grequest_free_function,
+    cancel: MPI_Grequest_cancel_function,
+    extra_state: Address,
+}
+
+// SAFETY: extra_state is only handed back to the user's callbacks.
+unsafe impl Send for Callbacks {}
+// SAFETY: as above.
+unsafe impl Sync for Callbacks {}
+
+impl Callbacks {
+    fn extra(&self) -> *mut c_void {
+        self.extra_state.pointer().cast()
+    }
+}
+
+fn code(function: &str, code: c_int) -> Result<()> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => {
+            Err(Error::with_code(code, format!("the {function} function of a generalised request failed")))
+        }
+    }
+}
+
+impl Generalised for Callbacks {
+    fn query(&self) -> Result<Status> {
+        let mut status = MPI_Status::EMPTY;
+        // SAFETY: the user's function, called as MPI-5 section 13.2 says.
+        code("query", unsafe { (self.query)(self.extra(), &raw mut status) })?;
+        let Report { source, tag, bytes, cancelled } = status.report();
+        Ok(Status { source, tag, bytes, cancelled })
+    }
+
+    fn free(&self) -> Result<()> {
+        // SAFETY: as above.
+        code("free", unsafe { (self.free)(self.extra()) })
+    }
+
+    fn cancel(&self, complete: bool) -> Result<()> {
+        // SAFETY: as above.
+        code("cancel", unsafe { (self.cancel)(self.extra(), c_int::from(complete)) })
+    }
+}
+
+/// MPI_Grequest_start.
+pub fn grequest_start(
+    call: &mut Call,
+    query_fn: Option<MPI_Grequest_query_function>,
+    free_fn: Option<MPI_Grequest_free_function>,
+    cancel_fn: Option<MPI_Grequest_cancel_function>,
+    extra_state: Address,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    let (Some(query), Some(free), Some(cancel)) = (query_fn, free_fn, cancel_fn) else {
+        return Err(Error::new(ErrorClass::Arg, "a callback of the generalised request is a null pointer"));
+    };
+    let callbacks = Arc::new(Callbacks { query, free, cancel, extra_state });
+    let work = Work::Generalised(callbacks);
+    let id = process()?.messages.borrow_mut(&call.held).state.insert(CoreRequest::new(work, 0));
+    request.set(handle_of(id))
+}
+
+/// MPI_Grequest_complete.
+pub fn grequest_complete(call: &mut Call, request: In<Request>) -> Result<()> {
+    completion::complete_generalised(&call.held, process()?, some_id(request)?)
+}
