@@ -29,112 +29,6 @@
 //! Composition (S4) adds edges between the loops of two schedules, hence [`Edge::distance`] across
 //! loops.
 
-use std::fmt;
-
-/// The collective operations of MPI that are made of schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collective {
-    /// MPI-5 section 6.3.
-    Barrier,
-    /// MPI-5 section 6.4.
-    Bcast,
-    /// MPI-5 section 6.5.
-    Gather,
-    /// MPI-5 section 6.5, counts differ from rank to rank.
-    Gatherv,
-    /// MPI-5 section 6.6.
-    Scatter,
-    /// MPI-5 section 6.6, counts differ from rank to rank.
-    Scatterv,
-    /// MPI-5 section 6.7.
-    Allgather,
-    /// MPI-5 section 6.7, counts differ from rank to rank.
-    Allgatherv,
-    /// MPI-5 section 6.8.
-    Alltoall,
-    /// MPI-5 section 6.8, counts differ from pair to pair; also MPI_Alltoallw, where datatypes do.
-    Alltoallv,
-    /// MPI-5 section 6.9.1.
-    Reduce,
-    /// MPI-5 section 6.9.6.
-    Allreduce,
-    /// MPI-5 section 6.10.1, blocks of one size.
-    ReduceScatterBlock,
-    /// MPI-5 section 6.10.2, blocks of given sizes.
-    ReduceScatter,
-    /// MPI-5 section 6.11.1.
-    Scan,
-    /// MPI-5 section 6.11.2.
-    Exscan,
-}
-
-impl Collective {
-    /// All of them, in the order of the standard.
-    pub const ALL: [Collective; 16] = [
-        Collective::Barrier,
-        Collective::Bcast,
-        Collective::Gather,
-        Collective::Gatherv,
-        Collective::Scatter,
-        Collective::Scatterv,
-        Collective::Allgather,
-        Collective::Allgatherv,
-        Collective::Alltoall,
-        Collective::Alltoallv,
-        Collective::Reduce,
-        Collective::Allreduce,
-        Collective::ReduceScatterBlock,
-        Collective::ReduceScatter,
-        Collective::Scan,
-        Collective::Exscan,
-    ];
-
-    /// The name used in settings and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Collective::Barrier => "barrier",
-            Collective::Bcast => "bcast",
-            Collective::Gather => "gather",
-            Collective::Gatherv => "gatherv",
-            Collective::Scatter => "scatter",
-            Collective::Scatterv => "scatterv",
-            Collective::Allgather => "allgather",
-            Collective::Allgatherv => "allgatherv",
-            Collective::Alltoall => "alltoall",
-            Collective::Alltoallv => "alltoallv",
-            Collective::Reduce => "reduce",
-            Collective::Allreduce => "allreduce",
-            Collective::ReduceScatterBlock => "reduce_scatter_block",
-            Collective::ReduceScatter => "reduce_scatter",
-            Collective::Scan => "scan",
-            Collective::Exscan => "exscan",
-        }
-    }
-
-    /// What a span of its schedules counts.
-    pub fn unit(self) -> Unit {
-        use Collective as C;
-        match self {
-            C::Reduce | C::Allreduce | C::ReduceScatterBlock | C::ReduceScatter | C::Scan | C::Exscan => {
-                Unit::Element
-            }
-            _ => Unit::Byte,
-        }
-    }
-
-    /// Whether one rank is the root.
-    pub fn rooted(self) -> bool {
-        use Collective as C;
-        matches!(self, C::Bcast | C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce)
-    }
-}
-
-impl fmt::Display for Collective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// What the spans of a schedule count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
@@ -165,6 +59,23 @@ impl BufferId {
 /// A step of a schedule, by its place in [`Schedule::steps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId(pub u32);
+
+impl StepId {
+    /// "After this step", in the same iteration where both are in one loop.
+    pub fn done(self) -> Edge {
+        Edge { step: self, distance: 0 }
+    }
+
+    /// "After this step of `distance` iterations before."
+    pub fn before(self, distance: u32) -> Edge {
+        Edge { step: self, distance }
+    }
+
+    /// "After every iteration of this step."
+    pub fn whole(self) -> Edge {
+        Edge { step: self, distance: Edge::WHOLE }
+    }
+}
 
 /// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,6 +5,16 @@
 //! message travels. Everything here is a function over data.
 #![forbid(unsafe_code)]
 
+pub mod algorithms;
+pub mod build;
+pub mod cost;
+pub mod cursor;
 pub mod ir;
+pub mod registry;
+pub mod shape;
+pub mod verify;
 
+pub use cost::Environment;
 pub use ir::Schedule;
+pub use registry::{Choice, Generator, Plan, registry, select};
+pub use shape::{Collective, Params, Shape};

@@ -1,0 +1,40 @@
+//! Barriers: nobody leaves before everybody has entered.
+
+use super::tree::{Form, Node};
+use crate::build::Builder;
+use crate::ir::{Loop, Span};
+use crate::shape::{Params, Shape};
+
+/// In round k every rank tells the one 2^k after it: all know of all after log2 P rounds.
+pub fn dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
+    let mut distance = 1;
+    while distance < i64::from(shape.ranks) {
+        b.send(shape.neighbour(distance), 0, Span::SIGNAL, &[]);
+        b.recv(shape.neighbour(-distance), 0, Span::SIGNAL, &[]);
+        b.join();
+        distance *= 2;
+    }
+}
+
+/// Signals are gathered up a tree and the release goes down it: 2 (P - 1) messages. Flat, it wakes
+/// every rank once, which is what counts where ranks share cores.
+pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
+    let node = Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);
+    for group in node.by_size().iter().rev() {
+        b.repeat(group.count, Loop::MAX_WINDOW, |b| {
+            b.recv(node.heads(*group), 0, Span::SIGNAL, &[]);
+        });
+    }
+    b.join();
+    if let Some(parent) = node.parent {
+        b.send(parent, 0, Span::SIGNAL, &[]);
+        b.recv(parent, 0, Span::SIGNAL, &[]);
+        b.join();
+    }
+    for group in node.by_size() {
+        b.repeat(group.count, Loop::MAX_WINDOW, |b| {
+            b.send(node.heads(group), 0, Span::SIGNAL, &[]);
+        });
+    }
+    b.join();
+}

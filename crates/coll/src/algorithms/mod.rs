@@ -1,0 +1,54 @@
+//! The algorithms, a file a family. Each is a pure function that writes one rank's schedule; all take
+//! any number of ranks, any root, any count (0 too) and, unless registered otherwise, operators that
+//! do not commute. [`crate::registry`] names them.
+
+pub mod allgather;
+pub mod allreduce;
+pub mod alltoall;
+pub mod barrier;
+pub mod bcast;
+pub mod gather;
+pub mod reduce;
+pub mod reduce_scatter;
+pub mod scan;
+pub mod tree;
+
+mod exchange;
+
+use crate::build::{self, Builder};
+use crate::ir::{BufferId, Division, Index};
+use crate::shape::{Params, Shape};
+
+/// Where this rank's contribution lies.
+fn own(shape: &Shape) -> BufferId {
+    if shape.in_place { BufferId::RECV } else { BufferId::SEND }
+}
+
+/// The segments of `units` units that `params` asks for, and how many there are.
+fn segments(units: u64, params: &Params) -> (Division, u32) {
+    let size = if params.segment == 0 { units.max(1) } else { params.segment };
+    let size = size.max(units.div_ceil(u64::from(u32::MAX)));
+    (Division::Regular { size, total: units }, units.div_ceil(size) as u32)
+}
+
+/// Passes the blocks of `buffer` around the ring: rank r begins with block r, all end with all.
+/// `root`, which has all from the beginning, receives none.
+fn ring(shape: &Shape, buffer: BufferId, blocks: Division, root: Option<u32>, b: &mut Builder) {
+    let (left, right) = (shape.neighbour(-1), shape.neighbour(1));
+    let (ranks, rank) = (shape.ranks, i64::from(shape.rank));
+    let (sends, receives) = (root != Some(right), root != Some(shape.rank));
+    if !sends && !receives {
+        return;
+    }
+    b.repeat(ranks - 1, 2, |b| {
+        let received = receives.then(|| {
+            b.recv(left, 0, build::block(buffer, blocks, Index::cyclic(rank - 1, -1, ranks)), &[])
+        });
+        if sends {
+            let previous = received.map(|step| step.before(1));
+            let block = build::block(buffer, blocks, Index::cyclic(rank, -1, ranks));
+            b.send(right, 0, block, previous.as_slice());
+        }
+    });
+    b.join();
+}

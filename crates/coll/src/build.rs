@@ -1,0 +1,154 @@
+//! Writes schedules. An algorithm is a sequence of groups: the steps of a group run side by side, and
+//! [`Builder::join`] ends it, so that what follows comes after all of it. Inside a loop a group is an
+//! iteration, and its steps are ordered by explicit edges.
+
+use crate::ir::{
+    BufferId, Division, Edge, Index, Kind, Length, Loop, Schedule, Span, Start, Step, StepId, Unit,
+};
+
+/// A schedule in the making.
+#[derive(Debug)]
+pub struct Builder {
+    schedule: Schedule,
+    /// What every new step comes after.
+    frontier: Vec<Edge>,
+    /// The first step since the last `join`.
+    group: usize,
+    in_loop: Option<u16>,
+}
+
+impl Builder {
+    /// An empty schedule whose spans count `unit`s.
+    pub fn new(unit: Unit) -> Builder {
+        let schedule =
+            Schedule { unit, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
+        Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None }
+    }
+
+    /// The schedule.
+    pub fn finish(self) -> Schedule {
+        self.schedule
+    }
+
+    /// A temporary of `units` units.
+    pub fn temporary(&mut self, units: u64) -> BufferId {
+        self.schedule.temporaries.push(units);
+        let number = self.schedule.temporaries.len() - 1;
+        BufferId(BufferId::FIRST_TEMPORARY + u16::try_from(number).expect("a schedule has few temporaries"))
+    }
+
+    /// Sends `from` to `peer`.
+    pub fn send(&mut self, peer: impl Into<Index>, lane: u16, from: Span, after: &[Edge]) -> StepId {
+        self.step(Kind::Send { peer: peer.into(), lane, from }, after)
+    }
+
+    /// Receives `into` from `peer`.
+    pub fn recv(&mut self, peer: impl Into<Index>, lane: u16, into: Span, after: &[Edge]) -> StepId {
+        self.step(Kind::Recv { peer: peer.into(), lane, into }, after)
+    }
+
+    /// Copies `from` to `into`.
+    pub fn copy(&mut self, from: Span, into: Span, after: &[Edge]) -> StepId {
+        self.step(Kind::Copy { from, into }, after)
+    }
+
+    /// `right = left op right`.
+    pub fn reduce(&mut self, left: Span, right: Span, after: &[Edge]) -> StepId {
+        self.step(Kind::Reduce { left, right }, after)
+    }
+
+    /// Appends a step that comes after the last `join` and after `after`.
+    pub fn step(&mut self, kind: Kind, after: &[Edge]) -> StepId {
+        let id = StepId(self.schedule.steps.len() as u32);
+        let group = self.group;
+        let follows = after.iter().any(|edge| edge.distance != 0 || edge.step.0 as usize >= group);
+        let inherits = !after.iter().any(|edge| edge.distance == 0 && edge.step.0 as usize >= group);
+        debug_assert!(after.is_empty() || follows, "an edge points into the group; join does the rest");
+        let mut edges = after.to_vec();
+        if inherits {
+            edges.extend_from_slice(&self.frontier);
+        }
+        self.schedule.steps.push(Step { kind, after: edges.into(), in_loop: self.in_loop });
+        id
+    }
+
+    /// The step that is appended next.
+    pub fn upcoming(&self) -> StepId {
+        StepId(self.schedule.steps.len() as u32)
+    }
+
+    /// Ends a group: the steps that follow come after all of it.
+    pub fn join(&mut self) {
+        let steps = &self.schedule.steps[self.group..];
+        if steps.is_empty() {
+            return;
+        }
+        let mut sink = vec![true; steps.len()];
+        for edge in steps.iter().flat_map(|step| step.after.iter()) {
+            if edge.step.0 as usize >= self.group && matches!(edge.distance, 0 | Edge::WHOLE) {
+                sink[edge.step.0 as usize - self.group] = false;
+            }
+        }
+        self.frontier.clear();
+        for (offset, step) in steps.iter().enumerate().filter(|(offset, _)| sink[*offset]) {
+            let step_id = StepId((self.group + offset) as u32);
+            self.frontier.push(if step.in_loop.is_some() { step_id.whole() } else { step_id.done() });
+        }
+        self.group = self.schedule.steps.len();
+    }
+
+    /// A loop of `count` iterations, at most `window` in flight; `body` writes the steps of one. The
+    /// loop is part of the group where it stands. Nothing is written if `count` is 0
+    /// or the body has no step.
+    pub fn repeat(&mut self, count: u32, window: u32, body: impl FnOnce(&mut Builder)) {
+        if count == 0 {
+            return;
+        }
+        assert!(self.in_loop.is_none(), "loops do not nest");
+        let first = self.schedule.steps.len();
+        self.in_loop = Some(u16::try_from(self.schedule.loops.len()).expect("a schedule has few loops"));
+        body(self);
+        self.in_loop = None;
+        let steps = (self.schedule.steps.len() - first) as u32;
+        if steps == 0 {
+            return;
+        }
+        let window = window.clamp(1, Loop::MAX_WINDOW);
+        self.schedule.loops.push(Loop { first: first as u32, steps, count, window });
+    }
+}
+
+impl From<u32> for Index {
+    fn from(rank: u32) -> Index {
+        Index::fixed(u64::from(rank))
+    }
+}
+
+/// `length` units of `buffer` from `offset` on.
+pub fn range(buffer: BufferId, offset: u64, length: u64) -> Span {
+    let start = Start::Affine { offset, stride: 0, index: Index::fixed(0) };
+    Span { buffer, start, length: Length::Fixed(length) }
+}
+
+/// Block `index` of `buffer`, divided by `division`.
+pub fn block(buffer: BufferId, division: Division, index: impl Into<Index>) -> Span {
+    blocks(buffer, division, index, 1)
+}
+
+/// `count` consecutive blocks of `buffer` from block `index` on.
+pub fn blocks(buffer: BufferId, division: Division, index: impl Into<Index>, count: u32) -> Span {
+    let index = index.into();
+    let start = Start::Block { division, index };
+    Span { buffer, start, length: Length::Blocks { division, index, count } }
+}
+
+/// Room in `buffer` for what `like` denotes, at `offset + stride * index`.
+pub fn slot(buffer: BufferId, offset: u64, stride: u64, index: impl Into<Index>, like: Span) -> Span {
+    let start = Start::Affine { offset, stride, index: index.into() };
+    Span { buffer, start, length: like.length }
+}
+
+/// The same place as `like`, in another buffer.
+pub fn same(buffer: BufferId, like: Span) -> Span {
+    Span { buffer, ..like }
+}

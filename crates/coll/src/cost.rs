@@ -1,0 +1,367 @@
+//! What an algorithm costs: a closed form of the work it makes, and a model that turns work into time.
+//! Selection compares these times; nothing else in Tutti is a table of sizes.
+//!
+//! Two regimes. With a core for every rank, time is the critical path: hops, messages of the busiest
+//! rank, its bytes and reductions. With more ranks than cores the cores are busy all the time, so it
+//! is the work of all ranks divided by the cores, and every wait for a message that is not there is a
+//! switch to another process.
+
+use crate::algorithms::tree::{Form, dimensions};
+use crate::ir::Loop;
+use crate::shape::{Params, Shape};
+
+/// Where the ranks of a communicator run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Environment {
+    /// Cores that the ranks of this node share.
+    pub cores: u32,
+    /// Ranks of the communicator on this node; the largest number of any node.
+    pub ranks_on_node: u32,
+    /// Whether a node has more ranks (of the job) than cores.
+    pub oversubscribed: bool,
+    /// Messages above this size take a handshake.
+    pub eager_bytes: u64,
+}
+
+/// Seconds of the parts of the model. Defaults are those of messages through shared memory; only
+/// their ratios matter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// From one rank to another, at the least.
+    pub hop: f64,
+    /// To send or to receive one message.
+    pub message: f64,
+    /// To move a byte from one rank to another.
+    pub byte: f64,
+    /// To combine (or copy) a byte.
+    pub reduce: f64,
+    /// To put one process to sleep and wake another on its core.
+    pub switch: f64,
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        Model { hop: 250e-9, message: 120e-9, byte: 0.12e-9, reduce: 0.06e-9, switch: 2.5e-6 }
+    }
+}
+
+/// The work of an algorithm: on its critical path, and in total over all ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Messages one after the other, each waiting for the one before.
+    pub hops: f64,
+    /// Messages sent and received on the critical path.
+    pub messages: f64,
+    /// Bytes moved on the critical path.
+    pub bytes: f64,
+    /// Bytes combined or copied on the critical path.
+    pub reduced: f64,
+    /// Messages of all ranks.
+    pub all_messages: f64,
+    /// Bytes moved by all ranks.
+    pub all_bytes: f64,
+    /// Bytes combined or copied by all ranks.
+    pub all_reduced: f64,
+    /// How often a rank waits, over all ranks.
+    pub waits: f64,
+}
+
+impl Work {
+    /// The same on all of `ranks` ranks, who wait `hops` times each.
+    fn even(ranks: f64, hops: f64, messages: f64, bytes: f64, reduced: f64) -> Work {
+        Work {
+            hops,
+            messages,
+            bytes,
+            reduced,
+            all_messages: ranks * messages / 2.0,
+            all_bytes: ranks * bytes,
+            all_reduced: ranks * reduced,
+            waits: ranks * hops,
+        }
+    }
+
+    /// One after the other.
+    fn then(self, next: Work) -> Work {
+        Work {
+            hops: self.hops + next.hops,
+            messages: self.messages + next.messages,
+            bytes: self.bytes + next.bytes,
+            reduced: self.reduced + next.reduced,
+            all_messages: self.all_messages + next.all_messages,
+            all_bytes: self.all_bytes + next.all_bytes,
+            all_reduced: self.all_reduced + next.all_reduced,
+            waits: self.waits + next.waits,
+        }
+    }
+
+    /// How long it takes, in seconds.
+    pub fn time(&self, environment: &Environment, model: &Model) -> f64 {
+        let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
+        let handshake = if mean > environment.eager_bytes as f64 { 2.0 } else { 1.0 };
+        let crowded = environment.oversubscribed || environment.ranks_on_node > environment.cores;
+        if !crowded {
+            return handshake * self.hops * model.hop
+                + self.messages * model.message
+                + self.bytes * model.byte
+                + self.reduced * model.reduce;
+        }
+        let work = handshake * self.waits * model.switch
+            + 2.0 * self.all_messages * model.message
+            + self.all_bytes * model.byte
+            + self.all_reduced * model.reduce;
+        work / f64::from(environment.cores.max(1))
+    }
+}
+
+/// The numbers that the closed forms are made of.
+struct Numbers {
+    ranks: f64,
+    /// Ceiling of the binary logarithm of the number of ranks.
+    log: f64,
+    /// Bytes of [`Shape::count`].
+    bytes: f64,
+    /// 1 where the ranks are no power of two.
+    fold: f64,
+}
+
+fn numbers(shape: &Shape) -> Numbers {
+    Numbers {
+        ranks: f64::from(shape.ranks),
+        log: f64::from(shape.ranks.next_power_of_two().ilog2()),
+        bytes: shape.bytes() as f64,
+        fold: if shape.ranks.is_power_of_two() { 0.0 } else { 1.0 },
+    }
+}
+
+/// Data once down a tree (or up it: the same messages the other way), in segments.
+fn tree(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
+    let (depth, degree) = dimensions(form, shape.ranks.max(2));
+    let (depth, degree) = (f64::from(depth), f64::from(degree));
+    let others = f64::from(shape.ranks - 1);
+    let segment = (params.segment * shape.unit_bytes) as f64;
+    let pipelined = params.segment > 0 && segment < bytes;
+    let segments = if pipelined { (bytes / segment).ceil() } else { 1.0 };
+    // Without segments a k-nomial node feeds its last child after `degree` sends at the root, but
+    // deeper ones have fewer children: depth times (radix - 1) sends on the longest way.
+    let stage = match form {
+        Form::Knomial(radix) if !pipelined => f64::from(radix - 1),
+        _ => degree,
+    };
+    let stages = (depth + segments - 1.0) * stage;
+    Work {
+        hops: depth,
+        messages: 2.0 * stages,
+        bytes: stages * bytes / segments,
+        reduced: 0.0,
+        all_messages: others * segments,
+        all_bytes: others * bytes,
+        all_reduced: 0.0,
+        waits: others * (segments / f64::from(params.window.max(1))).ceil(),
+    }
+}
+
+/// As [`tree`], upwards, with a reduction of every message; only inner nodes wait.
+fn tree_reduce(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
+    let down = tree(shape, form, params, bytes);
+    let (_, degree) = dimensions(form, shape.ranks.max(2));
+    let inner = 1.0 + f64::from(shape.ranks - 1) / f64::from(degree.max(1));
+    let share = inner / f64::from(shape.ranks.max(2) - 1);
+    Work { reduced: down.bytes, all_reduced: down.all_bytes, waits: down.waits * share.min(1.0), ..down }
+}
+
+pub(crate) fn barrier_dissemination(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, n.log, 2.0 * n.log, 0.0, 0.0)
+}
+
+pub(crate) fn barrier_tree(shape: &Shape, params: &Params) -> Work {
+    let form = Form::Kary(params.radix);
+    tree_reduce(shape, form, params, 0.0).then(tree(shape, form, params, 0.0))
+}
+
+pub(crate) fn bcast_knomial(shape: &Shape, params: &Params) -> Work {
+    tree(shape, Form::Knomial(params.radix), params, shape.bytes() as f64)
+}
+
+pub(crate) fn bcast_kary(shape: &Shape, params: &Params) -> Work {
+    tree(shape, Form::Kary(params.radix), params, shape.bytes() as f64)
+}
+
+pub(crate) fn bcast_scatter_ring(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let part = n.bytes / n.ranks;
+    let scatter = Work {
+        hops: n.log,
+        messages: n.log,
+        bytes: n.bytes - part,
+        all_messages: n.ranks - 1.0,
+        all_bytes: part * n.ranks * n.log / 2.0,
+        waits: n.ranks - 1.0,
+        ..Work::default()
+    };
+    scatter.then(around(n.ranks, part, 0.0))
+}
+
+/// Blocks of `part` bytes once around the ring.
+fn around(ranks: f64, part: f64, reduced: f64) -> Work {
+    let rounds = ranks - 1.0;
+    Work::even(ranks, rounds, 2.0 * rounds, rounds * part, rounds * reduced)
+}
+
+pub(crate) fn rooted_linear(shape: &Shape, params: &Params) -> Work {
+    let n = numbers(shape);
+    let others = n.ranks - 1.0;
+    Work {
+        hops: 1.0,
+        messages: others,
+        bytes: others * n.bytes,
+        all_messages: others,
+        all_bytes: others * n.bytes,
+        waits: others.max(others / f64::from(params.window)),
+        ..Work::default()
+    }
+}
+
+pub(crate) fn rooted_tree(shape: &Shape, params: &Params) -> Work {
+    let n = numbers(shape);
+    let (depth, degree) = dimensions(Form::Knomial(params.radix), shape.ranks.max(2));
+    let (depth, degree) = (f64::from(depth), f64::from(degree));
+    let others = n.ranks - 1.0;
+    Work {
+        hops: depth,
+        messages: degree + depth,
+        bytes: others * n.bytes,
+        reduced: n.ranks / f64::from(params.radix) * n.bytes,
+        all_messages: others,
+        all_bytes: n.ranks * n.bytes * depth / 2.0,
+        all_reduced: n.ranks * n.bytes,
+        waits: others + others / f64::from(params.radix),
+    }
+}
+
+/// Bytes of one block, which is `count` unless that is the sum of all.
+fn block_bytes(shape: &Shape) -> f64 {
+    use crate::shape::Collective as C;
+    let n = numbers(shape);
+    if matches!(shape.collective, C::Allgatherv | C::ReduceScatter) { n.bytes / n.ranks } else { n.bytes }
+}
+
+pub(crate) fn allgather_ring(shape: &Shape, _: &Params) -> Work {
+    around(numbers(shape).ranks, block_bytes(shape), 0.0)
+}
+
+pub(crate) fn spread(shape: &Shape, params: &Params) -> Work {
+    let n = numbers(shape);
+    let rounds = n.ranks - 1.0;
+    let window = f64::from(params.window.clamp(1, Loop::MAX_WINDOW));
+    let hops = (rounds / window).ceil();
+    Work::even(n.ranks, hops, 2.0 * rounds, rounds * block_bytes(shape), 0.0)
+}
+
+pub(crate) fn pairwise(shape: &Shape, params: &Params) -> Work {
+    spread(shape, &Params { window: 1, ..*params })
+}
+
+pub(crate) fn allgather_doubling(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, n.log, 2.0 * n.log, (n.ranks - 1.0) * n.bytes, 0.0)
+}
+
+pub(crate) fn allgather_bruck(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, n.log, 2.0 * n.log, (n.ranks - 1.0) * n.bytes, n.ranks * n.bytes)
+}
+
+pub(crate) fn allgather_tree(shape: &Shape, params: &Params) -> Work {
+    let n = numbers(shape);
+    let (form, whole) = (Form::Kary(params.radix), Params { segment: 0, ..*params });
+    let others = n.ranks - 1.0;
+    let up = tree_reduce(shape, form, &whole, 0.0);
+    let up = Work { bytes: others * n.bytes, all_bytes: others * n.bytes, ..up };
+    up.then(tree(shape, form, &whole, n.ranks * n.bytes))
+}
+
+pub(crate) fn alltoall_bruck(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let moved = n.log * n.ranks / 2.0 * n.bytes;
+    Work::even(n.ranks, n.log, 2.0 * n.log, moved, 2.0 * moved + 2.0 * n.ranks * n.bytes)
+}
+
+pub(crate) fn reduce_knomial(shape: &Shape, params: &Params) -> Work {
+    tree_reduce(shape, Form::Knomial(params.radix), params, shape.bytes() as f64)
+}
+
+pub(crate) fn reduce_kary(shape: &Shape, params: &Params) -> Work {
+    tree_reduce(shape, Form::Kary(params.radix), params, shape.bytes() as f64)
+}
+
+/// The exchange in pairs before and after, where the ranks are no power of two.
+fn folded(shape: &Shape, after: f64) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, n.fold * (1.0 + after), n.fold * (1.0 + after), n.fold * n.bytes, n.fold * n.bytes / 2.0)
+}
+
+pub(crate) fn reduce_rabenseifner(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let halving = Work::even(n.ranks, n.log, 2.0 * n.log, n.bytes, n.bytes);
+    let gather = Work::even(n.ranks, n.log, n.log, n.bytes, 0.0);
+    folded(shape, 0.0).then(halving).then(Work { waits: n.ranks, all_bytes: n.ranks * n.bytes / 2.0, ..gather })
+}
+
+pub(crate) fn allreduce_doubling(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let rounds = Work::even(n.ranks, n.log, 2.0 * n.log, n.log * n.bytes, n.log * n.bytes);
+    folded(shape, 1.0).then(rounds)
+}
+
+pub(crate) fn allreduce_rabenseifner(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let rounds = Work::even(n.ranks, 2.0 * n.log, 4.0 * n.log, 2.0 * n.bytes, n.bytes);
+    folded(shape, 1.0).then(rounds)
+}
+
+pub(crate) fn allreduce_ring(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let part = n.bytes / n.ranks;
+    around(n.ranks, part, part).then(around(n.ranks, part, 0.0))
+}
+
+pub(crate) fn allreduce_tree(shape: &Shape, params: &Params) -> Work {
+    reduce_kary(shape, params).then(bcast_kary(shape, params))
+}
+
+pub(crate) fn reduce_scatter_halving(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let all = n.ranks * block_bytes(shape);
+    let rounds = Work::even(n.ranks, n.log, 2.0 * n.log, all, all);
+    let fold = Work::even(n.ranks, 2.0 * n.fold, 2.0 * n.fold, n.fold * all, n.fold * all / 2.0);
+    fold.then(rounds)
+}
+
+pub(crate) fn reduce_scatter_ring(shape: &Shape, _: &Params) -> Work {
+    let part = block_bytes(shape);
+    around(numbers(shape).ranks, part, part)
+}
+
+pub(crate) fn reduce_scatter_pairwise(shape: &Shape, params: &Params) -> Work {
+    let moved = spread(shape, &Params { window: params.window.min(8), ..*params });
+    Work { reduced: moved.bytes, all_reduced: moved.all_bytes, ..moved }
+}
+
+pub(crate) fn reduce_scatter_tree(shape: &Shape, params: &Params) -> Work {
+    let all = f64::from(shape.ranks) * block_bytes(shape);
+    let scatter = rooted_linear(&Shape { count: 0, ..*shape }, params);
+    let scatter = Work { bytes: all, all_bytes: all, ..scatter };
+    tree_reduce(shape, Form::Kary(params.radix), params, all).then(scatter)
+}
+
+pub(crate) fn scan_doubling(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, n.log, 2.0 * n.log, n.log * n.bytes, n.log * n.bytes + n.bytes)
+}
+
+pub(crate) fn scan_chain(shape: &Shape, params: &Params) -> Work {
+    let work = tree(shape, Form::Kary(1), params, shape.bytes() as f64);
+    Work { reduced: work.bytes, all_reduced: work.all_bytes, ..work }
+}

@@ -1,0 +1,262 @@
+//! Every algorithm by name: what it needs, which parameters it looks at, what it costs, and the
+//! function that writes it. Selection, verification, forced choice, documentation and `tutti info`
+//! all come from this one list.
+
+use std::fmt;
+
+use crate::algorithms::{
+    allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan,
+};
+use crate::build::Builder;
+use crate::cost::{self, Environment, Model, Work};
+use crate::ir::Schedule;
+use crate::shape::{Collective, Params, Shape};
+
+/// An algorithm for one collective operation.
+pub struct Generator {
+    /// Unique among those of the collective; what a user forces it by.
+    pub name: &'static str,
+    /// The operation.
+    pub collective: Collective,
+    /// When it can be used.
+    pub requires: Requirements,
+    /// Which parameters it looks at.
+    pub parameters: Parameters,
+    /// Its work in closed form.
+    pub work: fn(&Shape, &Params) -> Work,
+    write: fn(&Shape, &Params, &mut Builder),
+}
+
+/// What must hold for an algorithm to be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requirements {
+    /// The operator commutes.
+    pub commutative: bool,
+    /// The number of ranks is a power of two.
+    pub power_of_two: bool,
+}
+
+/// The parameters that make a difference to an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// [`Params::radix`].
+    pub radix: bool,
+    /// [`Params::segment`].
+    pub segment: bool,
+    /// [`Params::window`], by itself; where there are segments it is always looked at.
+    pub window: bool,
+}
+
+const ANY: Requirements = Requirements { commutative: false, power_of_two: false };
+const COMMUTES: Requirements = Requirements { commutative: true, power_of_two: false };
+const POWER: Requirements = Requirements { commutative: false, power_of_two: true };
+
+const FIXED: Parameters = Parameters { radix: false, segment: false, window: false };
+const RADIX: Parameters = Parameters { radix: true, segment: false, window: false };
+const PIPELINE: Parameters = Parameters { radix: false, segment: true, window: true };
+const TREE: Parameters = Parameters { radix: true, segment: true, window: true };
+const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true };
+
+type Write = fn(&Shape, &Params, &mut Builder);
+type Cost = fn(&Shape, &Params) -> Work;
+
+const fn entry(
+    collective: Collective,
+    name: &'static str,
+    requires: Requirements,
+    parameters: Parameters,
+    write: Write,
+    work: Cost,
+) -> Generator {
+    Generator { name, collective, requires, parameters, work, write }
+}
+
+use Collective as C;
+
+#[rustfmt::skip]
+static GENERATORS: [Generator; 42] = [
+    entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
+    entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
+    entry(C::Bcast, "knomial", ANY, TREE, bcast::knomial, cost::bcast_knomial),
+    entry(C::Bcast, "kary", ANY, TREE, bcast::kary, cost::bcast_kary),
+    entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
+    entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
+    entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
+    entry(C::Gatherv, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
+    entry(C::Scatter, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
+    entry(C::Scatter, "knomial", ANY, RADIX, gather::scatter_tree, cost::rooted_tree),
+    entry(C::Scatterv, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
+    entry(C::Allgather, "recursive_doubling", POWER, FIXED, allgather::recursive_doubling, cost::allgather_doubling),
+    entry(C::Allgather, "bruck", ANY, FIXED, allgather::bruck, cost::allgather_bruck),
+    entry(C::Allgather, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
+    entry(C::Allgather, "spread", ANY, WINDOW, allgather::spread, cost::spread),
+    entry(C::Allgather, "gather_bcast", ANY, RADIX, allgather::gather_bcast, cost::allgather_tree),
+    entry(C::Allgatherv, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
+    entry(C::Allgatherv, "spread", ANY, WINDOW, allgather::spread, cost::spread),
+    entry(C::Alltoall, "spread", ANY, WINDOW, alltoall::spread, cost::spread),
+    entry(C::Alltoall, "pairwise", ANY, FIXED, alltoall::pairwise, cost::pairwise),
+    entry(C::Alltoall, "bruck", ANY, FIXED, alltoall::bruck, cost::alltoall_bruck),
+    entry(C::Alltoallv, "spread", ANY, WINDOW, alltoall::spread, cost::spread),
+    entry(C::Alltoallv, "pairwise", ANY, FIXED, alltoall::pairwise, cost::pairwise),
+    entry(C::Reduce, "knomial", ANY, TREE, reduce::knomial, cost::reduce_knomial),
+    entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary),
+    entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
+    entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
+    entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
+    entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),
+    entry(C::Allreduce, "tree", ANY, TREE, allreduce::tree, cost::allreduce_tree),
+    entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
+    entry(C::ReduceScatterBlock, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
+    entry(C::ReduceScatterBlock, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),
+    entry(C::ReduceScatterBlock, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree),
+    entry(C::ReduceScatter, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
+    entry(C::ReduceScatter, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
+    entry(C::ReduceScatter, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),
+    entry(C::ReduceScatter, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree),
+    entry(C::Scan, "recursive_doubling", ANY, FIXED, scan::recursive_doubling, cost::scan_doubling),
+    entry(C::Scan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
+    entry(C::Exscan, "recursive_doubling", ANY, FIXED, scan::recursive_doubling, cost::scan_doubling),
+    entry(C::Exscan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
+];
+
+/// All algorithms, those of one collective side by side.
+pub fn registry() -> &'static [Generator] {
+    &GENERATORS
+}
+
+impl Generator {
+    /// Whether the algorithm is right for `shape`.
+    pub fn suits(&self, shape: &Shape) -> bool {
+        self.collective == shape.collective
+            && (shape.commutative || !self.requires.commutative)
+            && (shape.ranks.is_power_of_two() || !self.requires.power_of_two)
+    }
+
+    /// Writes the schedule of one rank. The shape must suit.
+    pub fn generate(&self, shape: &Shape, params: &Params) -> Schedule {
+        assert!(self.suits(shape), "{} does not suit {shape:?}", self.name);
+        let mut builder = Builder::new(shape.collective.unit());
+        (self.write)(shape, params, &mut builder);
+        builder.finish()
+    }
+
+    /// The parameters worth a try for `shape`.
+    pub fn candidates(&self, shape: &Shape) -> Vec<Params> {
+        let Parameters { radix, segment, window } = self.parameters;
+        let radices: &[u32] = if radix { &[2, 4, 8, Params::FLAT, 1] } else { &[2] };
+        let sizes: &[u64] = if segment { &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10] } else { &[0] };
+        let windows: &[u32] = if segment || !window { &[4] } else { &[64, 8] };
+        let mut candidates = Vec::new();
+        for &radix in radices {
+            let knomial = matches!(self.name, "knomial");
+            if knomial && (radix == 1 || radix == Params::FLAT) || radix == 1 && !segment {
+                continue;
+            }
+            for &size in sizes.iter().filter(|size| **size < shape.bytes().max(1)) {
+                let segment = size.div_ceil(shape.unit_bytes.max(1));
+                candidates.extend(windows.iter().map(|&window| Params { radix, segment, window }));
+            }
+        }
+        candidates
+    }
+}
+
+impl fmt::Debug for Generator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.collective, self.name)
+    }
+}
+
+/// An algorithm with its parameters, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// The algorithm.
+    pub generator: &'static Generator,
+    /// Its parameters.
+    pub params: Params,
+    /// Its time in the model, in seconds.
+    pub time: f64,
+    forced: Option<bool>,
+    shape: Shape,
+    environment: Environment,
+}
+
+impl Choice {
+    /// Why this one, in a sentence and a list, for a person.
+    pub fn reason(&self) -> String {
+        let how = match self.forced {
+            Some(true) => "as it was forced",
+            Some(false) => "as the forced one does not suit",
+            None => "by the model",
+        };
+        let mut text = format!(
+            "{} of {} bytes on {} ranks: {} ({}), {how}, {:.1} us.",
+            self.shape.collective,
+            self.shape.bytes(),
+            self.shape.ranks,
+            self.generator.name,
+            self.params,
+            self.time * 1e6
+        );
+        for other in registry().iter().filter(|other| other.suits(&self.shape)) {
+            if let Some((params, time)) = best(other, &self.shape, &self.environment) {
+                text += &format!(" {} ({params}): {:.1} us.", other.name, time * 1e6);
+            }
+        }
+        text
+    }
+}
+
+/// The algorithm of least cost for `shape`, or the one that is `forced` by name if it suits. All ranks
+/// choose the same: only what is equal on all of them is looked at.
+pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
+    let mut shape = *shape;
+    // What differs from rank to rank must not decide.
+    if matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) {
+        shape.count = 0;
+    }
+    (shape.rank, shape.in_place, shape.own) = (0, false, 0);
+    let suitable = |generator: &&Generator| generator.suits(&shape);
+    let named = forced.map(|name| {
+        registry().iter().filter(suitable).find(|generator| generator.name == name)
+    });
+    let of = |generator: &'static Generator| {
+        best(generator, &shape, environment).map(|(params, time)| (generator, params, time))
+    };
+    let (generator, params, time) = match named {
+        Some(Some(generator)) => of(generator),
+        _ => registry().iter().filter(suitable).filter_map(of).min_by(|one, two| one.2.total_cmp(&two.2)),
+    }
+    .expect("every collective has an algorithm for any shape, and that has candidates");
+    let forced = named.map(|found| found.is_some());
+    Choice { generator, params, time, forced, shape, environment: *environment }
+}
+
+fn best(generator: &Generator, shape: &Shape, environment: &Environment) -> Option<(Params, f64)> {
+    let model = Model::default();
+    let timed = generator.candidates(shape).into_iter().map(|params| {
+        let time = (generator.work)(shape, &params).time(environment, &model);
+        (params, time)
+    });
+    timed.min_by(|one, two| one.1.total_cmp(&two.1))
+}
+
+/// What a communicator keeps of an operation that it did: the schedule, and how it came about. The
+/// [`Shape`] is the key of a cache of plans.
+#[derive(Debug)]
+pub struct Plan {
+    /// What was asked for.
+    pub shape: Shape,
+    /// What was chosen.
+    pub choice: Choice,
+    /// What to do.
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    /// Selects and generates.
+    pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
+        let choice = select(shape, environment, forced);
+        Plan { shape: *shape, choice, schedule: choice.generator.generate(shape, &choice.params) }
+    }
+}

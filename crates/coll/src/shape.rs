@@ -1,0 +1,206 @@
+//! What is asked for: a collective operation, seen from one rank, without its memory.
+
+use std::fmt;
+
+use crate::ir::Unit;
+
+/// The collective operations of MPI that are made of schedules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Collective {
+    /// MPI-5 section 6.3.
+    Barrier,
+    /// MPI-5 section 6.4.
+    Bcast,
+    /// MPI-5 section 6.5.
+    Gather,
+    /// MPI-5 section 6.5, counts differ from rank to rank.
+    Gatherv,
+    /// MPI-5 section 6.6.
+    Scatter,
+    /// MPI-5 section 6.6, counts differ from rank to rank.
+    Scatterv,
+    /// MPI-5 section 6.7.
+    Allgather,
+    /// MPI-5 section 6.7, counts differ from rank to rank.
+    Allgatherv,
+    /// MPI-5 section 6.8.
+    Alltoall,
+    /// MPI-5 section 6.8, counts differ from pair to pair; also MPI_Alltoallw, where datatypes do.
+    Alltoallv,
+    /// MPI-5 section 6.9.1.
+    Reduce,
+    /// MPI-5 section 6.9.6.
+    Allreduce,
+    /// MPI-5 section 6.10.1, blocks of one size.
+    ReduceScatterBlock,
+    /// MPI-5 section 6.10.2, blocks of given sizes.
+    ReduceScatter,
+    /// MPI-5 section 6.11.1.
+    Scan,
+    /// MPI-5 section 6.11.2.
+    Exscan,
+}
+
+impl Collective {
+    /// All of them, in the order of the standard.
+    pub const ALL: [Collective; 16] = [
+        Collective::Barrier,
+        Collective::Bcast,
+        Collective::Gather,
+        Collective::Gatherv,
+        Collective::Scatter,
+        Collective::Scatterv,
+        Collective::Allgather,
+        Collective::Allgatherv,
+        Collective::Alltoall,
+        Collective::Alltoallv,
+        Collective::Reduce,
+        Collective::Allreduce,
+        Collective::ReduceScatterBlock,
+        Collective::ReduceScatter,
+        Collective::Scan,
+        Collective::Exscan,
+    ];
+
+    /// The name used in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Collective::Barrier => "barrier",
+            Collective::Bcast => "bcast",
+            Collective::Gather => "gather",
+            Collective::Gatherv => "gatherv",
+            Collective::Scatter => "scatter",
+            Collective::Scatterv => "scatterv",
+            Collective::Allgather => "allgather",
+            Collective::Allgatherv => "allgatherv",
+            Collective::Alltoall => "alltoall",
+            Collective::Alltoallv => "alltoallv",
+            Collective::Reduce => "reduce",
+            Collective::Allreduce => "allreduce",
+            Collective::ReduceScatterBlock => "reduce_scatter_block",
+            Collective::ReduceScatter => "reduce_scatter",
+            Collective::Scan => "scan",
+            Collective::Exscan => "exscan",
+        }
+    }
+
+    /// What a span of its schedules counts.
+    pub fn unit(self) -> Unit {
+        use Collective as C;
+        match self {
+            C::Reduce | C::Allreduce | C::ReduceScatterBlock | C::ReduceScatter | C::Scan | C::Exscan => {
+                Unit::Element
+            }
+            _ => Unit::Byte,
+        }
+    }
+
+    /// Whether one rank is the root.
+    pub fn rooted(self) -> bool {
+        use Collective as C;
+        matches!(self, C::Bcast | C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce)
+    }
+}
+
+impl fmt::Display for Collective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One rank's view of a collective operation: all that an algorithm may depend on.
+///
+/// Everything but `rank`, `in_place`, `own`, and `count` where it says so, is the same on all ranks;
+/// selection depends on those things only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// The operation.
+    pub collective: Collective,
+    /// Ranks of the communicator, at least 1.
+    pub ranks: u32,
+    /// This rank.
+    pub rank: u32,
+    /// The root; 0 where there is none.
+    pub root: u32,
+    /// In units of [`Collective::unit`]:
+    /// - bcast, reduce, allreduce, scan, exscan: all of the data;
+    /// - gather, scatter, allgather, alltoall, reduce_scatter_block: one block;
+    /// - gatherv, scatterv: this rank's own block (differs from rank to rank);
+    /// - allgatherv, reduce_scatter: the sum of [`crate::ir::Table::Recv`];
+    /// - alltoallv: the sum of this rank's receive table if `in_place`, else 0;
+    /// - barrier: 0.
+    pub count: u64,
+    /// reduce_scatter: the units of this rank's block; else 0. Differs from rank to rank.
+    pub own: u64,
+    /// Packed bytes of a unit: 1, or the size of the datatype of a reduction.
+    pub unit_bytes: u64,
+    /// Whether the operator commutes; `true` where there is none.
+    pub commutative: bool,
+    /// This rank gave MPI_IN_PLACE: its contribution lies in the receive buffer, at the place that
+    /// the standard says. Always `false` for bcast.
+    pub in_place: bool,
+}
+
+impl Shape {
+    /// An operation on `count` units without root, operator or MPI_IN_PLACE.
+    pub fn new(collective: Collective, ranks: u32, rank: u32, count: u64) -> Shape {
+        Shape {
+            collective,
+            ranks,
+            rank,
+            root: 0,
+            count,
+            own: 0,
+            unit_bytes: 1,
+            commutative: true,
+            in_place: false,
+        }
+    }
+
+    /// Bytes of [`Shape::count`] units.
+    pub fn bytes(&self) -> u64 {
+        self.count * self.unit_bytes
+    }
+
+    /// Whether this rank is the root.
+    pub fn is_root(&self) -> bool {
+        self.rank == self.root
+    }
+
+    /// The rank at `distance` from this one, around the ring of ranks.
+    pub fn neighbour(&self, distance: i64) -> u32 {
+        (i64::from(self.rank) + distance).rem_euclid(i64::from(self.ranks)) as u32
+    }
+}
+
+/// The parameters of a generator; which of them it looks at, its registration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Params {
+    /// Children of a node of a tree; [`Params::FLAT`]: as many as there are.
+    pub radix: u32,
+    /// Units of a segment of a pipeline; 0: the whole.
+    pub segment: u64,
+    /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
+    pub window: u32,
+}
+
+impl Params {
+    /// A radix that makes any tree flat.
+    pub const FLAT: u32 = u32::MAX;
+}
+
+impl Default for Params {
+    fn default() -> Params {
+        Params { radix: 2, segment: 0, window: 2 }
+    }
+}
+
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.radix {
+            Params::FLAT => f.write_str("flat")?,
+            radix => write!(f, "radix {radix}")?,
+        }
+        write!(f, " segment {} window {}", self.segment, self.window)
+    }
+}

@@ -1,0 +1,272 @@
+//! What a collective operation starts from and must end with, as the standard says it, on symbolic
+//! data. This is the specification that every algorithm is held against.
+
+use super::value::{Atom, Values};
+use crate::ir::Tables;
+use crate::shape::{Collective, Params, Shape};
+
+/// One operation on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The operation.
+    pub collective: Collective,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// The root.
+    pub root: u32,
+    /// Units as in [`Shape::count`]; for the v collectives, the mean length of a block.
+    pub count: u64,
+    /// Whether the operator commutes.
+    pub commutative: bool,
+    /// MPI_IN_PLACE at every rank where the standard allows it.
+    pub in_place: bool,
+    /// The parameters of the generator.
+    pub params: Params,
+}
+
+/// The running sums of both tables of a rank.
+#[derive(Debug, Default)]
+pub struct Sums {
+    send: Vec<u64>,
+    recv: Vec<u64>,
+}
+
+impl Sums {
+    /// As a schedule asks for them.
+    pub fn tables(&self) -> Tables<'_> {
+        Tables { send: &self.send, recv: &self.recv }
+    }
+}
+
+fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut sum = 0;
+    std::iter::once(0)
+        .chain(lengths.map(|length| {
+            sum += length;
+            sum
+        }))
+        .collect()
+}
+
+impl Case {
+    /// Length of block `block` where every block has its own: 0, the mean or twice the mean.
+    fn block(&self, block: u32) -> u64 {
+        self.count * u64::from((block * 7 + self.root) % 3)
+    }
+
+    /// Length of what `from` sends `to` in alltoallv. Symmetric, so that it may be done in place.
+    fn pair(&self, from: u32, to: u32) -> u64 {
+        self.count * u64::from((from * to + from + to) % 3)
+    }
+
+    fn blocks(&self) -> Vec<u64> {
+        sums((0..self.ranks).map(|block| self.block(block)))
+    }
+
+    /// Whether `rank` has its contribution in the receive buffer.
+    fn is_in_place(&self, rank: u32) -> bool {
+        use Collective as C;
+        match self.collective {
+            C::Barrier | C::Bcast => false,
+            C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce => {
+                self.in_place && rank == self.root
+            }
+            _ => self.in_place,
+        }
+    }
+
+    /// What `rank` asks for.
+    pub fn shape(&self, rank: u32) -> Shape {
+        use Collective as C;
+        let in_place = self.is_in_place(rank);
+        let count = match self.collective {
+            C::Barrier => 0,
+            C::Gatherv | C::Scatterv => self.block(rank),
+            C::Allgatherv | C::ReduceScatter => (0..self.ranks).map(|block| self.block(block)).sum(),
+            C::Alltoallv if in_place => (0..self.ranks).map(|from| self.pair(from, rank)).sum(),
+            C::Alltoallv => 0,
+            _ => self.count,
+        };
+        Shape {
+            collective: self.collective,
+            ranks: self.ranks,
+            rank,
+            root: self.root,
+            count,
+            own: if self.collective == C::ReduceScatter { self.block(rank) } else { 0 },
+            unit_bytes: 1,
+            commutative: self.commutative,
+            in_place,
+        }
+    }
+
+    /// The tables of `rank`.
+    pub fn sums(&self, rank: u32) -> Sums {
+        use Collective as C;
+        let root = rank == self.root;
+        match self.collective {
+            C::Gatherv if root => Sums { send: Vec::new(), recv: self.blocks() },
+            C::Scatterv if root => Sums { send: self.blocks(), recv: Vec::new() },
+            C::Allgatherv | C::ReduceScatter => Sums { send: Vec::new(), recv: self.blocks() },
+            C::Alltoallv => Sums {
+                send: sums((0..self.ranks).map(|to| self.pair(rank, to))),
+                recv: sums((0..self.ranks).map(|from| self.pair(from, rank))),
+            },
+            _ => Sums::default(),
+        }
+    }
+
+    /// Units of the send and receive buffers of `rank`; 0 for one that is not significant.
+    fn sizes(&self, rank: u32) -> (u64, u64) {
+        use Collective as C;
+        let root = rank == self.root;
+        let all = self.count * u64::from(self.ranks);
+        let sums = self.sums(rank);
+        let last = |sums: &[u64]| sums.last().copied().unwrap_or(0);
+        match self.collective {
+            C::Barrier => (0, 0),
+            C::Bcast => (0, self.count),
+            C::Gather => (self.count, if root { all } else { 0 }),
+            C::Gatherv => (self.block(rank), last(&sums.recv)),
+            C::Scatter => (if root { all } else { 0 }, self.count),
+            C::Scatterv => (last(&sums.send), self.block(rank)),
+            C::Allgather => (self.count, all),
+            C::Allgatherv => (self.block(rank), last(&sums.recv)),
+            C::Alltoall => (all, all),
+            C::Alltoallv => (last(&sums.send), last(&sums.recv)),
+            C::Reduce => (self.count, if root { self.count } else { 0 }),
+            C::Allreduce | C::Scan | C::Exscan => (self.count, self.count),
+            C::ReduceScatterBlock => (all, if self.in_place { all } else { self.count }),
+            C::ReduceScatter => {
+                let all = last(&sums.recv);
+                (all, if self.in_place { all } else { self.block(rank) })
+            }
+        }
+    }
+
+    /// Where block `block` begins in a buffer that holds one of every rank.
+    fn start(&self, block: u32) -> u64 {
+        use Collective as C;
+        match self.collective {
+            C::Gatherv | C::Scatterv | C::Allgatherv | C::ReduceScatter => {
+                (0..block).map(|block| self.block(block)).sum()
+            }
+            _ => self.count * u64::from(block),
+        }
+    }
+
+    /// The send and receive buffers of `rank` at the start.
+    pub(super) fn initial(&self, rank: u32) -> [Vec<Atom>; 2] {
+        use Collective as C;
+        let (send, recv) = self.sizes(rank);
+        let in_place = self.is_in_place(rank);
+        let scatter = matches!(self.collective, C::Scatter | C::Scatterv);
+        let own = |length: u64| (0..length).map(|unit| Values::own(rank, unit)).collect::<Vec<_>>();
+        let mut receive = vec![Atom::UNDEFINED; recv as usize];
+        if self.collective == C::Bcast {
+            return [Vec::new(), if rank == self.root { own(recv) } else { receive }];
+        }
+        if !in_place || scatter {
+            return [own(send), receive];
+        }
+        let at = match self.collective {
+            C::Gather | C::Gatherv | C::Allgather | C::Allgatherv => self.start(rank),
+            _ => 0,
+        } as usize;
+        let values = own(send);
+        receive[at..at + values.len()].copy_from_slice(&values);
+        [Vec::new(), receive]
+    }
+
+    /// Checks the receive buffer of `rank` at the end; `before` is what it held at the start.
+    pub(super) fn check(
+        &self,
+        rank: u32,
+        before: &[Atom],
+        after: &[Atom],
+        values: &Values,
+    ) -> Result<(), String> {
+        for (unit, &found) in after.iter().enumerate() {
+            let unchanged = before[unit];
+            let right = match self.expected(rank, unit as u64) {
+                Expected::Unchanged => found == unchanged,
+                Expected::Of(origin, element) => found == Values::own(origin, element),
+                Expected::Reduced(end, element) => {
+                    u64::from(found.element) == element
+                        && values.is_prefix(found.list, end, self.commutative)
+                }
+            };
+            if !right {
+                let expected = self.expected(rank, unit as u64);
+                return Err(format!("unit {unit} holds {}, not {expected:?}", values.show(found)));
+            }
+        }
+        Ok(())
+    }
+
+    fn expected(&self, rank: u32, unit: u64) -> Expected {
+        use Collective as C;
+        match self.collective {
+            C::Barrier => Expected::Unchanged,
+            C::Bcast => Expected::Of(self.root, unit),
+            C::Scatter | C::Scatterv if self.is_in_place(rank) => Expected::Unchanged,
+            C::Scatter | C::Scatterv => Expected::Of(self.root, self.start(rank) + unit),
+            C::Gather | C::Allgather => {
+                Expected::Of((unit / self.count) as u32, unit % self.count)
+            }
+            C::Alltoall => {
+                let (origin, offset) = ((unit / self.count) as u32, unit % self.count);
+                Expected::Of(origin, self.start(rank) + offset)
+            }
+            C::Gatherv | C::Allgatherv => {
+                let (origin, offset) = self.find(unit, |block| self.block(block));
+                Expected::Of(origin, offset)
+            }
+            C::Alltoallv => {
+                let (origin, offset) = self.find(unit, |from| self.pair(from, rank));
+                let before: u64 = (0..rank).map(|to| self.pair(origin, to)).sum();
+                Expected::Of(origin, before + offset)
+            }
+            C::Reduce | C::Allreduce => Expected::Reduced(self.ranks, unit),
+            C::ReduceScatterBlock if unit >= self.count => Expected::Unchanged,
+            C::ReduceScatter if unit >= self.block(rank) => Expected::Unchanged,
+            C::ReduceScatterBlock | C::ReduceScatter => {
+                Expected::Reduced(self.ranks, self.start(rank) + unit)
+            }
+            C::Scan => Expected::Reduced(rank + 1, unit),
+            C::Exscan if rank == 0 => Expected::Unchanged,
+            C::Exscan => Expected::Reduced(rank, unit),
+        }
+    }
+
+    /// The block that holds `unit`, and where in it.
+    fn find(&self, unit: u64, length: impl Fn(u32) -> u64) -> (u32, u64) {
+        let mut rest = unit;
+        for block in 0..self.ranks {
+            if rest < length(block) {
+                return (block, rest);
+            }
+            rest -= length(block);
+        }
+        unreachable!("a unit of the buffer lies in one of its blocks")
+    }
+
+    /// More units than the temporaries of one rank may have.
+    pub(super) fn temporary_bound(&self, rank: u32) -> u64 {
+        let (send, recv) = self.sizes(rank);
+        let blocks = if self.collective.rooted() { u64::from(self.ranks) } else { 1 };
+        let slots = u64::from(self.params.window.min(8)) + 4;
+        slots * send.max(recv).max(1) * blocks
+    }
+}
+
+/// What a unit must hold at the end.
+#[derive(Debug)]
+enum Expected {
+    /// What it held at the start.
+    Unchanged,
+    /// An element of a rank.
+    Of(u32, u64),
+    /// An element, combined over ranks `0..n`.
+    Reduced(u32, u64),
+}

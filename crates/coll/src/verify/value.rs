@@ -1,0 +1,100 @@
+//! Symbolic values. A unit of memory holds an [`Atom`]: which element it is of, and the ordered list
+//! of ranks whose contributions were combined into it. Lists are interned as runs of consecutive
+//! ranks, so a value is two words however many ranks are in it.
+
+use std::collections::HashMap;
+
+/// The value of one unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Atom {
+    /// The contributors: a list of [`Values`].
+    pub list: u32,
+    /// Which element of their operands.
+    pub element: u32,
+}
+
+impl Atom {
+    /// What nobody has written.
+    pub const UNDEFINED: Atom = Atom { list: u32::MAX, element: u32::MAX };
+}
+
+/// Ranks `from..to`, in this order.
+type Run = (u32, u32);
+
+/// The lists of contributors of one verification.
+#[derive(Debug)]
+pub struct Values {
+    lists: Vec<Box<[Run]>>,
+    numbers: HashMap<Box<[Run]>, u32>,
+    joined: HashMap<(u32, u32), u32>,
+}
+
+impl Values {
+    /// The list that holds only rank r has number r.
+    pub fn new(ranks: u32) -> Values {
+        let mut values = Values { lists: Vec::new(), numbers: HashMap::new(), joined: HashMap::new() };
+        (0..ranks).for_each(|rank| {
+            values.number(Box::new([(rank, rank + 1)]));
+        });
+        values
+    }
+
+    /// The value of element `element` of the operand of `rank`.
+    pub fn own(rank: u32, element: u64) -> Atom {
+        Atom { list: rank, element: element as u32 }
+    }
+
+    /// `left op right`, or `None` where one is undefined or the elements differ.
+    pub fn combine(&mut self, left: Atom, right: Atom) -> Option<Atom> {
+        if left == Atom::UNDEFINED || right == Atom::UNDEFINED || left.element != right.element {
+            return None;
+        }
+        Some(Atom { list: self.join(left.list, right.list), element: left.element })
+    }
+
+    /// Whether the list is exactly ranks `0..end`, in this order unless `commutative`.
+    pub fn is_prefix(&self, list: u32, end: u32, commutative: bool) -> bool {
+        let Some(runs) = self.lists.get(list as usize) else { return false };
+        if !commutative || runs.len() == 1 {
+            return **runs == [(0, end)];
+        }
+        let mut sorted = runs.to_vec();
+        sorted.sort_unstable();
+        let mut next = 0;
+        sorted.iter().all(|&(from, to)| std::mem::replace(&mut next, to) == from) && next == end
+    }
+
+    /// The list as a person writes it.
+    pub fn show(&self, atom: Atom) -> String {
+        match self.lists.get(atom.list as usize) {
+            None => "undefined".to_string(),
+            Some(runs) => format!("element {} of {runs:?}", atom.element),
+        }
+    }
+
+    fn join(&mut self, left: u32, right: u32) -> u32 {
+        if let Some(&number) = self.joined.get(&(left, right)) {
+            return number;
+        }
+        let mut runs = self.lists[left as usize].to_vec();
+        for &run in &self.lists[right as usize] {
+            match runs.last_mut() {
+                Some(last) if last.1 == run.0 => last.1 = run.1,
+                _ => runs.push(run),
+            }
+        }
+        let number = self.number(runs.into());
+        self.joined.insert((left, right), number);
+        number
+    }
+
+    fn number(&mut self, runs: Box<[Run]>) -> u32 {
+        if let Some(&number) = self.numbers.get(&runs) {
+            return number;
+        }
+        let number = self.lists.len() as u32;
+        self.lists.push(runs.clone());
+        self.numbers.insert(runs, number);
+        number
+    }
+}
