@@ -1,8 +1,17 @@
 //! The engine: moves the bytes of a schedule. Blocking is start and wait, non-blocking is start,
-//! persistent is to keep the plan and restart; one path for all of them.
+//! persistent is to keep the execution and start it again; one path for all of them.
+//!
+//! [`Execution`] runs one rank's part of a [`tutti_coll::Plan`] on the memory of its [`Bindings`] with
+//! the messages of a [`Port`]. Once it has run, running it again allocates nothing.
 //!
 //! Deliberately absent: knowledge of how a message travels ([`Port`] does), and of communicators.
 
+pub mod execution;
+pub mod memory;
 pub mod port;
+#[cfg(test)]
+mod tests;
 
-pub use port::{Port, Region, Started};
+pub use execution::{Execution, Status};
+pub use memory::{Array, Bindings, Memory};
+pub use port::{Port, Started};

@@ -3,43 +3,7 @@
 
 use tutti_base::Result;
 
-/// Stands in for `tutti_data::Datatype` until that lands.
-pub enum Datatype {}
-
-/// A piece of memory that a message is sent from or received into. Valid, and (for a send) unchanged,
-/// until the operation completes: the execution that made it keeps the memory and the datatype alive.
-#[derive(Clone, Copy)]
-pub enum Region<'a> {
-    /// Consecutive bytes.
-    Contiguous {
-        /// The first byte. May be dangling where `bytes` is 0.
-        base: *mut u8,
-        /// How many.
-        bytes: usize,
-    },
-    /// A range of the packed form of `count` items of a datatype that has gaps.
-    Typed {
-        /// The address that the user gave (the origin of the datatype's displacements).
-        base: *mut u8,
-        /// How many items.
-        count: usize,
-        /// Their datatype; clone it to keep it.
-        datatype: &'a Datatype,
-        /// The first packed byte that belongs to the message.
-        position: usize,
-        /// How many packed bytes.
-        bytes: usize,
-    },
-}
-
-impl Region<'_> {
-    /// The length of the message.
-    pub fn bytes(&self) -> usize {
-        match *self {
-            Region::Contiguous { bytes, .. } | Region::Typed { bytes, .. } => bytes,
-        }
-    }
-}
+use crate::buffer::Buffer;
 
 /// What became of an operation when it was started.
 #[derive(Debug)]
@@ -50,24 +14,25 @@ pub enum Started<H> {
     Pending(H),
 }
 
-/// Point-to-point communication as a schedule sees it: peers are ranks of the communicator; messages
-/// of one (peer, lane) arrive in the order in which they were sent; lanes are independent; nothing
-/// matches traffic of the user or of another collective operation of the communicator.
+/// Point-to-point communication as a schedule sees it: peers are ranks of the communicator, never this
+/// one; messages of one (peer, lane) arrive in the order in which they were sent; lanes (below
+/// [`tutti_coll::verify::LANES`]) are independent; nothing matches traffic of the user or of another
+/// collective operation of the communicator.
 pub trait Port {
     /// An operation under way.
     type Handle;
 
-    /// Starts to send `region` to `peer`. May complete as late as when the peer receives it.
+    /// Starts to send `buffer` to `peer`. May complete as late as when the peer receives it.
     ///
     /// # Errors
     /// Whatever point-to-point communication reports; the execution then ends with it.
-    fn send(&mut self, peer: u32, lane: u16, region: Region<'_>) -> Result<Started<Self::Handle>>;
+    fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<Self::Handle>>;
 
-    /// Starts to receive exactly `region.bytes()` bytes from `peer`.
+    /// Starts to receive exactly `buffer.bytes()` bytes from `peer`.
     ///
     /// # Errors
     /// As [`Port::send`]; also `Truncate` where the message is longer.
-    fn recv(&mut self, peer: u32, lane: u16, region: Region<'_>) -> Result<Started<Self::Handle>>;
+    fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<Self::Handle>>;
 
     /// Whether the operation is complete. After `true` the handle is dropped and not asked again.
     /// Does not wait; whether it drives progress is the port's affair.
