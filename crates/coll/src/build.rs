@@ -20,8 +20,7 @@ pub struct Builder {
 impl Builder {
     /// An empty schedule whose spans count `unit`s.
     pub fn new(unit: Unit) -> Builder {
-        let schedule =
-            Schedule { unit, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
+        let schedule = Schedule { unit, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
         Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None }
     }
 

@@ -299,14 +299,24 @@ pub(crate) fn reduce_kary(shape: &Shape, params: &Params) -> Work {
 /// The exchange in pairs before and after, where the ranks are no power of two.
 fn folded(shape: &Shape, after: f64) -> Work {
     let n = numbers(shape);
-    Work::even(n.ranks, n.fold * (1.0 + after), n.fold * (1.0 + after), n.fold * n.bytes, n.fold * n.bytes / 2.0)
+    Work::even(
+        n.ranks,
+        n.fold * (1.0 + after),
+        n.fold * (1.0 + after),
+        n.fold * n.bytes,
+        n.fold * n.bytes / 2.0,
+    )
 }
 
 pub(crate) fn reduce_rabenseifner(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     let halving = Work::even(n.ranks, n.log, 2.0 * n.log, n.bytes, n.bytes);
     let gather = Work::even(n.ranks, n.log, n.log, n.bytes, 0.0);
-    folded(shape, 0.0).then(halving).then(Work { waits: n.ranks, all_bytes: n.ranks * n.bytes / 2.0, ..gather })
+    folded(shape, 0.0).then(halving).then(Work {
+        waits: n.ranks,
+        all_bytes: n.ranks * n.bytes / 2.0,
+        ..gather
+    })
 }
 
 pub(crate) fn allreduce_doubling(shape: &Shape, _: &Params) -> Work {

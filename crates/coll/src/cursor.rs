@@ -123,8 +123,7 @@ impl Cursor {
         let limit = this.count.min(complete.saturating_add(this.window));
         let mut completed = false;
         for step in body {
-            while self.steps[step].started < limit
-                && self.satisfied(schedule, step, self.steps[step].started)
+            while self.steps[step].started < limit && self.satisfied(schedule, step, self.steps[step].started)
             {
                 let iteration = self.steps[step].started;
                 completed |= self.start(step, iteration, start)?;

@@ -217,9 +217,8 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     }
     (shape.rank, shape.in_place, shape.own) = (0, false, 0);
     let suitable = |generator: &&Generator| generator.suits(&shape);
-    let named = forced.map(|name| {
-        registry().iter().filter(suitable).find(|generator| generator.name == name)
-    });
+    let named =
+        forced.map(|name| registry().iter().filter(suitable).find(|generator| generator.name == name));
     let of = |generator: &'static Generator| {
         best(generator, &shape, environment).map(|(params, time)| (generator, params, time))
     };

@@ -12,9 +12,7 @@ const WINDOWS: [u32; 4] = [2, 1, 64, 3];
 
 fn schedules(generator: &Generator, case: &Case) -> Option<Vec<Schedule>> {
     let shapes = (0..case.ranks).map(|rank| case.shape(rank));
-    shapes
-        .map(|shape| generator.suits(&shape).then(|| generator.generate(&shape, &case.params)))
-        .collect()
+    shapes.map(|shape| generator.suits(&shape).then(|| generator.generate(&shape, &case.params))).collect()
 }
 
 /// Verifies one case, if the algorithm suits it.

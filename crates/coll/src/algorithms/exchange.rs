@@ -24,7 +24,14 @@ impl Accumulator {
 
     /// Sends the part `send` and receives the part `keep` from `peer` and combines it. `left`: what is
     /// here is the left operand. The places are those of `send` and `keep`, the buffers its own.
-    pub fn exchange(&mut self, peer: u32, send: Option<Span>, keep: Option<Span>, left: bool, b: &mut Builder) {
+    pub fn exchange(
+        &mut self,
+        peer: u32,
+        send: Option<Span>,
+        keep: Option<Span>,
+        left: bool,
+        b: &mut Builder,
+    ) {
         if let Some(send) = send {
             b.send(peer, 0, build::same(self.live, send), &[]);
         }
@@ -105,8 +112,7 @@ impl Fold {
     /// Hands the operand `whole` over within the pairs.
     pub fn enter(&self, state: &mut Accumulator, whole: Span, b: &mut Builder) {
         if let Some(partner) = self.partner() {
-            let (send, keep) =
-                if self.me().is_some() { (None, Some(whole)) } else { (Some(whole), None) };
+            let (send, keep) = if self.me().is_some() { (None, Some(whole)) } else { (Some(whole), None) };
             state.exchange(partner, send, keep, self.rank < partner, b);
         }
     }

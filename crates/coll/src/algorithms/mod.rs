@@ -41,9 +41,8 @@ fn ring(shape: &Shape, buffer: BufferId, blocks: Division, root: Option<u32>, b:
         return;
     }
     b.repeat(ranks - 1, 2, |b| {
-        let received = receives.then(|| {
-            b.recv(left, 0, build::block(buffer, blocks, Index::cyclic(rank - 1, -1, ranks)), &[])
-        });
+        let received = receives
+            .then(|| b.recv(left, 0, build::block(buffer, blocks, Index::cyclic(rank - 1, -1, ranks)), &[]));
         if sends {
             let previous = received.map(|step| step.before(1));
             let block = build::block(buffer, blocks, Index::cyclic(rank, -1, ranks));

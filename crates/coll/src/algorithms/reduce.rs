@@ -142,7 +142,9 @@ fn pipeline(
             let Some(group) = group else {
                 last = match (memory.begun, last) {
                     (true, last) => last,
-                    (false, Some(_)) => Some(b.reduce(segment(memory.own), accumulator, last.as_slice()).done()),
+                    (false, Some(_)) => {
+                        Some(b.reduce(segment(memory.own), accumulator, last.as_slice()).done())
+                    }
                     (false, None) => Some(b.copy(segment(memory.own), accumulator, &[]).done()),
                 };
                 continue;

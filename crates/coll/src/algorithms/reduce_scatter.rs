@@ -82,11 +82,8 @@ pub fn ring(shape: &Shape, _: &Params, b: &mut Builder) {
     let room = b.temporary(if regular { 3 * shape.count } else { total });
     let hop = |index: Index, turn: Index| {
         let left = build::block(source, blocks, index);
-        let into = if regular {
-            build::slot(room, 0, shape.count, turn, left)
-        } else {
-            build::same(room, left)
-        };
+        let into =
+            if regular { build::slot(room, 0, shape.count, turn, left) } else { build::same(room, left) };
         Hop { into, left, right: into }
     };
     let mut last = hop(shape.rank.into(), 2.into());
@@ -121,8 +118,10 @@ pub fn pairwise(shape: &Shape, params: &Params, b: &mut Builder) {
     let room = b.temporary(u64::from(window) * own_units);
     let split = !shape.commutative && rank + 1 < ranks;
     // The sum of this rank and those to its left; then, where order matters, those to its right.
-    let lower = if split || shape.in_place { build::slot(b.temporary(own_units), 0, 0, 0, mine) } else { output };
-    let upper = if split && shape.in_place { build::slot(b.temporary(own_units), 0, 0, 0, mine) } else { output };
+    let lower =
+        if split || shape.in_place { build::slot(b.temporary(own_units), 0, 0, 0, mine) } else { output };
+    let upper =
+        if split && shape.in_place { build::slot(b.temporary(own_units), 0, 0, 0, mine) } else { output };
     b.copy(mine, lower, &[]);
     b.join();
     let to = Index::cyclic(i64::from(rank) + 1, 1, ranks);

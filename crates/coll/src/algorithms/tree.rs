@@ -178,8 +178,7 @@ mod tests {
     use super::*;
 
     fn check(form: Form, ranks: u32, root: u32, rotate: bool) {
-        let nodes: Vec<Node> =
-            (0..ranks).map(|rank| Node::new(form, ranks, root, rotate, rank)).collect();
+        let nodes: Vec<Node> = (0..ranks).map(|rank| Node::new(form, ranks, root, rotate, rank)).collect();
         let mut parents = vec![None; ranks as usize];
         for (rank, node) in (0..).zip(&nodes) {
             for group in node.left.iter().chain(&node.right) {

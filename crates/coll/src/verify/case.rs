@@ -192,8 +192,7 @@ impl Case {
                 Expected::Unchanged => found == unchanged,
                 Expected::Of(origin, element) => found == Values::own(origin, element),
                 Expected::Reduced(end, element) => {
-                    u64::from(found.element) == element
-                        && values.is_prefix(found.list, end, self.commutative)
+                    u64::from(found.element) == element && values.is_prefix(found.list, end, self.commutative)
                 }
             };
             if !right {
@@ -211,9 +210,7 @@ impl Case {
             C::Bcast => Expected::Of(self.root, unit),
             C::Scatter | C::Scatterv if self.is_in_place(rank) => Expected::Unchanged,
             C::Scatter | C::Scatterv => Expected::Of(self.root, self.start(rank) + unit),
-            C::Gather | C::Allgather => {
-                Expected::Of((unit / self.count) as u32, unit % self.count)
-            }
+            C::Gather | C::Allgather => Expected::Of((unit / self.count) as u32, unit % self.count),
             C::Alltoall => {
                 let (origin, offset) = ((unit / self.count) as u32, unit % self.count);
                 Expected::Of(origin, self.start(rank) + offset)

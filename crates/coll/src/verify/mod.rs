@@ -316,10 +316,9 @@ fn whole_entries(case: &Case, step: &Step) -> bool {
 
 fn is_entry(span: &Span) -> bool {
     match (span.start, span.length) {
-        (
-            Start::Block { division, index },
-            Length::Blocks { division: measured, index: same, count: 1 },
-        ) => division == measured && index == same,
+        (Start::Block { division, index }, Length::Blocks { division: measured, index: same, count: 1 }) => {
+            division == measured && index == same
+        }
         _ => false,
     }
 }

@@ -154,9 +154,7 @@ pub(super) fn check(schedule: &Schedule, tables: &Tables<'_>) -> Result<(), Faul
     let uses: Vec<Uses> = order
         .instances
         .iter()
-        .map(|instance| {
-            Uses::new(&schedule.steps[instance.step.0 as usize].kind, instance.iteration, tables)
-        })
+        .map(|instance| Uses::new(&schedule.steps[instance.step.0 as usize].kind, instance.iteration, tables))
         .collect();
     order.unordered(|later, earlier| {
         let (one, two) = (&uses[earlier], &uses[later]);

@@ -101,9 +101,7 @@ impl Place {
             Place::Run { base, scale } => {
                 base.wrapping_add(start as usize * scale).wrapping_offset(-(element.true_lb() as isize))
             }
-            Place::Typed { base, .. } => {
-                base.wrapping_offset(start as isize * element.extent() as isize)
-            }
+            Place::Typed { base, .. } => base.wrapping_offset(start as isize * element.extent() as isize),
             Place::Absent | Place::Entries(_) => {
                 unreachable!("a verified schedule uses the buffers that its collective has")
             }
@@ -195,10 +193,13 @@ impl Bindings {
                 };
                 entries.clear();
                 let sums = &mut self.sums[which];
-                sum(sums, arrays.map(|array| {
-                    entries.push(Place::new(array, Unit::Byte));
-                    array.count * array.datatype.size() as u64
-                }));
+                sum(
+                    sums,
+                    arrays.map(|array| {
+                        entries.push(Place::new(array, Unit::Byte));
+                        array.count * array.datatype.size() as u64
+                    }),
+                );
                 *place = Place::Entries(entries);
             }
         }
