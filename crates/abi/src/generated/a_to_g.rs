@@ -1062,7 +1062,10 @@ pub unsafe extern "C" fn MPI_Alltoallw_init_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_delete(comm: MPI_Comm, keyval: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Attr_delete", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Attr_delete", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::delete_comm(call, scope.handle(comm, "comm"), keyval)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1078,7 +1081,16 @@ pub unsafe extern "C" fn PMPI_Attr_get(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Attr_get", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Attr_get", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::get_comm(
+            call,
+            scope.handle(comm, "comm"),
+            keyval,
+            scope.address(attribute_val),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1094,7 +1106,10 @@ pub unsafe extern "C" fn MPI_Attr_get(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) -> c_int {
-    unsupported(&Function { name: "MPI_Attr_put", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Attr_put", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::set_comm(call, scope.handle(comm, "comm"), keyval, scope.address(attribute_val))
+    })
 }
 
 #[unsafe(no_mangle)]

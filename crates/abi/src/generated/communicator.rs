@@ -89,7 +89,12 @@ pub unsafe extern "C" fn MPI_Comm_attach_buffer_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_call_errhandler", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_call_errhandler", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe { imp::error_handler::call_comm(call, scope.handle(comm, "comm"), errorcode) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -264,7 +269,10 @@ pub unsafe extern "C" fn MPI_Comm_create_keyval(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_delete_attr", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_delete_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::delete_comm(call, scope.handle(comm, "comm"), comm_keyval)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -452,7 +460,16 @@ pub unsafe extern "C" fn PMPI_Comm_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_get_attr", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_get_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::get_comm(
+            call,
+            scope.handle(comm, "comm"),
+            comm_keyval,
+            scope.address(attribute_val),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -468,7 +485,18 @@ pub unsafe extern "C" fn MPI_Comm_get_attr(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_get_errhandler", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_get_errhandler", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::error_handler::get_comm(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -664,7 +692,10 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     comm_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_set_attr", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_set_attr", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::attribute::set_comm(call, scope.handle(comm, "comm"), comm_keyval, scope.address(attribute_val))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -679,7 +710,18 @@ pub unsafe extern "C" fn MPI_Comm_set_attr(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_set_errhandler", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_set_errhandler", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::error_handler::set_comm(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -1,12 +1,15 @@
-//! Attributes (MPI-5 section 7.7): keys with C callbacks, and the attributes of datatypes. Those of communicators
-//! and windows are set and read through [`set`], [`get`] and [`delete`] here.
+//! Attributes (MPI-5 section 7.7): keys with C callbacks, and the attributes of communicators and datatypes. Those
+//! of windows are set and read through [`set`], [`get`] and [`delete`] here.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
-use tutti_base::Result;
+use tutti_base::{Result, Tag};
 use tutti_core::attributes::{Attributes, KEYVALS, ObjectKind, OnCopy, OnDelete};
+use tutti_core::error_codes::CODES;
 use tutti_core::giant::Held;
+use tutti_core::process::Process;
 
 use crate::entry::Call;
 use crate::generated::callbacks::{
@@ -14,9 +17,12 @@ use crate::generated::callbacks::{
     MPI_Type_delete_attr_function, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function,
 };
 use crate::generated::constants::{
-    MPI_DUP_FN, MPI_KEYVAL_INVALID, MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, MPI_SUCCESS,
+    MPI_ANY_SOURCE, MPI_APPNUM, MPI_DUP_FN, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID, MPI_LASTUSEDCODE,
+    MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
+    MPI_WTIME_IS_GLOBAL,
 };
-use crate::kind::Datatype;
+use crate::imp::memory::process;
+use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, In, Out};
 
 /// A copy callback whichever kind of object it is for: handles are numbers in the ABI.
@@ -216,4 +222,56 @@ pub fn get_type(
 pub fn delete_type(call: &mut Call, datatype: In<Datatype>, keyval: c_int) -> Result<()> {
     let attributes = datatype.get()?.attributes();
     delete(&call.held, attributes, ObjectKind::Datatype, datatype.raw().bits(), keyval)
+}
+
+/// Values of the predefined attributes, where programs find them: the standard returns their addresses
+/// (MPI-5 section 9.1.2).
+static PREDEFINED: [AtomicI32; 7] = [const { AtomicI32::new(0) }; 7];
+
+/// The address of the value of a predefined attribute of communicators.
+fn predefined(held: &Held, process: &Process, keyval: c_int) -> Option<usize> {
+    let value = match keyval {
+        MPI_TAG_UB => Tag::UPPER_BOUND,
+        // Every process can do I/O; no process has a host.
+        MPI_IO => MPI_ANY_SOURCE,
+        MPI_HOST => MPI_PROC_NULL,
+        MPI_WTIME_IS_GLOBAL => 1,
+        MPI_APPNUM => 0,
+        MPI_UNIVERSE_SIZE => process.world.size() as c_int,
+        MPI_LASTUSEDCODE => CODES.borrow(held).last_used(),
+        _ => return None,
+    };
+    let place = &PREDEFINED[(keyval - MPI_TAG_UB) as usize];
+    place.store(value, Ordering::Relaxed);
+    Some(place.as_ptr().addr())
+}
+
+/// MPI_Comm_set_attr, MPI_Attr_put.
+pub fn set_comm(call: &mut Call, comm: In<Comm>, keyval: c_int, value: Address) -> Result<()> {
+    let attributes = &comm.get()?.attributes;
+    set(&call.held, attributes, ObjectKind::Communicator, comm.raw().bits(), keyval, value)
+}
+
+/// MPI_Comm_get_attr, MPI_Attr_get.
+pub fn get_comm(
+    call: &mut Call,
+    comm: In<Comm>,
+    keyval: c_int,
+    value: Address,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let attributes = &comm.get()?.attributes;
+    match predefined(&call.held, process()?, keyval) {
+        Some(address) => {
+            value.store(address, "attribute_val")?;
+            flag.set_flag(true)
+        }
+        None => get(&call.held, attributes, ObjectKind::Communicator, keyval, value, flag),
+    }
+}
+
+/// MPI_Comm_delete_attr, MPI_Attr_delete.
+pub fn delete_comm(call: &mut Call, comm: In<Comm>, keyval: c_int) -> Result<()> {
+    let attributes = &comm.get()?.attributes;
+    delete(&call.held, attributes, ObjectKind::Communicator, comm.raw().bits(), keyval)
 }

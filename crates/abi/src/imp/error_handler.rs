@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::error_codes::CODES;
-use tutti_core::error_handler::{ErrorHandler, HandlerKind};
+use tutti_core::error_handler::{ErrorHandler, HandlerKind, Outcome};
 
 use crate::entry::Call;
 use crate::generated::callbacks::{
@@ -15,8 +15,8 @@ use crate::generated::callbacks::{
 use crate::generated::constants::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
 };
-use crate::kind::Errhandler;
-use crate::scope::{HandleOut, Out, Text, TextOut};
+use crate::kind::{Comm, Errhandler};
+use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// A user's error handler whichever kind of object it is for: handles are numbers in the ABI.
 type HandlerCallback = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
@@ -159,4 +159,35 @@ pub fn remove_code(call: &mut Call, errorcode: c_int) -> Result<()> {
 /// MPI_Remove_error_string.
 pub fn remove_string(call: &mut Call, errorcode: c_int) -> Result<()> {
     CODES.borrow_mut(&call.held).remove_string(errorcode)
+}
+
+/// MPI_Comm_set_errhandler.
+pub fn set_comm(call: &mut Call, comm: In<Comm>, errhandler: In<Errhandler>) -> Result<()> {
+    let (comm, handler) = (comm.get()?, errhandler.get()?);
+    handler.check_kind(HandlerKind::Communicator)?;
+    *comm.error_handler.borrow_mut(&call.held) = handler.clone();
+    Ok(())
+}
+
+/// MPI_Comm_get_errhandler.
+pub fn get_comm(call: &mut Call, comm: In<Comm>, errhandler: HandleOut<Errhandler>) -> Result<()> {
+    let handler = comm.get()?.error_handler.borrow(&call.held).clone();
+    return_handle(&handler, errhandler)
+}
+
+/// MPI_Comm_call_errhandler.
+pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()> {
+    let handler = comm.get()?.error_handler.borrow(&call.held).clone();
+    call_handler(&handler, comm.raw().bits(), errorcode)
+}
+
+/// Calls the handler of an object that the program knows by `handle`. A handler that ends the job does so when
+/// the error that this returns is raised.
+pub fn call_handler(handler: &ErrorHandler, handle: usize, errorcode: c_int) -> Result<()> {
+    match handler.call(handle, errorcode) {
+        Outcome::Return(_) => Ok(()),
+        Outcome::Abort | Outcome::Fatal => {
+            Err(Error::with_code(errorcode, format!("the program raised error {errorcode}")))
+        }
+    }
 }
