@@ -26,7 +26,7 @@ pub const INLINE_BYTES: usize = 32;
 const PAYLOAD_ALIGN: u64 = 64;
 
 /// One record. Zero is an empty slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct Slot {
     /// Lap in the upper half, payload length in the lower.
@@ -38,7 +38,7 @@ pub struct Slot {
 
 /// Counters of one ring: four groups by who writes them, 128 bytes apart because processors fetch cache
 /// lines in pairs. Zero is an empty ring.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Control {
     sender: SenderWords,
@@ -48,7 +48,7 @@ pub struct Control {
 }
 
 /// Read and written by the sender only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct SenderWords {
     /// Records sent.
@@ -64,7 +64,7 @@ struct SenderWords {
 }
 
 /// Read and written by the receiver only.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct ReceiverWords {
     /// Records consumed.
@@ -78,7 +78,7 @@ struct ReceiverWords {
 }
 
 /// Written by the receiver, read by the sender when what it has seen is used up.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct FreedWords {
     records: AtomicU64,
@@ -86,7 +86,7 @@ struct FreedWords {
 }
 
 /// Written by a sender that is about to sleep for lack of room, cleared by the receiver.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 struct WishWord {
     room: AtomicU32,
