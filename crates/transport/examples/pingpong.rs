@@ -53,7 +53,7 @@ fn main() {
         }
     }
     if wanted("bandwidth") {
-        for bytes in [64 << 10, 1 << 20, 4 << 20] {
+        for bytes in [64 << 10, 1 << 20, 4 << 20, 32 << 20] {
             let count = (64 << 20) / bytes;
             for ring in [64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20] {
                 for fragment in [8 << 10, 16 << 10, 32 << 10] {
@@ -63,7 +63,7 @@ fn main() {
                 }
             }
             report(&format!("{} KiB by process_vm_readv", bytes >> 10), "GB/s", || {
-                attach(&[0, 1], bytes, count / 4)
+                attach(&[0, 1], bytes, (count / 4).max(2))
             });
         }
     }

@@ -204,6 +204,10 @@ fn all_to_all<L: Link + Send>(links: Vec<L>, rounds: u64) {
 #[test]
 fn shm_link_conforms() {
     every_size_arrives_whole(shm(2, 16384));
+    every_size_arrives_whole(shm(2, 256 << 10));
+    for bytes in [33, 200, 512, 513, 40_000] {
+        a_full_link_says_so_and_loses_nothing(shm(2, 256 << 10), bytes);
+    }
     for bytes in [0, 32, 33, 64, 65, 1000, 4096, 8192] {
         a_full_link_says_so_and_loses_nothing(shm(2, 16384), bytes);
     }
@@ -232,7 +236,7 @@ proptest! {
     #[test]
     fn random_sizes_arrive_in_order(
         sizes in prop::collection::vec(prop_oneof![0usize..40, 0usize..600, 0usize..20000], 1..400),
-        pages in 1u64..6,
+        pages in prop_oneof![1u64..6, 32u64..40],
     ) {
         both_directions_at_once(shm(2, pages * 4096), &sizes);
         both_directions_at_once(memory(2), &sizes);

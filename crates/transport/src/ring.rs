@@ -7,9 +7,13 @@
 //! - A payload of up to [`INLINE_BYTES`] lies in the slot, beside the lap: one cache line moves. A longer
 //!   one takes contiguous bytes of the byte ring, which are freed in the order in which they were taken;
 //!   a record says where its payload lies and how far the ring is free once it is consumed.
+//! - A byte ring that is long enough is cut into two lanes. Short payloads stay in the first, which stays
+//!   in the caches of both sides: their latency counts. Long ones go round a lane larger than a
+//!   processor's own cache, because storing over lines that the receiver's cache still holds is several
+//!   times slower than storing over lines that have left it (measured by `examples/pingpong`).
 //! - The sender remembers how much it has seen freed and looks again only when that is used up. The
 //!   receiver publishes what it freed at the end of each poll, and during it whenever an eighth of the
-//!   byte ring has gathered, so a sender cannot wait for room that is there.
+//!   long lane has gathered, so a sender cannot wait for room that is there.
 //! - Each side keeps its own counters in a cache line of the ring's control page. A process therefore
 //!   allocates nothing for a peer, and a pair that never talks has no pages.
 //!
@@ -24,6 +28,12 @@ use crate::link::Header;
 pub const INLINE_BYTES: usize = 32;
 /// Payloads start at multiples of this, in bytes.
 const PAYLOAD_ALIGN: u64 = 64;
+/// Longest payload for the lane of short ones.
+const SHORT_BYTES: usize = 512;
+/// Length of that lane, and the shortest byte ring that has one.
+const SHORT_LANE: u64 = 32 << 10;
+const CUT_FROM: u64 = 128 << 10;
+const LANES: usize = 2;
 
 /// One record. Zero is an empty slot.
 #[derive(Debug, Default)]
@@ -55,11 +65,18 @@ struct SenderWords {
     sent: AtomicU64,
     /// Records known to be consumed.
     seen_records: AtomicU64,
-    /// Bytes of the byte ring ever allocated, including those skipped at its end.
+    lanes: [LaneWords; LANES],
+}
+
+/// How far the sender has got in one lane of the byte ring.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct LaneWords {
+    /// Bytes ever allocated, including those skipped at the lane's end.
     allocated: AtomicU64,
     /// Of these, known to be free again.
-    seen_bytes: AtomicU64,
-    /// Where in the byte ring the next payload goes.
+    seen: AtomicU64,
+    /// Where in the lane the next payload goes.
     offset: AtomicU64,
 }
 
@@ -69,9 +86,9 @@ struct SenderWords {
 struct ReceiverWords {
     /// Records consumed.
     taken: AtomicU64,
-    /// Bytes of the byte ring free again.
-    freed: AtomicU64,
-    /// Of these, published.
+    /// Bytes of each lane free again.
+    freed: [AtomicU64; LANES],
+    /// Of those of long payloads, published.
     published: AtomicU64,
     /// Non-zero while the first record was left by its owner.
     held: AtomicU32,
@@ -82,7 +99,7 @@ struct ReceiverWords {
 #[repr(C, align(128))]
 struct FreedWords {
     records: AtomicU64,
-    bytes: AtomicU64,
+    bytes: [AtomicU64; LANES],
 }
 
 /// Written by a sender that is about to sleep for lack of room, cleared by the receiver.
@@ -97,7 +114,8 @@ struct WishWord {
 pub struct Ring<'a> {
     control: &'a Control,
     slots: &'a [Slot],
-    payload_bytes: u64,
+    short_lane: u64,
+    long_lane: u64,
 }
 
 /// Room for one record, not yet visible to the receiver.
@@ -105,8 +123,10 @@ pub struct Ring<'a> {
 #[must_use = "a record is visible only once published"]
 pub struct Place {
     sequence: u64,
-    /// Offset of the payload in the byte ring, and the allocation's end; for payloads not inline.
+    /// Offset of the payload in the byte ring, where the lane begins there, and the allocation's end; for
+    /// payloads not inline.
     offset: u64,
+    lane_start: u64,
     end: u64,
 }
 
@@ -127,12 +147,14 @@ impl<'a> Ring<'a> {
     #[inline]
     pub fn new(control: &'a Control, slots: &'a [Slot], payload_bytes: u64) -> Ring<'a> {
         debug_assert!(slots.len().is_power_of_two());
-        Ring { control, slots, payload_bytes }
+        let short_lane = if payload_bytes >= CUT_FROM { SHORT_LANE } else { 0 };
+        Ring { control, slots, short_lane, long_lane: payload_bytes - short_lane }
     }
 
     /// Longest payload that always finds room in an empty ring of `payload_bytes`, wherever it starts.
     pub fn max_payload(payload_bytes: u64) -> usize {
-        let half = payload_bytes / 2 / PAYLOAD_ALIGN * PAYLOAD_ALIGN;
+        let lane = if payload_bytes >= CUT_FROM { payload_bytes - SHORT_LANE } else { payload_bytes };
+        let half = lane / 2 / PAYLOAD_ALIGN * PAYLOAD_ALIGN;
         half.min(u64::from(u32::MAX) / 2) as usize
     }
 
@@ -161,8 +183,9 @@ impl<'a> Ring<'a> {
         if bytes > INLINE_BYTES {
             slot.inline[0].store(place.offset, Ordering::Relaxed);
             slot.inline[1].store(place.end, Ordering::Relaxed);
-            sender.allocated.store(place.end, Ordering::Relaxed);
-            sender.offset.store(place.offset + padded(bytes), Ordering::Relaxed);
+            let lane = &sender.lanes[self.lane(bytes)];
+            lane.allocated.store(place.end, Ordering::Relaxed);
+            lane.offset.store(place.offset - place.lane_start + padded(bytes), Ordering::Relaxed);
         }
         let state = u64::from(self.lap(place.sequence)) << 32 | bytes as u64;
         slot.state.store(state, Ordering::Release);
@@ -217,7 +240,7 @@ impl<'a> Ring<'a> {
         }
         if record.bytes > INLINE_BYTES {
             let end = record.slot.inline[1].load(Ordering::Relaxed);
-            receiver.freed.store(end, Ordering::Relaxed);
+            receiver.freed[self.lane(record.bytes)].store(end, Ordering::Relaxed);
         }
     }
 
@@ -226,18 +249,19 @@ impl<'a> Ring<'a> {
     #[inline]
     pub fn owes(&self) -> bool {
         let receiver = &self.control.receiver;
-        let owed = receiver.freed.load(Ordering::Relaxed) - receiver.published.load(Ordering::Relaxed);
-        owed >= self.payload_bytes / 8
+        let owed = receiver.freed[1].load(Ordering::Relaxed) - receiver.published.load(Ordering::Relaxed);
+        owed >= self.long_lane / 8
     }
 
     /// Lets the sender use what was taken so far.
     #[inline]
     pub fn publish_freed(&self) {
         let receiver = &self.control.receiver;
-        let freed = receiver.freed.load(Ordering::Relaxed);
-        self.control.freed.bytes.store(freed, Ordering::Release);
+        for (published, freed) in self.control.freed.bytes.iter().zip(&receiver.freed) {
+            published.store(freed.load(Ordering::Relaxed), Ordering::Release);
+        }
         self.control.freed.records.store(receiver.taken.load(Ordering::Relaxed), Ordering::Release);
-        receiver.published.store(freed, Ordering::Relaxed);
+        receiver.published.store(receiver.freed[1].load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Whether the sender wishes to be woken now that there is room; true once for each wish. Call after
@@ -271,16 +295,27 @@ impl<'a> Ring<'a> {
             return None;
         }
         if bytes <= INLINE_BYTES {
-            return Some(Place { sequence, offset: 0, end: 0 });
+            return Some(Place { sequence, offset: 0, lane_start: 0, end: 0 });
         }
-        let (mut offset, mut skipped) = (sender.offset.load(Ordering::Relaxed), 0);
+        let lane = &sender.lanes[self.lane(bytes)];
+        let (lane_start, lane_bytes) = match self.lane(bytes) {
+            0 => (0, self.short_lane),
+            _ => (self.short_lane, self.long_lane),
+        };
+        let (mut offset, mut skipped) = (lane.offset.load(Ordering::Relaxed), 0);
         let padded = padded(bytes);
-        if offset + padded > self.payload_bytes {
-            (skipped, offset) = (self.payload_bytes - offset, 0);
+        if offset + padded > lane_bytes {
+            (skipped, offset) = (lane_bytes - offset, 0);
         }
-        let end = sender.allocated.load(Ordering::Relaxed) + skipped + padded;
-        let fits = end - sender.seen_bytes.load(Ordering::Relaxed) <= self.payload_bytes;
-        fits.then_some(Place { sequence, offset, end })
+        let end = lane.allocated.load(Ordering::Relaxed) + skipped + padded;
+        let fits = end - lane.seen.load(Ordering::Relaxed) <= lane_bytes;
+        fits.then_some(Place { sequence, offset: lane_start + offset, lane_start, end })
+    }
+
+    /// The lane of a payload that does not go inline.
+    #[inline]
+    fn lane(&self, bytes: usize) -> usize {
+        usize::from(bytes > SHORT_BYTES || self.short_lane == 0)
     }
 
     /// Reads what the receiver has published since.
@@ -288,7 +323,9 @@ impl<'a> Ring<'a> {
     fn look_again(&self) {
         let (sender, freed) = (&self.control.sender, &self.control.freed);
         sender.seen_records.store(freed.records.load(Ordering::Acquire), Ordering::Relaxed);
-        sender.seen_bytes.store(freed.bytes.load(Ordering::Acquire), Ordering::Relaxed);
+        for (lane, freed) in sender.lanes.iter().zip(&freed.bytes) {
+            lane.seen.store(freed.load(Ordering::Acquire), Ordering::Relaxed);
+        }
     }
 
     #[inline]
