@@ -78,6 +78,10 @@ static OPTIONS: &[Row] = &[
         r.program.directory = Some(v[0].clone().into());
         Ok(())
     }),
+    row(&["path"], &["DIRS"], "where to look for the program, before PATH", |r, v| {
+        r.program.search = Some(v[0].clone().into());
+        Ok(())
+    }),
     row(&["env"], &["NAME", "VALUE"], "set a variable for this program", |r, v| {
         r.program.environment.push(variable(&v[0], &v[1])?);
         Ok(())
@@ -160,6 +164,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("rf", "ranks are placed by --map-by and --bind-to"),
     ("launcher", "several hosts are not supported yet"),
     ("bootstrap", "several hosts are not supported yet"),
+    ("soft", "say one number of ranks with -n"),
+    ("arch", "all ranks run on this machine"),
     ("configfile", "separate several programs by :"),
     ("genvall", "ranks get the whole environment already"),
     ("envall", "ranks get the whole environment already"),

@@ -43,6 +43,10 @@ pub fn needs_machine(demand: &Demand, allowed: &ProcessorSet) -> bool {
 /// The processors of each rank; `None` for a rank that is not bound.
 pub fn place(demand: &Demand, machine: &Machine, allowed: &ProcessorSet) -> Vec<Option<ProcessorSet>> {
     let slots = slots(machine, allowed);
+    if slots.is_empty() {
+        // The description is of another machine (HWLOC_XMLFILE): nothing can be said about this one.
+        return vec![None; demand.ranks as usize];
+    }
     let cores = slots.iter().filter(|slot| slot.thread == 0).count();
     let bind_to = demand.bind_to.unwrap_or_else(|| {
         let fills = demand.ranks as usize == cores && needs_machine(demand, allowed);
@@ -75,7 +79,7 @@ fn slots(machine: &Machine, allowed: &ProcessorSet) -> Vec<Slot> {
     slots
 }
 
-/// The processor of each rank. More ranks than slots go round again.
+/// The processor of each rank; there is at least one slot. More ranks than slots go round again.
 fn map(ranks: u32, machine: &Machine, slots: &[Slot], by: MapBy) -> Vec<usize> {
     let level = match by {
         MapBy::Core => None,
@@ -89,9 +93,6 @@ fn map(ranks: u32, machine: &Machine, slots: &[Slot], by: MapBy) -> Vec<usize> {
             Some((_, members)) => members.push(slot.processor),
             None => groups.push((group, vec![slot.processor])),
         }
-    }
-    if groups.is_empty() {
-        return Vec::new();
     }
     let place = |rank: usize| {
         let members = &groups[rank % groups.len()].1;
@@ -175,6 +176,7 @@ mod tests {
         check("laptop-4x2", "0-7", Demand { ranks: 5, ..thread }, &["0", "1", "2", "3", "4"]);
         check("one-2", "0-1", Demand { ranks: 5, ..core }, &["0", "1", "0", "1", "0"]);
         check("one-2", "0-1", Demand { ranks: 2, bind_to: Some(BindTo::None), ..PLAIN }, &["none"; 2]);
+        check("one-2", "7-8", Demand { ranks: 2, ..core }, &["none"; 2]);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub const GRACE: Duration = Duration::from_millis(10);
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Two interrupts within this time kill.
 pub const AGAIN: Duration = Duration::from_secs(1);
+/// How long to wait for ranks to die after SIGKILL: those that hang in the kernel do not.
+pub const RESIGNATION: Duration = Duration::from_secs(5);
 /// Status after the time limit, as that of timeout(1).
 pub const STATUS_TIMEOUT: u8 = 124;
 
@@ -93,6 +95,8 @@ pub enum Notice {
     TimedOut,
     /// Ranks did not end after a signal that the user sent.
     Unresponsive(i32),
+    /// This many ranks did not die of SIGKILL.
+    Unkillable(u32),
 }
 
 /// The state of a job.
@@ -104,7 +108,7 @@ pub struct Policy {
     kill_at: Option<Duration>,
     /// What to say when that kills somebody.
     pending: Option<Notice>,
-    killed: bool,
+    killed: Option<Duration>,
     stopped: bool,
     user_signal: Option<i32>,
     last_interrupt: Option<Duration>,
@@ -119,7 +123,7 @@ impl Policy {
             status: None,
             kill_at: None,
             pending: None,
-            killed: false,
+            killed: None,
             stopped: false,
             user_signal: None,
             last_interrupt: None,
@@ -132,18 +136,18 @@ impl Policy {
         match event {
             Event::Exited { rank, exit, state, abort_code } => {
                 self.running = self.running.saturating_sub(1);
-                if !self.killed {
+                if self.killed.is_none() {
                     self.exited(rank, exit, state, abort_code, now, actions);
                 }
             }
             Event::Signal(signal) => self.signal(signal, now, actions),
-            Event::TimeLimit if !self.killed => {
+            Event::TimeLimit if self.killed.is_none() => {
                 actions.push(Action::Tell(Notice::TimedOut));
                 actions.push(Action::ReportWaits);
                 self.status = Some(STATUS_TIMEOUT);
-                self.kill(actions);
+                self.kill(now, actions);
             }
-            Event::SupervisorLost => self.kill(actions),
+            Event::SupervisorLost => self.kill(now, actions),
             Event::OutputLost { is_failure } => {
                 self.output_lost = true;
                 if is_failure {
@@ -156,15 +160,21 @@ impl Policy {
 
     /// Does what is due at time `now`.
     pub fn tick(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        if self.kill_at.is_some_and(|at| at <= now) && !self.killed {
+        if self.kill_at.is_some_and(|at| at <= now) && self.killed.is_none() {
             self.tell_pending(actions);
-            self.kill(actions);
+            self.kill(now, actions);
+        }
+        if self.killed.is_some_and(|at| at + RESIGNATION <= now) && self.running > 0 {
+            actions.push(Action::Tell(Notice::Unkillable(self.running)));
+            self.first_status(1);
+            self.running = 0;
         }
     }
 
     /// When [`Policy::tick`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        self.kill_at.filter(|_| !self.killed && self.running > 0)
+        let next = self.killed.map(|at| at + RESIGNATION).or(self.kill_at);
+        next.filter(|_| self.running > 0)
     }
 
     /// How many ranks run.
@@ -190,14 +200,19 @@ impl Policy {
             (RankState::Aborted, _) => {
                 self.pending = None;
                 self.status = Some(abort_status(abort_code));
-                self.kill(actions);
+                self.kill(now, actions);
             }
-            (_, Exit::Signal { number, core }) => self.died(rank, number, core, actions),
+            (_, Exit::Signal { number, core }) => self.died(rank, number, core, now, actions),
             (RankState::Running, Exit::Code(code)) => match self.user_signal {
                 Some(signal) => self.first_status(if code == 0 { 128 + signal } else { code }),
-                None => self.fail(code.max(1), Notice::NotFinalized { rank, code }, actions),
+                None => self.fail(code.max(1), Notice::NotFinalized { rank, code }, now, actions),
             },
             (_, Exit::Code(0)) => {}
+            (_, Exit::Code(code)) if self.output_lost => {
+                // It could not write: that needs no words.
+                self.first_status(code);
+                self.kill(now, actions);
+            }
             (RankState::Finalized, Exit::Code(code)) => self.first_status(code),
             (RankState::Started, Exit::Code(code)) => {
                 let is_first = self.status.is_none();
@@ -214,26 +229,26 @@ impl Policy {
         }
     }
 
-    fn died(&mut self, rank: u32, signal: i32, core: bool, actions: &mut Vec<Action>) {
+    fn died(&mut self, rank: u32, signal: i32, core: bool, now: Duration, actions: &mut Vec<Action>) {
         let expected = self.user_signal == Some(signal) || self.output_lost && signal == PIPE;
         if self.user_signal.is_some() && expected {
             // The user wanted it; the other ranks keep their time to end.
             self.first_status(128 + signal);
         } else if expected {
             self.first_status(128 + signal);
-            self.kill(actions);
+            self.kill(now, actions);
         } else {
-            self.fail(128 + signal, Notice::Killed { rank, signal, core }, actions);
+            self.fail(128 + signal, Notice::Killed { rank, signal, core }, now, actions);
         }
     }
 
-    fn fail(&mut self, status: i32, notice: Notice, actions: &mut Vec<Action>) {
+    fn fail(&mut self, status: i32, notice: Notice, now: Duration, actions: &mut Vec<Action>) {
         self.first_status(status);
         match self.pending.take() {
             Some(earlier @ Notice::Failed { .. }) => actions.push(Action::Tell(earlier)),
             _ => actions.push(Action::Tell(notice)),
         }
-        self.kill(actions);
+        self.kill(now, actions);
     }
 
     fn signal(&mut self, signal: i32, now: Duration, actions: &mut Vec<Action>) {
@@ -259,14 +274,14 @@ impl Policy {
         }
         if again {
             self.first_status(128 + signal);
-            self.kill(actions);
+            self.kill(now, actions);
             return;
         }
         actions.push(Action::SignalAll(signal));
         if std::mem::take(&mut self.stopped) {
             actions.push(Action::SignalAll(CONTINUE));
         }
-        if self.user_signal.is_none() && !self.killed {
+        if self.user_signal.is_none() && self.killed.is_none() {
             self.pending = Some(Notice::Unresponsive(signal));
             self.kill_at = Some(now + PATIENCE);
         }
@@ -287,8 +302,8 @@ impl Policy {
         }
     }
 
-    fn kill(&mut self, actions: &mut Vec<Action>) {
-        self.killed = true;
+    fn kill(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        self.killed.get_or_insert(now);
         actions.push(Action::SignalAll(KILL));
     }
 }
@@ -338,7 +353,7 @@ mod tests {
             }
             policy.handle(event, now, &mut actions);
         }
-        if let Some(at) = policy.deadline() {
+        if let Some(at) = policy.deadline().filter(|_| policy.killed.is_none()) {
             policy.tick(at, &mut actions);
         }
         assert_eq!((&actions[..], policy.status()), (expected, status), "{events:?}");
@@ -427,6 +442,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_cannot_be_killed_does_not_keep_the_user() {
+        let mut policy = Policy::new(3);
+        let mut actions = Vec::new();
+        policy.handle(died(1, 11, Running), Duration::ZERO, &mut actions);
+        policy.handle(died(0, 9, Running), Duration::ZERO, &mut actions);
+        assert_eq!(policy.deadline(), Some(RESIGNATION));
+        policy.tick(RESIGNATION, &mut actions);
+        assert_eq!(actions, [killed(1, 11), KILL_ALL, Action::Tell(Notice::Unkillable(1))]);
+        assert_eq!((policy.running(), policy.status(), policy.deadline()), (0, 139, None));
+    }
+
+    #[test]
     fn other_ends() {
         let ended = [(100, Event::TimeLimit), (101, died(0, 9, Running))];
         check(1, &ended, &[Action::Tell(Notice::TimedOut), Action::ReportWaits, KILL_ALL], 124);
@@ -436,6 +463,12 @@ mod tests {
             &[(0, Event::OutputLost { is_failure: false }), (1, died(0, PIPE, Started))],
             &[KILL_ALL],
             141,
+        );
+        check(
+            2,
+            &[(0, Event::OutputLost { is_failure: false }), (1, exit(0, 120, Started))],
+            &[KILL_ALL],
+            120,
         );
         check(1, &[(0, Event::OutputLost { is_failure: true }), (1, exit(0, 0, Finalized))], &[], 1);
         check(1, &[(0, Event::Signal(USR1)), (1, exit(0, 0, Started))], &[Action::ReportWaits], 0);

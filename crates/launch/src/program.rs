@@ -106,7 +106,11 @@ fn locate(program: &Program, variables: Variables) -> Result<Ready, Refusal> {
     let name = command.to_string_lossy().into_owned();
     let base = directory.as_deref().unwrap_or(Path::new(""));
     let path = variables.get(OsStr::new("PATH")).map_or(OsStr::new("/usr/bin:/bin"), OsString::as_os_str);
-    let file = find(Path::new(command), base, path)?;
+    let mut path = path.to_os_string();
+    if let Some(search) = &program.search {
+        path = [search.as_os_str(), OsStr::new(":"), &path].into_iter().collect();
+    }
+    let file = find(Path::new(command), base, &path)?;
     Ok(Ready { file, name, arguments: program.command.clone(), directory, variables })
 }
 

@@ -51,6 +51,12 @@ pub fn notice<'a>(notice: &Notice, name: impl Fn(u32) -> Named<'a>, others: bool
             format!("mpirun: {} exited with code {code}{}{end}\n", name(rank), hidden_signal(code))
         }
         Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
+        Notice::Unkillable(1) => {
+            "mpirun: a rank does not die of SIGKILL: it hangs in the kernel\n".to_string()
+        }
+        Notice::Unkillable(count) => {
+            format!("mpirun: {count} ranks do not die of SIGKILL: they hang in the kernel\n")
+        }
         Notice::Unresponsive(number) => {
             format!("mpirun: ranks still ran 2 s after {}; killed\n", signal::describe(number))
         }

@@ -62,6 +62,8 @@ pub struct Program {
     pub command: Vec<OsString>,
     /// Working directory, if it was said.
     pub directory: Option<OsString>,
+    /// Directories to look for the program in before those of PATH, separated by colons.
+    pub search: Option<OsString>,
     /// Variables to set, in order; a later one wins.
     pub environment: Vec<(String, String)>,
     /// Variables to pass on as they are.

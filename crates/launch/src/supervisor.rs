@@ -23,6 +23,9 @@ use crate::{node, sweep};
 const TOKEN_SIGNAL: u64 = 0;
 const TOKEN_INPUT: u64 = 1;
 
+/// Two interrupts end any job. Who has to send so many meets a node that hangs: it is killed.
+const LAST_INTERRUPT: u32 = 5;
+
 /// Signals that mean something to the job.
 const PASSED_ON: [i32; 8] = [
     libc::SIGINT,
@@ -68,6 +71,7 @@ fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input
     let poller = Poller::new()?;
     poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
     let mut events = Vec::new();
+    let mut interrupts = 0;
     loop {
         input.advance(&poller, start.elapsed());
         let timeout = input.deadline().map(|at| at.saturating_sub(start.elapsed()));
@@ -84,6 +88,10 @@ fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input
             }
             // A node that no longer reads has ended: SIGCHLD follows.
             let _ = control.write_all(&[number as u8]);
+            interrupts += u32::from(number == libc::SIGINT);
+            if interrupts == LAST_INTERRUPT {
+                process::kill(node, libc::SIGKILL);
+            }
             if number == libc::SIGTSTP {
                 signal::stop_self();
             }

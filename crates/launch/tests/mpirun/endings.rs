@@ -127,16 +127,21 @@ fn signals_are_passed_on() {
     let Done { status, err, .. } = run.finish();
     assert_eq!((status, &err[..]), (143, ""));
 
-    let run =
-        start(&["-n", "2", "sh", "-c", "trap 'echo caught; exit 9' USR2; while true; do sleep 0.01; done"]);
-    run.wait_for("sleep 0.01", 2);
+    let run = start(&[
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "trap 'echo caught; exit 9' USR2; while true; do sleep 0.0$((1+1)); done",
+    ]);
+    run.wait_for("sleep 0.02", 2);
     run.signal(libc::SIGUSR2);
     let Done { status, out, .. } = run.finish();
     assert_eq!(status, 9);
     assert!(out.contains("caught"), "{out}");
 
-    let run = start(&["-n", "2", "sh", "-c", "trap '' INT; while true; do sleep 0.01; done"]);
-    run.wait_for("sleep 0.01", 2);
+    let run = start(&["-n", "2", "sh", "-c", "trap '' INT; while true; do sleep 0.0$((1+1)); done"]);
+    run.wait_for("sleep 0.02", 2);
     run.signal(libc::SIGINT);
     std::thread::sleep(std::time::Duration::from_millis(50));
     run.signal(libc::SIGINT);
