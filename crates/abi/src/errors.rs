@@ -4,8 +4,12 @@ use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
 use tutti_core::error_handler::{ErrorHandler, Outcome};
+use tutti_core::giant;
+use tutti_core::process::process;
 
 use crate::entry::{At, Function};
+use crate::generated::constants::MPI_COMM_SELF;
+use crate::handles;
 use crate::imp::environment;
 use crate::phase;
 
@@ -20,18 +24,25 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
 }
 
 /// The handler that is responsible, and the handle that a user's function gets.
-fn handler_of(_at: At) -> (ErrorHandler, usize) {
-    // Until communicators are there, all errors go to the initial error handler.
-    (ErrorHandler::Fatal, crate::generated::constants::MPI_COMM_SELF.bits())
+fn handler_of(at: At) -> (ErrorHandler, usize) {
+    let held = giant::enter();
+    if let At::Comm(raw) = at {
+        // SAFETY: used only below, under the lock.
+        if let Ok(comm) = unsafe { handles::resolve(raw, "comm") } {
+            return (comm.error_handler.borrow(&held).clone(), raw.bits());
+        }
+    }
+    let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
+    (handler.unwrap_or(ErrorHandler::Fatal), MPI_COMM_SELF.bits())
 }
 
-/// What MPI_ERRORS_ARE_FATAL prints, on one line a fact.
+/// What MPI_ERRORS_ARE_FATAL prints.
 pub fn describe(function: &str, at: At, error: &Error) -> String {
     let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
     let object = name_of(at).map_or(String::new(), |name| format!(" on {name}"));
     format!(
-        "tutti: {rank}error in {function}{object}: {}\n  class: {} ({})\n  this is fatal; to handle it in the program, \
-         set MPI_ERRORS_RETURN or an error handler of its own",
+        "tutti: {rank}error in {function}{object}: {}\n  class: {} ({})\n  this is fatal; to handle it in the \
+         program, set MPI_ERRORS_RETURN or an error handler of its own",
         error.message,
         error.class.name(),
         error.class.meaning(),
@@ -41,23 +52,31 @@ pub fn describe(function: &str, at: At, error: &Error) -> String {
 fn name_of(at: At) -> Option<String> {
     match at {
         At::World => None,
-        At::Comm(comm) => Some(format!("communicator {comm:?}")),
-        At::Win(win) => Some(format!("window {win:?}")),
-        At::File(file) => Some(format!("file {file:?}")),
-        At::Session(session) => Some(format!("session {session:?}")),
+        At::Comm(raw) => {
+            let held = giant::enter();
+            // SAFETY: used only below, under the lock.
+            let comm = unsafe { handles::resolve(raw, "comm") }.ok()?;
+            Some(match comm.name.borrow(&held).as_bytes() {
+                [] => "a communicator without a name".to_string(),
+                name => String::from_utf8_lossy(name).into_owned(),
+            })
+        }
+        At::Win(_) => Some("a window".to_string()),
+        At::File(_) => Some("a file".to_string()),
+        At::Session(_) => Some("a session".to_string()),
     }
 }
 
 fn die(function: &'static Function, at: At, error: &Error) -> ! {
-    eprintln!("{}", describe(function.name, at, error));
-    environment::end_job(error.class as i32)
+    environment::end_job(error.class as i32, &describe(function.name, at, error))
 }
 
 /// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into C.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
-        eprintln!("tutti: {rank}this is a bug of Tutti, not of your program; please report it: {panic}");
-        environment::end_job(ErrorClass::Intern as i32)
+        let why =
+            format!("tutti: {rank}this is a bug of Tutti, not of your program; please report it: {panic}");
+        environment::end_job(ErrorClass::Intern as i32, &why)
     }));
 }

@@ -1,9 +1,9 @@
 //! The handle table: from what a user holds to the object, without a lock or a hash.
 //!
-//! A handle is `kind (8 bits) | generation (24) | index (32)`. Predefined handles are numbers below 0x1000 and
+//! A handle is `kind (5 bits) | generation (27) | index (32)`. Predefined handles are numbers below 0x1000 and
 //! index an array. Slots sit in chunks of doubling size that never move, so a lookup is a few loads. Freeing a
 //! slot changes its generation: a stale handle is recognised, and so is a handle of another kind or a
-//! stranger's pointer (its top byte is zero).
+//! stranger's pointer (its top bits are zero). Requests are core's: see [`crate::imp::request`].
 //!
 //! Objects that were removed are retired, not dropped: another call, nested in a callback or waiting in
 //! another thread, may still refer to them. They are dropped when no call is under way ([`drop_retired`]).
@@ -21,7 +21,9 @@ use crate::types::Raw;
 const FIRST_CHUNK: usize = 64;
 const CHUNKS: usize = 24;
 const MAX_PREDEFINED: usize = 256;
-const GENERATIONS: u32 = 1 << 24;
+const GENERATIONS: u32 = 1 << 27;
+/// The kind of a handle sits in the bits from this one on.
+pub const KIND_SHIFT: u32 = 59;
 /// Numbers from here on are never predefined handles: `MPI_X_toint` gives `0x1000 + index`.
 const FIRST_INT: usize = 0x1000;
 
@@ -93,7 +95,7 @@ fn place(index: u32) -> (usize, usize) {
 }
 
 fn bits<K: Kind>(index: u32, generation: u32) -> usize {
-    (K::CODE as usize) << 56 | (generation as usize) << 32 | index as usize
+    (K::CODE as usize) << KIND_SHIFT | (generation as usize) << 32 | index as usize
 }
 
 fn index_and_generation(bits: usize) -> (u32, u32) {
@@ -116,7 +118,7 @@ pub unsafe fn resolve<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s 
             // SAFETY: predefined objects are leaked.
             return Ok(unsafe { &*object });
         }
-    } else if (raw.bits() >> 56) as u8 == K::CODE {
+    } else if (raw.bits() >> KIND_SHIFT) as u8 == K::CODE {
         let (index, generation) = index_and_generation(raw.bits());
         if let Some(slot) = K::table().slot(index) {
             let object = slot.object.load(Ordering::Acquire);
@@ -268,7 +270,7 @@ pub fn complaint<K: Kind>(raw: Raw<K>, argument: &str) -> Error {
             format!("argument {argument} is {other} ({raw:?}), not {what}")
         }
     } else {
-        match kind::name_of_code((raw.bits() >> 56) as u8) {
+        match kind::name_of_code((raw.bits() >> KIND_SHIFT) as u8) {
             Some(other) if other == what => format!("argument {argument} is {what} that was freed"),
             Some(other) => format!("argument {argument} is {other}, not {what}"),
             None => format!("argument {argument} ({raw:?}) is not a handle of MPI: was it initialised?"),

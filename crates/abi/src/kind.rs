@@ -13,7 +13,7 @@ use crate::handles::Table;
 
 /// What a handle of this kind looks like and is called.
 pub trait Kind: Copy + 'static {
-    /// Top byte of its handles. User-space addresses have zero there.
+    /// Top five bits of its handles. User-space addresses have zero there.
     const CODE: u8;
     /// Number of its null handle; its predefined handles follow.
     const NULL: usize;
@@ -55,7 +55,7 @@ macro_rules! kinds {
             }
         )*
 
-        /// What the handles with this top byte are called.
+        /// What the handles with these top bits are called.
         pub fn name_of_code(code: u8) -> Option<&'static str> {
             match code {
                 $($code => Some($what),)*

@@ -212,7 +212,9 @@ pub fn rust_type(param: &Param) -> String {
         "int" => "c_int",
         "char" => "c_char",
         "void" => "c_void",
-        base if base.ends_with("_function") || base.ends_with("_function_c") => return format!("Option<{base}>"),
+        base if base.ends_with("_function") || base.ends_with("_function_c") => {
+            return format!("Option<{base}>");
+        }
         base if TOOL_ENUMS.contains(&base) => "c_int",
         base => base,
     };

@@ -116,7 +116,10 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abort(comm: MPI_Comm, errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Abort", always: true }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abort", always: true }, At::Comm(comm), |call, scope| unsafe {
+        imp::environment::abort(call, scope.handle(comm, "comm"), errorcode)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -529,7 +532,10 @@ pub unsafe extern "C" fn MPI_Allgatherv_init_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) -> c_int {
-    unsupported(&Function { name: "MPI_Alloc_mem", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alloc_mem", always: false }, At::World, |call, scope| unsafe {
+        imp::storage::alloc_mem(call, size as i64, scope.handle(info, "info"), scope.address(baseptr))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2070,7 +2076,10 @@ pub unsafe extern "C" fn MPI_Fetch_and_op(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
-    unsupported(&Function { name: "MPI_Finalize", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Finalize", always: false }, At::World, |call, scope| unsafe {
+        imp::environment::finalize(call)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2095,7 +2104,10 @@ pub unsafe extern "C" fn MPI_Finalized(flag: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
-    unsupported(&Function { name: "MPI_Free_mem", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Free_mem", always: false }, At::World, |call, scope| unsafe {
+        imp::storage::free_mem(call, scope.address(base))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2580,7 +2592,15 @@ pub unsafe extern "C" fn PMPI_Get_count(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_count", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_count", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_count(
+            call,
+            scope.status(status, "status"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2599,7 +2619,15 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_count_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_count_c", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_count(
+            call,
+            scope.status(status, "status"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2618,7 +2646,15 @@ pub unsafe extern "C" fn PMPI_Get_elements(
     datatype: MPI_Datatype,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_elements", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_elements", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_elements(
+            call,
+            scope.status(status, "status"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2637,7 +2673,15 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_elements_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_elements_c", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_elements(
+            call,
+            scope.status(status, "status"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2656,7 +2700,15 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
     datatype: MPI_Datatype,
     count: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_elements_x", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_elements_x", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_elements(
+            call,
+            scope.status(status, "status"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2699,7 +2751,14 @@ pub unsafe extern "C" fn MPI_Get_library_version(version: *mut c_char, resultlen
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Get_processor_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_processor_name", always: false }, At::World, |call, scope| unsafe {
+        imp::environment::get_processor_name(
+            call,
+            scope.text_out(name, "name"),
+            scope.out(resultlen, "resultlen"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

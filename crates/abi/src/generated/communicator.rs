@@ -548,7 +548,10 @@ pub unsafe extern "C" fn MPI_Comm_get_name(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_get_parent", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_get_parent", always: false }, At::World, |call, scope| unsafe {
+        imp::comm::get_parent(call, scope.handle_out(parent, "parent"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1185,7 +1185,10 @@ pub unsafe extern "C" fn MPI_Ineighbor_alltoallw_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Init", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Init", always: true }, At::World, |call, scope| unsafe {
+        imp::environment::init(call, argc, argv)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1201,7 +1204,10 @@ pub unsafe extern "C" fn PMPI_Init_thread(
     required: c_int,
     provided: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Init_thread", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Init_thread", always: true }, At::World, |call, scope| unsafe {
+        imp::environment::init_thread(call, argc, argv, required, scope.out(provided, "provided"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1699,7 +1705,10 @@ pub unsafe extern "C" fn MPI_Irsend_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Is_thread_main", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    bare(&Function { name: "MPI_Is_thread_main", always: true }, |scope| unsafe {
+        imp::environment::is_thread_main(scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1286,7 +1286,10 @@ pub unsafe extern "C" fn MPI_Parrived(request: MPI_Request, partition: c_int, fl
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Pcontrol", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    bare(&Function { name: "MPI_Pcontrol", always: true }, |scope| unsafe {
+        imp::environment::pcontrol(level)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1593,7 +1596,10 @@ pub unsafe extern "C" fn MPI_Put_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Query_thread(provided: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Query_thread", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    bare(&Function { name: "MPI_Query_thread", always: true }, |scope| unsafe {
+        imp::environment::query_thread(scope.out(provided, "provided"))
+    })
 }
 
 #[unsafe(no_mangle)]

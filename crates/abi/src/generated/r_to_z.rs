@@ -2313,7 +2313,10 @@ pub unsafe extern "C" fn MPI_Startall(count: c_int, array_of_requests: *mut MPI_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_error(status: *const MPI_Status, error: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_get_error", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_get_error", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_error(call, scope.status(status, "status"), scope.out(error, "error"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2324,7 +2327,10 @@ pub unsafe extern "C" fn MPI_Status_get_error(status: *const MPI_Status, error: 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_source(status: *const MPI_Status, source: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_get_source", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_get_source", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_source(call, scope.status(status, "status"), scope.out(source, "source"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2335,7 +2341,10 @@ pub unsafe extern "C" fn MPI_Status_get_source(status: *const MPI_Status, source
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_get_tag(status: *const MPI_Status, tag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_get_tag", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_get_tag", always: false }, At::World, |call, scope| unsafe {
+        imp::status::get_tag(call, scope.status(status, "status"), scope.out(tag, "tag"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2346,7 +2355,10 @@ pub unsafe extern "C" fn MPI_Status_get_tag(status: *const MPI_Status, tag: *mut
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_cancelled(status: *mut MPI_Status, flag: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_cancelled", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_cancelled", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_cancelled(call, scope.status_out(status), flag)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2361,7 +2373,15 @@ pub unsafe extern "C" fn PMPI_Status_set_elements(
     datatype: MPI_Datatype,
     count: c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_elements", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_elements", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_elements(
+            call,
+            scope.status_out(status),
+            scope.handle(datatype, "datatype"),
+            count as i64,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2380,7 +2400,15 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_c(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_elements_c", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_elements_c", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_elements(
+            call,
+            scope.status_out(status),
+            scope.handle(datatype, "datatype"),
+            count as i64,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2399,7 +2427,15 @@ pub unsafe extern "C" fn PMPI_Status_set_elements_x(
     datatype: MPI_Datatype,
     count: MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_elements_x", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_elements_x", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_elements(
+            call,
+            scope.status_out(status),
+            scope.handle(datatype, "datatype"),
+            count as i64,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2414,7 +2450,10 @@ pub unsafe extern "C" fn MPI_Status_set_elements_x(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_error(status: *mut MPI_Status, error: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_error", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_error", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_error(call, scope.status_out(status), error)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2425,7 +2464,10 @@ pub unsafe extern "C" fn MPI_Status_set_error(status: *mut MPI_Status, error: c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_source(status: *mut MPI_Status, source: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_source", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_source", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_source(call, scope.status_out(status), source)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2436,7 +2478,10 @@ pub unsafe extern "C" fn MPI_Status_set_source(status: *mut MPI_Status, source: 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut MPI_Status, tag: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Status_set_tag", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Status_set_tag", always: false }, At::World, |call, scope| unsafe {
+        imp::status::set_tag(call, scope.status_out(status), tag)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2474,7 +2519,10 @@ pub unsafe extern "C" fn MPI_Test(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const MPI_Status, flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Test_cancelled", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Test_cancelled", always: false }, At::World, |call, scope| unsafe {
+        imp::status::test_cancelled(call, scope.status(status, "status"), scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2581,7 +2629,10 @@ pub unsafe extern "C" fn MPI_Testsome(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Topo_test", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Topo_test", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::comm::topo_test(call, scope.handle(comm, "comm"), scope.out(status, "status"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1,12 +1,76 @@
 //! Start, end, versions, time (MPI-5 chapters 9 and 11).
 
-use std::ffi::{c_double, c_int};
+use std::ffi::{c_char, c_double, c_int};
 
-use tutti_base::Result;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::collective;
+use tutti_core::process::{self, ThreadLevel};
 
+use super::memory::process;
+use crate::entry::Call;
+use crate::errors;
 use crate::generated::constants::*;
+use crate::handles;
+use crate::kind::Comm;
 use crate::phase;
-use crate::scope::{Out, TextOut};
+use crate::scope::{In, Out, TextOut};
+
+/// MPI_Init.
+pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
+    start(call, ThreadLevel::Single)
+}
+
+/// MPI_Init_thread. Every level is given as asked for.
+pub fn init_thread(
+    call: &mut Call,
+    _argc: *mut c_int,
+    _argv: *mut *mut *mut c_char,
+    required: c_int,
+    provided: Out<c_int>,
+) -> Result<()> {
+    provided.check()?;
+    let level = match required {
+        MPI_THREAD_SINGLE => ThreadLevel::Single,
+        MPI_THREAD_FUNNELED => ThreadLevel::Funneled,
+        MPI_THREAD_SERIALIZED => ThreadLevel::Serialized,
+        MPI_THREAD_MULTIPLE => ThreadLevel::Multiple,
+        other => {
+            let reason = format!("argument required is {other}; it must be one of the MPI_THREAD_ levels");
+            return Err(Error::new(ErrorClass::Arg, reason));
+        }
+    };
+    start(call, level)?;
+    provided.set(number_of(level))
+}
+
+fn number_of(level: ThreadLevel) -> c_int {
+    match level {
+        ThreadLevel::Single => MPI_THREAD_SINGLE,
+        ThreadLevel::Funneled => MPI_THREAD_FUNNELED,
+        ThreadLevel::Serialized => MPI_THREAD_SERIALIZED,
+        ThreadLevel::Multiple => MPI_THREAD_MULTIPLE,
+    }
+}
+
+fn start(_call: &mut Call, level: ThreadLevel) -> Result<()> {
+    errors::install_panic_hook();
+    let process = process::init(level)?;
+    phase::world_begins(process.rank.0);
+    Ok(())
+}
+
+/// MPI_Finalize.
+pub fn finalize(call: &mut Call) -> Result<()> {
+    let process = process()?;
+    process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
+    // Nobody leaves while another process may still talk to it.
+    collective::maximum(&mut call.held, process, &process.world, 0)?;
+    process::finalize(&mut call.held, process);
+    handles::clear_predefined::<Comm>(MPI_COMM_WORLD);
+    handles::clear_predefined::<Comm>(MPI_COMM_SELF);
+    phase::world_ends(false);
+    Ok(())
+}
 
 /// MPI_Initialized.
 pub fn initialized(flag: Out<c_int>) -> Result<()> {
@@ -16,6 +80,40 @@ pub fn initialized(flag: Out<c_int>) -> Result<()> {
 /// MPI_Finalized.
 pub fn finalized(flag: Out<c_int>) -> Result<()> {
     flag.set_flag(phase::was_finalised())
+}
+
+/// MPI_Query_thread.
+pub fn query_thread(provided: Out<c_int>) -> Result<()> {
+    provided.set(number_of(process()?.thread_level))
+}
+
+/// MPI_Is_thread_main.
+pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
+    flag.set_flag(process()?.main_thread == std::thread::current().id())
+}
+
+/// MPI_Abort: ends the whole job, whatever the communicator.
+pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
+    let alone = process().map_or(true, |process| process.world_size() == 1);
+    let why = if alone {
+        format!("tutti: {} with error code {errorcode}", call.function.name)
+    } else {
+        String::new()
+    };
+    end_job(errorcode, &why)
+}
+
+/// Ends this process and all it is connected with; `why` is said first.
+pub fn end_job(code: c_int, why: &str) -> ! {
+    // SAFETY: a null pointer means all streams. What the program printed should not be lost.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    if let Some(process) = process::process() {
+        process.abort(code, why);
+    }
+    if !why.is_empty() {
+        eprintln!("{why}");
+    }
+    std::process::exit(process::exit_status(code))
 }
 
 /// MPI_Get_version.
@@ -37,6 +135,23 @@ pub fn get_library_version(version: TextOut, resultlen: Out<c_int>) -> Result<()
     resultlen.set(written as c_int)
 }
 
+/// MPI_Get_processor_name.
+pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>) -> Result<()> {
+    let mut host = [0u8; MPI_MAX_PROCESSOR_NAME as usize];
+    // SAFETY: a buffer and its length.
+    if unsafe { libc::gethostname(host.as_mut_ptr().cast(), host.len() - 1) } != 0 {
+        return Err(Error::new(ErrorClass::Other, "the system does not tell its host name"));
+    }
+    let length = host.iter().position(|byte| *byte == 0).unwrap_or(host.len());
+    let written = name.set(&host[..length], MPI_MAX_PROCESSOR_NAME as usize)?;
+    resultlen.set(written as c_int)
+}
+
+/// MPI_Pcontrol: there is no profile to control.
+pub fn pcontrol(_level: c_int) -> Result<()> {
+    Ok(())
+}
+
 /// MPI_Wtime: seconds since the machine started, the same for all processes on it.
 pub fn wtime() -> c_double {
     let now = clock(libc::clock_gettime);
@@ -54,9 +169,4 @@ fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_i
     // SAFETY: a valid place for the result; CLOCK_MONOTONIC always exists.
     unsafe { read(libc::CLOCK_MONOTONIC, &raw mut time) };
     time
-}
-
-/// Ends this process and all it is connected with.
-pub fn end_job(code: c_int) -> ! {
-    std::process::exit(code)
 }

@@ -55,3 +55,5 @@ pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod request;
+pub mod status;
+pub mod storage;
