@@ -76,7 +76,8 @@ pub enum RankState {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Doorbell {
-    /// Non-zero while a thread of the rank sleeps or is about to.
+    /// Low byte: threads of the rank that sleep or are about to; above it, how often sleepers were woken.
+    /// See `bell` in the transport.
     pub sleeping: AtomicU32,
     /// The futex: changed by whoever rings.
     pub futex: AtomicU32,

@@ -1,5 +1,5 @@
 //! Measures the node-local transport between two processes, in a few seconds:
-//! `cargo run --release -p tutti-transport --example pingpong [-- latency|rate|bandwidth|crowded|fence]`
+//! `cargo run --release -p tutti-transport --example pingpong [-- latency|rate|bandwidth|crowded|parked]`
 //!
 //! Every figure is the median of several short runs, taken in turn with the others, and the best of them.
 //!
@@ -33,6 +33,13 @@ fn main() {
     if wanted("rate") {
         for bytes in [8, 256, 1024] {
             report(&format!("message rate, {bytes} B"), "M/s", || rate(bytes, 300_000));
+        }
+    }
+    if wanted("parked") {
+        for (ranks, cores) in [(2, &[0][..]), (2, &[0, 1]), (4, &[0, 1])] {
+            let name = format!("hop in a ring of {ranks} on {} processors, parking at once", cores.len());
+            let config = Config { spin_us: 0, ..Config::default() };
+            report(&name, "us", || latency_with(&config, ranks, cores, 8, 2000, 64 << 10));
         }
     }
     if wanted("crowded") {
@@ -155,8 +162,13 @@ fn send(link: &mut ShmLink, waiter: &mut Waiter, to: u32, payload: &[u8]) {
 
 /// A token goes round; microseconds a hop.
 fn latency(ranks: u32, cores: &[usize], bytes: usize, rounds: usize, ring: u64) -> f64 {
+    latency_with(&Config::default(), ranks, cores, bytes, rounds, ring)
+}
+
+fn latency_with(config: &Config, ranks: u32, cores: &[usize], bytes: usize, rounds: usize, ring: u64) -> f64 {
     let job = job(ranks, ring);
-    processes(&job, cores, |mut link, mut waiter| {
+    processes(&job, cores, |mut link, _| {
+        let mut waiter = Waiter::new(config, ranks, cores.len() as u32);
         let mut buffer = vec![1u8; bytes];
         let (rank, mut start) = (link.rank(), Instant::now());
         let (before, after) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
