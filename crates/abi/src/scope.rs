@@ -225,6 +225,12 @@ impl Address {
         self.0 as usize
     }
 
+    /// The address so many bytes further on (or back); the user vouches for it where it is used.
+    #[inline(always)]
+    pub fn offset(self, bytes: isize) -> Address {
+        Address(self.0.wrapping_offset(bytes))
+    }
+
     /// Whether it is null: `MPI_BOTTOM` where a buffer is meant.
     #[inline(always)]
     pub fn is_null(self) -> bool {

@@ -79,7 +79,12 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As the blocking operation.
-    fn restart(&self, held: &crate::giant::Held, request: RequestId) -> Result<()>;
+    fn restart(
+        self: Arc<Self>,
+        held: &crate::giant::Held,
+        process: &crate::process::Process,
+        request: RequestId,
+    ) -> Result<()>;
 }
 
 /// The operation behind a request.

@@ -288,7 +288,20 @@ pub unsafe extern "C" fn PMPI_Allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgather", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -315,7 +328,20 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -344,7 +370,20 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgather_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgather_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -377,7 +416,20 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgather_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgather_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -409,7 +461,21 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -438,7 +504,21 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -469,7 +549,21 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgatherv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgatherv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -506,7 +600,21 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allgatherv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allgatherv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -553,7 +661,20 @@ pub unsafe extern "C" fn PMPI_Allreduce(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allreduce", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allreduce", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -578,7 +699,20 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allreduce_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allreduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -605,7 +739,20 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allreduce_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allreduce_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -634,7 +781,20 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Allreduce_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Allreduce_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -662,7 +822,20 @@ pub unsafe extern "C" fn PMPI_Alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoall", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -689,7 +862,20 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoall_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoall_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -718,7 +904,20 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoall_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoall_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -751,7 +950,20 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoall_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoall_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -784,7 +996,22 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -817,7 +1044,22 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -852,7 +1094,22 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -892,7 +1149,22 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -930,7 +1202,22 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallw", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -963,7 +1250,22 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallw_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallw_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1000,7 +1302,22 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallw_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallw_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1040,7 +1357,22 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Alltoallw_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Alltoallw_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1126,7 +1458,10 @@ pub unsafe extern "C" fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_v
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Barrier", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Barrier", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::barrier(call, scope.handle(comm, "comm"), Form::Blocking(StatusOut::IGNORE))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1141,7 +1476,14 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Barrier_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Barrier_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::barrier(
+            call,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1162,7 +1504,18 @@ pub unsafe extern "C" fn PMPI_Bcast(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bcast", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bcast", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1185,7 +1538,18 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bcast_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bcast_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1210,7 +1574,18 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bcast_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bcast_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1237,7 +1612,18 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Bcast_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Bcast_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1948,7 +2334,20 @@ pub unsafe extern "C" fn PMPI_Exscan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Exscan", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Exscan", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1973,7 +2372,20 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Exscan_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Exscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2000,7 +2412,20 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Exscan_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Exscan_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2029,7 +2454,20 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Exscan_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Exscan_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2127,7 +2565,21 @@ pub unsafe extern "C" fn PMPI_Gather(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gather", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2156,7 +2608,21 @@ pub unsafe extern "C" fn PMPI_Gather_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2187,7 +2653,21 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gather_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gather_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2224,7 +2704,21 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gather_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gather_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2260,7 +2754,22 @@ pub unsafe extern "C" fn PMPI_Gatherv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2291,7 +2800,22 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2324,7 +2848,22 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gatherv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gatherv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2363,7 +2902,22 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Gatherv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Gatherv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -35,7 +35,20 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallgather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallgather", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -64,7 +77,20 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallgather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallgather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -94,7 +120,21 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallgatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallgatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -127,7 +167,21 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallgatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallgatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::allgatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -158,7 +212,20 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallreduce", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallreduce", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -185,7 +252,20 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iallreduce_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iallreduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Allreduce,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -213,7 +293,20 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoall", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -242,7 +335,20 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoall_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoall_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoall(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -273,7 +379,22 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoallv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -310,7 +431,22 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoallv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoallv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -347,7 +483,22 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoallw", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -384,7 +535,22 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ialltoallw_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ialltoallw_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -410,7 +576,14 @@ pub unsafe extern "C" fn MPI_Ialltoallw_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: MPI_Comm, request: *mut MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Ibarrier", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ibarrier", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::barrier(
+            call,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -428,7 +601,18 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ibcast", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ibcast", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -453,7 +637,18 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ibcast_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ibcast_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::bcast(
+            call,
+            scope.address(buffer),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -559,7 +754,20 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iexscan", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iexscan", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -586,7 +794,20 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iexscan_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iexscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Exscan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -615,7 +836,21 @@ pub unsafe extern "C" fn PMPI_Igather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Igather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Igather", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -646,7 +881,21 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Igather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Igather_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gather(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -678,7 +927,22 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Igatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Igatherv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -715,7 +979,22 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Igatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Igatherv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::gatherv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1468,7 +1747,20 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ireduce", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1497,7 +1789,20 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ireduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1525,7 +1830,19 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce_scatter", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ireduce_scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1552,7 +1869,23 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce_scatter_block", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ireduce_scatter_block", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1579,7 +1912,23 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce_scatter_block_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ireduce_scatter_block_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1606,7 +1955,19 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ireduce_scatter_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ireduce_scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1727,7 +2088,20 @@ pub unsafe extern "C" fn PMPI_Iscan(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscan", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscan", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1754,7 +2128,20 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscan_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1783,7 +2170,21 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscatter", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscatter", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1814,7 +2215,21 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscatter_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1848,7 +2263,22 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscatterv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscatterv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1885,7 +2315,22 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Iscatterv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Iscatterv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

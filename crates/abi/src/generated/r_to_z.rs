@@ -282,7 +282,20 @@ pub unsafe extern "C" fn PMPI_Reduce(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -309,7 +322,20 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -338,7 +364,20 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -369,7 +408,20 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -463,7 +515,19 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -488,7 +552,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_block", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_block", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -513,7 +593,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_block_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_block_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -540,7 +636,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_block_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_block_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -569,7 +681,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_block_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_block_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter_block(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -598,7 +726,19 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Reduce_scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -625,7 +765,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -654,7 +810,23 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Reduce_scatter_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Reduce_scatter_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::collective::reduce_scatter(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.handle(datatype, "datatype"),
+                scope.handle(op, "op"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1390,7 +1562,20 @@ pub unsafe extern "C" fn PMPI_Scan(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scan", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scan", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1415,7 +1600,20 @@ pub unsafe extern "C" fn PMPI_Scan_c(
     op: MPI_Op,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scan_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scan_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1442,7 +1640,20 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scan_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scan_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1471,7 +1682,20 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scan_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scan_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::reduce_everywhere(
+            call,
+            tutti_core::collective::Collective::Scan,
+            scope.address(sendbuf.cast_mut()),
+            scope.address(recvbuf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            scope.handle(op, "op"),
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1500,7 +1724,21 @@ pub unsafe extern "C" fn PMPI_Scatter(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatter", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatter", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1529,7 +1767,21 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatter_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatter_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1560,7 +1812,21 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatter_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatter_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1597,7 +1863,21 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatter_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatter_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatter(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1633,7 +1913,22 @@ pub unsafe extern "C" fn PMPI_Scatterv(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatterv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatterv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1664,7 +1959,22 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
     root: c_int,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatterv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatterv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1699,7 +2009,22 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatterv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatterv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1738,7 +2063,22 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Scatterv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Scatterv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::collective::scatterv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(displs, "displs"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            root,
+            scope.handle(comm, "comm"),
+            Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

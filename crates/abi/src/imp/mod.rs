@@ -43,6 +43,7 @@
 
 pub mod attribute;
 pub mod buffered;
+pub mod collective;
 pub mod comm;
 pub mod conversion;
 pub mod datatype;

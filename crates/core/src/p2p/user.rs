@@ -201,7 +201,7 @@ pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         Template::Receive(spec) => messages.start_receive(id, spec),
         Template::Collective(operation) => {
             drop(messages);
-            return operation.restart(held, id);
+            return operation.restart(held, process, id);
         }
     }
     Ok(())

@@ -1,0 +1,442 @@
+//! Collective communication (MPI-5 chapter 6): arguments become an [`Operation`], the form decides how it runs.
+//!
+//! # Safety
+//! [`Operation::new`] wants memory as MPI-5 asks of the caller of the function; the wrapper passes that on.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::collective::{self, Collective, Operation, Side};
+use tutti_core::communicator::Communicator;
+use tutti_core::engine::Array;
+use tutti_data::Reducer;
+
+use crate::entry::Call;
+use crate::form::Form;
+use crate::imp::memory::{count, datatype, process};
+use crate::imp::request::handle_of;
+use crate::kind::{Comm, Datatype, Op};
+use crate::scope::{Address, Array as Handles, CountArray, In};
+use crate::types::MPI_Datatype;
+
+/// The intracommunicator of a collective.
+fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
+    let found = comm.get()?;
+    if found.inter().is_none() {
+        return Ok(found);
+    }
+    let reason = "collective operations on intercommunicators are not implemented yet";
+    Err(Error::new(ErrorClass::UnsupportedOperation, reason))
+}
+
+/// A root.
+fn root_of(root: c_int, comm: &Communicator) -> Result<u32> {
+    u32::try_from(root).ok().filter(|root| *root < comm.size()).ok_or_else(|| {
+        let last = comm.size() - 1;
+        Error::new(ErrorClass::Root, format!("argument root is {root}; it must be 0 to {last}"))
+    })
+}
+
+/// A buffer of one kind of items.
+fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
+    let datatype = datatype(handle)?;
+    let items = count(items, "count")?;
+    if address.is_in_place() {
+        return Err(Error::new(ErrorClass::Buffer, "MPI_IN_PLACE is not allowed for this buffer at this rank"));
+    }
+    let size = datatype.size() as u64;
+    if items.checked_mul(size).is_none_or(|bytes| bytes > i64::MAX as u64) {
+        return Err(Error::new(ErrorClass::Count, format!("{items} items of {size} bytes are too many")));
+    }
+    if address.is_null() && items > 0 && size > 0 && datatype.true_lb() == 0 {
+        return Err(Error::new(ErrorClass::Buffer, "a buffer is a null pointer"));
+    }
+    Ok(Array { base: address.pointer(), count: items, datatype })
+}
+
+fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
+    array(address, items, handle).map(Side::Block)
+}
+
+/// As [`block`], or MPI_IN_PLACE where `allowed`.
+fn block_or_in_place<'s>(address: Address, items: i64, handle: In<'s, Datatype>, allowed: bool) -> Result<Side<'s>> {
+    if allowed && address.is_in_place() { Ok(Side::InPlace) } else { block(address, items, handle) }
+}
+
+/// An array of items for each rank, with counts and displacements in extents.
+fn entries<'s>(
+    address: Address,
+    counts: CountArray,
+    displs: CountArray,
+    handle: In<'s, Datatype>,
+    comm: &Communicator,
+) -> Result<Side<'s>> {
+    let ranks = i64::from(comm.size());
+    let extent = datatype(handle)?.extent() as isize;
+    let mut all = Vec::with_capacity(ranks as usize);
+    for (items, displacement) in counts.read(ranks)?.zip(displs.read(ranks)?) {
+        let at = address.offset((displacement as isize).wrapping_mul(extent));
+        all.push(array_at(address, at, items, handle)?);
+    }
+    Ok(Side::Entries(all))
+}
+
+/// As [`array`] at a place beside an address that must not be null itself.
+fn array_at<'s>(given: Address, at: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
+    let found = array(given, items, handle)?;
+    Ok(Array { base: at.pointer(), ..found })
+}
+
+/// An array of items of its own datatype for each rank, with displacements in bytes.
+fn typed_entries<'s>(
+    address: Address,
+    counts: CountArray,
+    displs: CountArray,
+    types: Handles<'s, MPI_Datatype>,
+    comm: &Communicator,
+) -> Result<Side<'s>> {
+    let ranks = i64::from(comm.size());
+    let mut all = Vec::with_capacity(ranks as usize);
+    let places = counts.read(ranks)?.zip(displs.read(ranks)?);
+    for ((items, displacement), handle) in places.zip(types.handles(ranks)?) {
+        all.push(array_at(address, address.offset(displacement as isize), items, handle)?);
+    }
+    Ok(Side::Entries(all))
+}
+
+/// An operator for a datatype.
+fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
+    let (op, datatype) = (op.get()?, datatype(handle)?);
+    op.check(datatype)?;
+    Ok((op.bind(datatype)?, op.is_commutative()))
+}
+
+fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Operation<'s> {
+    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+    unsafe { Operation::new(collective, send, recv) }
+}
+
+/// Runs an operation in the form that was asked for.
+#[inline]
+fn perform(call: &mut Call, comm: &Arc<Communicator>, operation: &Operation<'_>, form: Form) -> Result<()> {
+    let process = process()?;
+    let (id, request) = match form {
+        Form::Blocking(_) => return collective::run(&mut call.held, process, comm, operation),
+        Form::Nonblocking(request) => {
+            request.check()?;
+            (collective::start(&call.held, process, comm, operation), request)
+        }
+        Form::Persistent(_, request) => {
+            request.check()?;
+            (collective::persistent(&call.held, process, comm, operation), request)
+        }
+    };
+    request.set(handle_of(id))
+}
+
+/// MPI_Barrier.
+pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
+    perform(call, intra(comm)?, &operation(Collective::Barrier, Side::Absent, Side::Absent), form)
+}
+
+/// MPI_Bcast.
+pub fn bcast(
+    call: &mut Call,
+    buffer: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let whole = operation(Collective::Bcast, Side::Absent, block(buffer, count, datatype)?);
+    perform(call, comm, &whole.rooted(root_of(root, comm)?), form)
+}
+
+/// MPI_Gather.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn gather(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let root = root_of(root, comm)?;
+    let at_root = comm.rank().0 == root;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
+    let recv = if at_root { block(recvbuf, recvcount, recvtype)? } else { Side::Absent };
+    perform(call, comm, &operation(Collective::Gather, send, recv).rooted(root), form)
+}
+
+/// MPI_Gatherv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn gatherv(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcounts: CountArray,
+    displs: CountArray,
+    recvtype: In<Datatype>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let root = root_of(root, comm)?;
+    let at_root = comm.rank().0 == root;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
+    let recv = if at_root { entries(recvbuf, recvcounts, displs, recvtype, comm)? } else { Side::Absent };
+    perform(call, comm, &operation(Collective::Gatherv, send, recv).rooted(root), form)
+}
+
+/// MPI_Scatter.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn scatter(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let root = root_of(root, comm)?;
+    let at_root = comm.rank().0 == root;
+    let send = if at_root { block(sendbuf, sendcount, sendtype)? } else { Side::Absent };
+    let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
+    perform(call, comm, &operation(Collective::Scatter, send, recv).rooted(root), form)
+}
+
+/// MPI_Scatterv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn scatterv(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcounts: CountArray,
+    displs: CountArray,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let root = root_of(root, comm)?;
+    let at_root = comm.rank().0 == root;
+    let send = if at_root { entries(sendbuf, sendcounts, displs, sendtype, comm)? } else { Side::Absent };
+    let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
+    perform(call, comm, &operation(Collective::Scatterv, send, recv).rooted(root), form)
+}
+
+/// MPI_Allgather.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn allgather(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
+    let recv = block(recvbuf, recvcount, recvtype)?;
+    perform(call, comm, &operation(Collective::Allgather, send, recv), form)
+}
+
+/// MPI_Allgatherv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn allgatherv(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcounts: CountArray,
+    displs: CountArray,
+    recvtype: In<Datatype>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
+    let recv = entries(recvbuf, recvcounts, displs, recvtype, comm)?;
+    perform(call, comm, &operation(Collective::Allgatherv, send, recv), form)
+}
+
+/// MPI_Alltoall.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn alltoall(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcount: i64,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcount: i64,
+    recvtype: In<Datatype>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
+    let recv = block(recvbuf, recvcount, recvtype)?;
+    perform(call, comm, &operation(Collective::Alltoall, send, recv), form)
+}
+
+/// MPI_Alltoallv.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn alltoallv(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcounts: CountArray,
+    sdispls: CountArray,
+    sendtype: In<Datatype>,
+    recvbuf: Address,
+    recvcounts: CountArray,
+    rdispls: CountArray,
+    recvtype: In<Datatype>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let send = match sendbuf.is_in_place() {
+        true => Side::InPlace,
+        false => entries(sendbuf, sendcounts, sdispls, sendtype, comm)?,
+    };
+    let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm)?;
+    perform(call, comm, &operation(Collective::Alltoallv, send, recv), form)
+}
+
+/// MPI_Alltoallw.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn alltoallw(
+    call: &mut Call,
+    sendbuf: Address,
+    sendcounts: CountArray,
+    sdispls: CountArray,
+    sendtypes: Handles<MPI_Datatype>,
+    recvbuf: Address,
+    recvcounts: CountArray,
+    rdispls: CountArray,
+    recvtypes: Handles<MPI_Datatype>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let send = match sendbuf.is_in_place() {
+        true => Side::InPlace,
+        false => typed_entries(sendbuf, sendcounts, sdispls, sendtypes, comm)?,
+    };
+    let recv = typed_entries(recvbuf, recvcounts, rdispls, recvtypes, comm)?;
+    perform(call, comm, &operation(Collective::Alltoallv, send, recv), form)
+}
+
+/// MPI_Reduce.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn reduce(
+    call: &mut Call,
+    sendbuf: Address,
+    recvbuf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    op: In<Op>,
+    root: c_int,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let root = root_of(root, comm)?;
+    let at_root = comm.rank().0 == root;
+    let (reducer, commutative) = operator(op, datatype)?;
+    let send = block_or_in_place(sendbuf, count, datatype, at_root)?;
+    let recv = if at_root { block(recvbuf, count, datatype)? } else { Side::Absent };
+    let whole = operation(Collective::Reduce, send, recv).rooted(root).reducing(reducer, commutative);
+    perform(call, comm, &whole, form)
+}
+
+/// The reductions that every rank gets a result of, as long as what it gives: MPI_Allreduce, MPI_Scan, MPI_Exscan.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's functions have, and which")]
+pub fn reduce_everywhere(
+    call: &mut Call,
+    collective: Collective,
+    sendbuf: Address,
+    recvbuf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    op: In<Op>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let (reducer, commutative) = operator(op, datatype)?;
+    let send = block_or_in_place(sendbuf, count, datatype, true)?;
+    let recv = block(recvbuf, count, datatype)?;
+    perform(call, comm, &operation(collective, send, recv).reducing(reducer, commutative), form)
+}
+
+/// MPI_Reduce_scatter_block.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn reduce_scatter_block(
+    call: &mut Call,
+    sendbuf: Address,
+    recvbuf: Address,
+    recvcount: i64,
+    datatype: In<Datatype>,
+    op: In<Op>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let (reducer, commutative) = operator(op, datatype)?;
+    let send = block_or_in_place(sendbuf, recvcount, datatype, true)?;
+    let recv = block(recvbuf, recvcount, datatype)?;
+    let whole = operation(Collective::ReduceScatterBlock, send, recv).reducing(reducer, commutative);
+    perform(call, comm, &whole, form)
+}
+
+/// MPI_Reduce_scatter.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn reduce_scatter(
+    call: &mut Call,
+    sendbuf: Address,
+    recvbuf: Address,
+    recvcounts: CountArray,
+    datatype: In<Datatype>,
+    op: In<Op>,
+    comm: In<Comm>,
+    form: Form,
+) -> Result<()> {
+    let comm = intra(comm)?;
+    let (reducer, commutative) = operator(op, datatype)?;
+    let counts = recvcounts.read(i64::from(comm.size()))?;
+    let blocks = counts.map(|items| count(items, recvcounts.name())).collect::<Result<Vec<u64>>>()?;
+    let total = blocks.iter().try_fold(0u64, |sum, items| sum.checked_add(*items));
+    let total = total.and_then(|total| i64::try_from(total).ok()).ok_or_else(|| {
+        Error::new(ErrorClass::Count, "the counts of argument recvcounts add up to too many")
+    })?;
+    let send = block_or_in_place(sendbuf, total, datatype, true)?;
+    let own = blocks[comm.rank().0 as usize] as i64;
+    let recv = block(recvbuf, own, datatype)?;
+    let whole = operation(Collective::ReduceScatter, send, recv).reducing(reducer, commutative).blocks(blocks);
+    perform(call, comm, &whole, form)
+}

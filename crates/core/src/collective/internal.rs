@@ -1,0 +1,168 @@
+//! Collective operations that the library itself needs: to agree on things, and to know its members.
+//!
+//! # Safety
+//! The memory of these operations is the library's own: vectors that outlive a blocking call, and [`Words`] that an
+//! operation in the background keeps alive.
+#![allow(unsafe_code)]
+
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+use tutti_base::{Rank, Result};
+use tutti_coll::Collective;
+use tutti_data::{Datatype, Op, Reducer};
+
+use super::{Operation, Side, run, start_keeping};
+use crate::communicator::Communicator;
+use crate::communicator::intercommunicator::{decode, encode};
+use crate::completion;
+use crate::engine::Array;
+use crate::exchange::exchange;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+use crate::request::RequestId;
+
+/// Numbers of the standard ABI for the types and the operator used here.
+const UINT32: u32 = 0x251;
+const BYTE: u32 = 0x247;
+const MAX: u32 = 0x23;
+
+/// A maximum being taken in the background.
+#[derive(Debug)]
+pub struct Maximum {
+    /// Complete when it is known.
+    pub request: RequestId,
+    words: Arc<Words>,
+}
+
+/// Memory of an operation in the background.
+#[derive(Debug)]
+pub struct Words(UnsafeCell<u32>);
+
+// SAFETY: only touched under the giant lock: by the engine, and after the operation is over by its owner.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Maximum {
+    /// The maximum, once the request is complete.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn finish(&self, held: &Held, process: &Process) -> Result<u32> {
+        completion::finish(held, process, self.request).result?;
+        // SAFETY: the operation is over, so nobody else touches the word.
+        Ok(unsafe { *self.words.0.get() })
+    }
+}
+
+fn datatype(code: u32) -> &'static Datatype {
+    Datatype::predefined(code).expect("a number of a predefined datatype")
+}
+
+fn maximum_of(base: *mut u32) -> Operation<'static> {
+    let array = Array { base: base.cast(), count: 1, datatype: datatype(UINT32) };
+    // SAFETY: callers give one word that outlives the operation.
+    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    operation.reducing(reducer(), true)
+}
+
+fn reducer() -> Reducer {
+    let operator = Op::predefined(MAX).expect("the number of a predefined operation");
+    operator.bind(datatype(UINT32)).expect("the maximum of integers is defined")
+}
+
+/// The maximum of `value` over an intracommunicator.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+    let mut value = value;
+    let operation = maximum_of(&raw mut value);
+    run(held, process, comm, &operation)?;
+    drop(operation);
+    Ok(value)
+}
+
+/// Starts to take a maximum.
+///
+/// # Errors
+/// None now; reserved for a communicator that cannot communicate.
+pub fn start_maximum(held: &Held, process: &Process, comm: &Arc<Communicator>, value: u32) -> Result<Maximum> {
+    let words = Arc::new(Words(UnsafeCell::new(value)));
+    let operation = maximum_of(words.0.get());
+    let request = start_keeping(held, process, comm, &operation, Some(Arc::clone(&words)));
+    Ok(Maximum { request, words })
+}
+
+/// Waits until all members have come here.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    // SAFETY: no memory.
+    let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
+    run(held, process, comm, &operation)
+}
+
+/// What every member gave, one after the other; all give equally many bytes.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn allgather_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine: &[u8]) -> Result<Vec<u8>> {
+    let mut all = vec![0u8; mine.len() * comm.size() as usize];
+    let array = |base: *mut u8| Array { base, count: mine.len() as u64, datatype: datatype(BYTE) };
+    let (send, recv) = (Side::Block(array(mine.as_ptr().cast_mut())), Side::Block(array(all.as_mut_ptr())));
+    // SAFETY: both vectors outlive the call; the send side is only read.
+    let operation = unsafe { Operation::new(Collective::Allgather, send, recv) };
+    run(held, process, comm, &operation)?;
+    drop(operation);
+    Ok(all)
+}
+
+/// Gives what `root` has to all members; they need not know how long it is.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn broadcast_bytes(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    data: &mut Vec<u8>,
+) -> Result<()> {
+    let mut length = (data.len() as u64).to_le_bytes();
+    broadcast(held, process, comm, root, &mut length)?;
+    data.resize(u64::from_le_bytes(length) as usize, 0);
+    broadcast(held, process, comm, root, data)
+}
+
+fn broadcast(held: &mut Held, process: &Process, comm: &Communicator, root: Rank, data: &mut [u8]) -> Result<()> {
+    let array = Array { base: data.as_mut_ptr(), count: data.len() as u64, datatype: datatype(BYTE) };
+    // SAFETY: the slice outlives the call.
+    let operation = unsafe { Operation::new(Collective::Bcast, Side::Absent, Side::Block(array)) };
+    run(held, process, comm, &operation.rooted(root.0))
+}
+
+/// What the other group of an intercommunicator gave, at every member; all of a group give the same.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn swap_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine: Vec<u8>) -> Result<Vec<u8>> {
+    let inter = comm.inter().expect("only intercommunicators have another group");
+    let mut theirs = Vec::new();
+    if comm.rank() == Rank(0) {
+        theirs = exchange(held, process, comm, Rank(0), 0, mine)?;
+    }
+    broadcast_bytes(held, process, &inter.local, Rank(0), &mut theirs)?;
+    Ok(theirs)
+}
+
+/// The group that the other side of an intercommunicator names, for the one that this side names.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
+    decode(&swap_bytes(held, process, comm, encode(mine))?)
+}

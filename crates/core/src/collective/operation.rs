@@ -1,0 +1,160 @@
+//! What a collective operation works on, in the user's words, and its translation for the planner and the engine.
+//!
+//! # Safety
+//! Who makes an [`Operation`] promises that the memory of its arrays is what MPI-5 section 6 asks of the caller
+//! of the function, until the operation is over. `bind` passes that on to the engine: the counts it multiplies are
+//! those of the blocks the user described.
+#![allow(unsafe_code)]
+
+use tutti_coll::{Collective, Shape};
+use tutti_data::Reducer;
+
+use crate::engine::{Array, Bindings, Memory};
+
+/// One of the two buffers of an operation.
+#[derive(Clone, Debug)]
+pub enum Side<'a> {
+    /// Not significant at this rank.
+    Absent,
+    /// MPI_IN_PLACE.
+    InPlace,
+    /// One array: of one block (gather, scatter, allgather, alltoall: what one rank contributes or gets), or of all
+    /// the data (bcast, reductions).
+    Block(Array<'a>),
+    /// An array for each rank.
+    Entries(Vec<Array<'a>>),
+}
+
+/// A collective operation at one rank.
+pub struct Operation<'a> {
+    collective: Collective,
+    root: u32,
+    send: Side<'a>,
+    recv: Side<'a>,
+    reducer: Option<(Reducer, bool)>,
+    blocks: Vec<u64>,
+}
+
+impl<'a> Operation<'a> {
+    /// An operation without root and operator.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    pub unsafe fn new(collective: Collective, send: Side<'a>, recv: Side<'a>) -> Operation<'a> {
+        Operation { collective, root: 0, send, recv, reducer: None, blocks: Vec::new() }
+    }
+
+    /// With a root.
+    pub fn rooted(self, root: u32) -> Operation<'a> {
+        Operation { root, ..self }
+    }
+
+    /// With an operator on the elements, and whether it commutes.
+    pub fn reducing(self, reducer: Reducer, commutative: bool) -> Operation<'a> {
+        Operation { reducer: Some((reducer, commutative)), ..self }
+    }
+
+    /// With the elements of each rank's block (reduce_scatter).
+    pub fn blocks(self, blocks: Vec<u64>) -> Operation<'a> {
+        Operation { blocks, ..self }
+    }
+
+    /// Which collective it is.
+    pub fn collective(&self) -> Collective {
+        self.collective
+    }
+
+    /// What the planner looks at.
+    pub fn shape(&self, ranks: u32, rank: u32) -> Shape {
+        use Collective as C;
+        let in_place = matches!(self.send, Side::InPlace) || matches!(self.recv, Side::InPlace);
+        let count = match self.collective {
+            C::Barrier => 0,
+            C::Bcast => bytes(&self.recv),
+            C::Gather | C::Reduce if rank != self.root => self.units(&self.send),
+            C::Scatter if rank == self.root => bytes(&self.send),
+            C::Gatherv if rank != self.root => bytes(&self.send),
+            C::Gatherv => own_entry(&self.recv, rank),
+            C::Scatterv if rank != self.root => bytes(&self.recv),
+            C::Scatterv => own_entry(&self.send, rank),
+            C::Alltoallv if !in_place => 0,
+            C::ReduceScatter => self.blocks.iter().sum(),
+            _ => self.units(&self.recv),
+        };
+        let own = self.blocks.get(rank as usize).copied().unwrap_or(0);
+        let mut shape = Shape { root: self.root, own, in_place, ..Shape::new(self.collective, ranks, rank, count) };
+        if let Some((reducer, commutative)) = &self.reducer {
+            (shape.unit_bytes, shape.commutative) = (reducer.datatype().size() as u64, *commutative);
+        }
+        shape
+    }
+
+    /// Gives the engine its memory.
+    pub(super) fn bind(&self, bindings: &mut Bindings, ranks: u32) {
+        use Collective as C;
+        if let Some((reducer, _)) = &self.reducer {
+            bindings.operate(reducer.clone());
+        }
+        let all = u64::from(ranks);
+        let total = self.blocks.iter().sum::<u64>();
+        let in_place = matches!(self.send, Side::InPlace);
+        let (send_blocks, recv_blocks) = match self.collective {
+            C::Scatter => (all, 1),
+            C::Gather | C::Allgather => (1, all),
+            C::Alltoall => (all, all),
+            C::ReduceScatterBlock => (all, if in_place { all } else { 1 }),
+            _ => (1, 1),
+        };
+        let mut send_entries = arrays(&self.send).iter().copied();
+        let mut recv_entries = arrays(&self.recv).iter().copied();
+        let send = memory(&self.send, send_blocks, &mut send_entries);
+        let mut recv = memory(&self.recv, recv_blocks, &mut recv_entries);
+        if let (C::ReduceScatter, true, Memory::Whole(array)) = (self.collective, in_place, &mut recv) {
+            array.count = total;
+        }
+        // SAFETY: the maker of the operation has promised it; see the module's Safety section.
+        unsafe { bindings.bind(send, recv, &self.blocks) };
+    }
+
+    /// Bytes, or elements of a reduction, that a side describes.
+    fn units(&self, side: &Side<'_>) -> u64 {
+        match (side, &self.reducer) {
+            (Side::Block(array), Some(_)) => array.count,
+            _ => bytes(side),
+        }
+    }
+}
+
+fn bytes_of(array: &Array<'_>) -> u64 {
+    array.count * array.datatype.size() as u64
+}
+
+fn bytes(side: &Side<'_>) -> u64 {
+    match side {
+        Side::Absent | Side::InPlace => 0,
+        Side::Block(array) => bytes_of(array),
+        Side::Entries(arrays) => arrays.iter().map(bytes_of).sum(),
+    }
+}
+
+fn own_entry(side: &Side<'_>, rank: u32) -> u64 {
+    match side {
+        Side::Entries(arrays) => arrays.get(rank as usize).map_or(0, bytes_of),
+        _ => bytes(side),
+    }
+}
+
+fn arrays<'s>(side: &'s Side<'s>) -> &'s [Array<'s>] {
+    match side {
+        Side::Entries(arrays) => arrays,
+        _ => &[],
+    }
+}
+
+fn memory<'m>(side: &Side<'m>, blocks: u64, entries: &'m mut dyn Iterator<Item = Array<'m>>) -> Memory<'m> {
+    match side {
+        Side::Absent | Side::InPlace => Memory::None,
+        Side::Block(array) => Memory::Whole(Array { count: array.count * blocks, ..*array }),
+        Side::Entries(_) => Memory::Entries(entries),
+    }
+}

@@ -1,0 +1,84 @@
+//! The messages of one collective operation on one communicator, for the engine.
+
+use tutti_base::{Rank, Result};
+
+use super::LANE_BITS;
+use crate::buffer::Buffer;
+use crate::communicator::Communicator;
+use crate::completion;
+use crate::engine::{Port, Started};
+use crate::giant::Held;
+use crate::matching::{Envelope, Pattern};
+use crate::p2p::{Mode, ReceiveSpec, SendSpec};
+use crate::process::Process;
+use crate::request::{Request, RequestId, Work};
+
+/// See the module.
+#[derive(Debug)]
+pub struct CommPort<'a> {
+    held: &'a Held,
+    process: &'a Process,
+    comm: &'a Communicator,
+    tag: i32,
+}
+
+impl<'a> CommPort<'a> {
+    /// The messages under `tag` (whose low bits become the lane).
+    #[inline]
+    pub fn new(held: &'a Held, process: &'a Process, comm: &'a Communicator, tag: i32) -> CommPort<'a> {
+        debug_assert_eq!(tag & ((1 << LANE_BITS) - 1), 0);
+        CommPort { held, process, comm, tag }
+    }
+
+    fn envelope(&self, source: u32, lane: u16) -> Envelope {
+        let context = self.comm.context().plane(self.comm.collectives.plane());
+        Envelope { context, source, tag: self.tag | i32::from(lane) }
+    }
+}
+
+impl Port for CommPort<'_> {
+    type Handle = RequestId;
+
+    #[inline]
+    fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
+        let envelope = self.envelope(self.comm.rank().0, lane);
+        let peer = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator");
+        let spec = SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: 0 };
+        let mut messages = self.process.messages.borrow_mut(self.held);
+        if messages.send_now(&spec) {
+            return Ok(Started::Done);
+        }
+        let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
+        messages.start_send(id, spec);
+        Ok(Started::Pending(id))
+    }
+
+    #[inline]
+    fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
+        let Envelope { context, source, tag } = self.envelope(peer, lane);
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        let mut messages = self.process.messages.borrow_mut(self.held);
+        let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
+        messages.start_receive(id, ReceiveSpec { buffer, pattern, check: None });
+        Ok(Started::Pending(id))
+    }
+
+    #[inline]
+    fn done(&mut self, id: &mut RequestId) -> Result<bool> {
+        {
+            let mut messages = self.process.messages.borrow_mut(self.held);
+            if !messages.state.requests.user(*id)?.complete {
+                return Ok(false);
+            }
+        }
+        completion::finish(self.held, self.process, *id).result.map(|_| true)
+    }
+
+    fn cancel(&mut self, id: RequestId) {
+        let mut messages = self.process.messages.borrow_mut(self.held);
+        messages.state.cancel(id);
+        if let Some(request) = messages.state.requests.get_mut(id) {
+            request.detached = true;
+        }
+    }
+}
