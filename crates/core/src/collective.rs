@@ -29,7 +29,9 @@ use crate::process::Process;
 use crate::progress;
 use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
 
-pub use internal::{Maximum, allgather_bytes, barrier, broadcast_bytes, maximum, other_group, start_maximum, swap_bytes};
+pub use internal::{
+    Maximum, allgather_bytes, barrier, broadcast_bytes, maximum, other_group, start_maximum, swap_bytes,
+};
 pub use operation::{Operation, Side};
 
 use port::CommPort;
@@ -146,7 +148,12 @@ pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &
 }
 
 /// Starts an operation; the request is complete when it is over.
-pub fn start(held: &Held, process: &Process, comm: &Arc<Communicator>, operation: &Operation<'_>) -> RequestId {
+pub fn start(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+) -> RequestId {
     start_keeping(held, process, comm, operation, None)
 }
 
@@ -163,12 +170,21 @@ fn start_keeping(
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, context));
     let home = Home::Communicator;
-    launch(held, process, Running { run: Some(run), comm: Arc::clone(comm), tag, request, home, _memory: memory });
+    launch(
+        held,
+        process,
+        Running { run: Some(run), comm: Arc::clone(comm), tag, request, home, _memory: memory },
+    );
     request
 }
 
 /// Keeps an operation to be started by MPI_Start.
-pub fn persistent(held: &Held, process: &Process, comm: &Arc<Communicator>, operation: &Operation<'_>) -> RequestId {
+pub fn persistent(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+) -> RequestId {
     let run = prepare(held, process, comm, operation);
     let tag = comm.collectives.next_persistent_tag(held);
     let kept = Arc::new(Kept { run: GiantCell::new(Some(run)), comm: Arc::clone(comm), tag });
@@ -220,7 +236,8 @@ impl Restart for Kept {
 impl Activity for Running {
     fn advance(&mut self, held: &Held, process: &Process) -> bool {
         let Some(run) = &mut self.run else { return true };
-        let error: Option<Error> = match run.progress(&mut CommPort::new(held, process, &self.comm, self.tag)) {
+        let error: Option<Error> = match run.progress(&mut CommPort::new(held, process, &self.comm, self.tag))
+        {
             Ok(Status::Pending) => return false,
             Ok(Status::Done) => None,
             Err(error) => Some(error),

@@ -43,7 +43,10 @@ fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<A
     let datatype = datatype(handle)?;
     let items = count(items, "count")?;
     if address.is_in_place() {
-        return Err(Error::new(ErrorClass::Buffer, "MPI_IN_PLACE is not allowed for this buffer at this rank"));
+        return Err(Error::new(
+            ErrorClass::Buffer,
+            "MPI_IN_PLACE is not allowed for this buffer at this rank",
+        ));
     }
     let size = datatype.size() as u64;
     if items.checked_mul(size).is_none_or(|bytes| bytes > i64::MAX as u64) {
@@ -60,7 +63,12 @@ fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<S
 }
 
 /// As [`block`], or MPI_IN_PLACE where `allowed`.
-fn block_or_in_place<'s>(address: Address, items: i64, handle: In<'s, Datatype>, allowed: bool) -> Result<Side<'s>> {
+fn block_or_in_place<'s>(
+    address: Address,
+    items: i64,
+    handle: In<'s, Datatype>,
+    allowed: bool,
+) -> Result<Side<'s>> {
     if allowed && address.is_in_place() { Ok(Side::InPlace) } else { block(address, items, handle) }
 }
 
@@ -437,6 +445,7 @@ pub fn reduce_scatter(
     let send = block_or_in_place(sendbuf, total, datatype, true)?;
     let own = blocks[comm.rank().0 as usize] as i64;
     let recv = block(recvbuf, own, datatype)?;
-    let whole = operation(Collective::ReduceScatter, send, recv).reducing(reducer, commutative).blocks(blocks);
+    let whole =
+        operation(Collective::ReduceScatter, send, recv).reducing(reducer, commutative).blocks(blocks);
     perform(call, comm, &whole, form)
 }

@@ -89,7 +89,12 @@ pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u
 ///
 /// # Errors
 /// None now; reserved for a communicator that cannot communicate.
-pub fn start_maximum(held: &Held, process: &Process, comm: &Arc<Communicator>, value: u32) -> Result<Maximum> {
+pub fn start_maximum(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    value: u32,
+) -> Result<Maximum> {
     let words = Arc::new(Words(UnsafeCell::new(value)));
     let operation = maximum_of(words.0.get());
     let request = start_keeping(held, process, comm, &operation, Some(Arc::clone(&words)));
@@ -110,7 +115,12 @@ pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Resul
 ///
 /// # Errors
 /// What went wrong with a message.
-pub fn allgather_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine: &[u8]) -> Result<Vec<u8>> {
+pub fn allgather_bytes(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    mine: &[u8],
+) -> Result<Vec<u8>> {
     let mut all = vec![0u8; mine.len() * comm.size() as usize];
     let array = |base: *mut u8| Array { base, count: mine.len() as u64, datatype: datatype(BYTE) };
     let (send, recv) = (Side::Block(array(mine.as_ptr().cast_mut())), Side::Block(array(all.as_mut_ptr())));
@@ -138,7 +148,13 @@ pub fn broadcast_bytes(
     broadcast(held, process, comm, root, data)
 }
 
-fn broadcast(held: &mut Held, process: &Process, comm: &Communicator, root: Rank, data: &mut [u8]) -> Result<()> {
+fn broadcast(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    data: &mut [u8],
+) -> Result<()> {
     let array = Array { base: data.as_mut_ptr(), count: data.len() as u64, datatype: datatype(BYTE) };
     // SAFETY: the slice outlives the call.
     let operation = unsafe { Operation::new(Collective::Bcast, Side::Absent, Side::Block(array)) };

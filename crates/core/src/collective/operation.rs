@@ -82,7 +82,8 @@ impl<'a> Operation<'a> {
             _ => self.units(&self.recv),
         };
         let own = self.blocks.get(rank as usize).copied().unwrap_or(0);
-        let mut shape = Shape { root: self.root, own, in_place, ..Shape::new(self.collective, ranks, rank, count) };
+        let mut shape =
+            Shape { root: self.root, own, in_place, ..Shape::new(self.collective, ranks, rank, count) };
         if let Some((reducer, commutative)) = &self.reducer {
             (shape.unit_bytes, shape.commutative) = (reducer.datatype().size() as u64, *commutative);
         }
