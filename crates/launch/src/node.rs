@@ -365,15 +365,13 @@ fn place(request: &Request, plan: &JobPlan, usable: usize) -> (Vec<Option<Proces
 
 fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Job> {
     let (ranks, processors) = (plan.ranks.len() as u32, usable as u32);
-    let by_ranks = ((2 << 20) / u64::from(ranks)).clamp(16 << 10, 256 << 10);
-    let ring_bytes = if plan.config.ring_bytes == 0 { by_ranks } else { plan.config.ring_bytes };
     let is_known = machine.processors().next().is_some();
     Job::create(&Plan {
         local_ranks: ranks,
         world_size: ranks,
         processors,
         universe_size: ranks.max(processors),
-        ring_bytes,
+        ring_bytes: plan.config.ring_bytes_for(ranks),
         job_id: process::random()?,
         machine: if is_known { machine.to_string().into_bytes() } else { Vec::new() },
     })
