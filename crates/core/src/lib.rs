@@ -12,6 +12,7 @@ pub mod collective;
 pub mod communicator;
 pub mod completion;
 pub mod context;
+pub mod dims;
 pub mod engine;
 pub mod error_codes;
 pub mod error_handler;

@@ -2092,7 +2092,10 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Dims_create", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Dims_create", always: false }, At::World, |call, scope| unsafe {
+        imp::topology::dims_create(call, nnodes, ndims, scope.array_out(dims, "dims"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -116,7 +116,7 @@ pub static FUNCTIONS: &[(&str, bool)] = &[
     ("MPI_Comm_test_inter", true),
     ("MPI_Comm_toint", true),
     ("MPI_Compare_and_swap", false),
-    ("MPI_Dims_create", false),
+    ("MPI_Dims_create", true),
     ("MPI_Dist_graph_create", false),
     ("MPI_Dist_graph_create_adjacent", false),
     ("MPI_Dist_graph_neighbors", false),

@@ -11,7 +11,7 @@ use tutti_core::type_object::TypeObject;
 use tutti_data::{Combiner, Contents, Darray, Datatype as Data, Distribution, Form, Order};
 
 use crate::entry::Call;
-use crate::generated::constants::MPI_MAX_OBJECT_NAME;
+use crate::generated::constants::{MPI_AINT, MPI_COUNT, MPI_MAX_OBJECT_NAME, MPI_OFFSET};
 use crate::handles;
 use crate::kind::Datatype;
 use crate::scope::{Address, Array, ArrayOut, CountArray, CountOut, HandleOut, In, Out, Text, TextOut};
@@ -39,20 +39,6 @@ pub fn handle_of(held: &Held, data: &Data) -> Result<MPI_Datatype> {
         UNNAMED.borrow_mut(held).insert(data.id(), raw);
     }
     Ok(raw)
-}
-
-/// A datatype that communication may use.
-///
-/// # Errors
-/// `Type` if the handle is not a datatype or the datatype is not committed.
-#[inline]
-pub fn committed<'s>(datatype: In<'s, Datatype>) -> Result<&'s Data> {
-    let data = datatype.get()?.data();
-    if data.is_committed() {
-        return Ok(data);
-    }
-    let reason = format!("argument {} is not committed: call MPI_Type_commit first", datatype.name());
-    Err(Error::new(ErrorClass::Type, reason))
 }
 
 /// Which of the two bindings was called.
@@ -249,14 +235,17 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index.
+/// MPI_Type_get_value_index. Pairs without a name are given only for indices of MPI's own types (`MPI_COUNT`,
+/// `MPI_AINT`, `MPI_OFFSET`): mpi4py 4.1 takes any other for a datatype that it can make again, and fails.
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,
     index_type: In<Datatype>,
     pair_type: HandleOut<Datatype>,
 ) -> Result<()> {
-    match Data::value_index(value_type.get()?.data(), index_type.get()?.data()) {
+    let pair = Data::value_index(value_type.get()?.data(), index_type.get()?.data());
+    let own = [MPI_COUNT, MPI_AINT, MPI_OFFSET].contains(&index_type.raw());
+    match pair.filter(|pair| own || pair.code().is_some()) {
         Some(pair) => pair_type.set(handle_of(&call.held, &pair)?),
         None => pair_type.set_null(),
     }

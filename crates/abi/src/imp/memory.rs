@@ -81,10 +81,21 @@ pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>)
 /// `Buffer` for a null pointer or MPI_IN_PLACE.
 #[inline]
 pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<Message<'_>> {
-    if address.bits() <= 1 && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
-        return Err(Error::new(ErrorClass::Buffer, "argument buf is a null pointer or MPI_IN_PLACE"));
-    }
+    check_address(address, "buf", count, datatype)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
     let buffer = unsafe { Buffer::user(address.pointer(), count, datatype)? };
     Ok(Message { buffer, datatype, count })
+}
+
+/// Refuses an address at which `count` items of `datatype` cannot be.
+///
+/// # Errors
+/// `Buffer` for a null pointer or MPI_IN_PLACE.
+#[inline]
+pub fn check_address(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
+    if address.bits() <= 1 && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+        let reason = format!("argument {name} is a null pointer or MPI_IN_PLACE");
+        return Err(Error::new(ErrorClass::Buffer, reason));
+    }
+    Ok(())
 }

@@ -58,3 +58,4 @@ pub mod pack;
 pub mod request;
 pub mod status;
 pub mod storage;
+pub mod topology;

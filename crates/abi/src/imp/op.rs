@@ -11,7 +11,8 @@ use tutti_data::{Datatype as Data, Op as Operation};
 use crate::entry::Call;
 use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
 use crate::handles;
-use crate::imp::datatype::{committed, handle_of};
+use crate::imp::datatype::handle_of;
+use crate::imp::memory;
 use crate::kind::{Datatype, Op};
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::MPI_Datatype;
@@ -101,15 +102,11 @@ pub fn reduce_local(
     datatype: In<Datatype>,
     op: In<Op>,
 ) -> Result<()> {
-    let items = u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::Count, format!("argument count is {count}; give 0 or more")))?;
-    let (data, op) = (committed(datatype)?, op.get()?);
+    let items = memory::count(count, "count")?;
+    let (data, op) = (memory::datatype(datatype)?, op.get()?);
     op.check(data)?;
-    for (name, buffer) in [("inbuf", inbuf), ("inoutbuf", inoutbuf)] {
-        if buffer.is_in_place() {
-            return Err(Error::new(ErrorClass::Buffer, format!("argument {name} must not be MPI_IN_PLACE")));
-        }
-    }
+    memory::check_address(inbuf, "inbuf", items, data)?;
+    memory::check_address(inoutbuf, "inoutbuf", items, data)?;
     if items == 0 {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Datatype as Data;
 
 use crate::entry::Call;
-use crate::imp::datatype::committed;
+use crate::imp::memory;
 use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, CountOut, In, Text};
 
@@ -15,14 +15,15 @@ struct Items<'s> {
     data: &'s Data,
 }
 
-/// A count that the user gave.
-fn counted(count: i64, name: &str) -> Result<u64> {
-    u64::try_from(count)
-        .map_err(|_| Error::new(ErrorClass::Count, format!("argument {name} is {count}; give 0 or more")))
-}
-
-fn items<'s>(buffer: Address, count: i64, name: &str, datatype: In<'s, Datatype>) -> Result<Items<'s>> {
-    Ok(Items { base: buffer.pointer(), count: counted(count, name)?, data: committed(datatype)? })
+/// The items of a user's buffer; `name` and `count_name` are those of the arguments.
+fn items<'s>(
+    (buffer, name): (Address, &str),
+    (count, count_name): (i64, &str),
+    datatype: In<'s, Datatype>,
+) -> Result<Items<'s>> {
+    let (count, data) = (memory::count(count, count_name)?, memory::datatype(datatype)?);
+    memory::check_address(buffer, name, count, data)?;
+    Ok(Items { base: buffer.pointer(), count, data })
 }
 
 /// The bytes of a buffer of `size` that begin at `position`: where, and how many.
@@ -72,7 +73,7 @@ pub fn pack(
     comm: In<Comm>,
 ) -> Result<()> {
     comm.get()?;
-    let items = items(inbuf, incount, "incount", datatype)?;
+    let items = items((inbuf, "inbuf"), (incount, "incount"), datatype)?;
     let before = position.get()?;
     let (start, room) = rest(outbuf, outsize, before, "outbuf")?;
     check_room(items.data.pack_size(incount)?, room, "outbuf")?;
@@ -97,7 +98,7 @@ pub fn unpack(
     comm: In<Comm>,
 ) -> Result<()> {
     comm.get()?;
-    let items = items(outbuf, outcount, "outcount", datatype)?;
+    let items = items((outbuf, "outbuf"), (outcount, "outcount"), datatype)?;
     let before = position.get()?;
     let (start, room) = rest(inbuf, insize, before, "inbuf")?;
     let needed = items.data.pack_size(outcount)?;
@@ -119,8 +120,8 @@ pub fn pack_size(
     size: CountOut,
 ) -> Result<()> {
     comm.get()?;
-    counted(incount, "incount")?;
-    size.set(committed(datatype)?.pack_size(incount)?)
+    memory::count(incount, "incount")?;
+    size.set(memory::datatype(datatype)?.pack_size(incount)?)
 }
 
 /// MPI_Pack_external.
@@ -136,7 +137,7 @@ pub fn pack_external(
     position: CountOut,
 ) -> Result<()> {
     check_representation(datarep)?;
-    let items = items(inbuf, incount, "incount", datatype)?;
+    let items = items((inbuf, "inbuf"), (incount, "incount"), datatype)?;
     let before = position.get()?;
     let (start, room) = rest(outbuf, outsize, before, "outbuf")?;
     // SAFETY: the caller of the MPI function vouches for both buffers (MPI-5 section 5.3).
@@ -160,7 +161,7 @@ pub fn unpack_external(
     datatype: In<Datatype>,
 ) -> Result<()> {
     check_representation(datarep)?;
-    let items = items(outbuf, outcount, "outcount", datatype)?;
+    let items = items((outbuf, "outbuf"), (outcount, "outcount"), datatype)?;
     let before = position.get()?;
     let (start, room) = rest(inbuf, insize, before, "inbuf")?;
     // SAFETY: the caller of the MPI function vouches for both buffers (MPI-5 section 5.3).
@@ -180,6 +181,6 @@ pub fn pack_external_size(
     size: CountOut,
 ) -> Result<()> {
     check_representation(datarep)?;
-    counted(incount, "incount")?;
-    size.set(committed(datatype)?.pack_external_size(incount)?)
+    memory::count(incount, "incount")?;
+    size.set(memory::datatype(datatype)?.pack_external_size(incount)?)
 }

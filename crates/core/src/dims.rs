@@ -1,0 +1,104 @@
+//! Balanced grids of processes (`MPI_Dims_create`, MPI-5 section 8.5.2).
+
+use tutti_base::{Error, ErrorClass, Result};
+
+/// Fills the zeros of `dims` so that the product of all is `processes`, with the chosen values as close to
+/// one another as possible and not increasing.
+///
+/// # Errors
+/// `Dims` if an entry is negative or the others do not divide the number of processes, `Arg` if that number is
+/// not positive.
+pub fn fill(processes: i32, dims: &mut [i32]) -> Result<()> {
+    if processes < 1 {
+        return Err(Error::new(ErrorClass::Arg, format!("argument nnodes is {processes}; give 1 or more")));
+    }
+    if let Some(place) = dims.iter().position(|dim| *dim < 0) {
+        let reason = format!("argument dims[{place}] is {}; give 0 to have it chosen", dims[place]);
+        return Err(Error::new(ErrorClass::Dims, reason));
+    }
+    let given = dims.iter().filter(|dim| **dim > 0).try_fold(1i64, |all, dim| {
+        all.checked_mul(i64::from(*dim)).filter(|all| i64::from(processes) % all == 0)
+    });
+    let free = dims.iter().filter(|dim| **dim == 0).count();
+    let rest = given.map(|given| i64::from(processes) / given).filter(|rest| free > 0 || *rest == 1);
+    let Some(rest) = rest else {
+        let reason = format!("argument dims: its entries {dims:?} do not divide into {processes} processes");
+        return Err(Error::new(ErrorClass::Dims, reason));
+    };
+    let mut chosen = balanced(rest as u32, free).into_iter();
+    for dim in dims.iter_mut().filter(|dim| **dim == 0) {
+        *dim = chosen.next().expect("as many factors as free dimensions") as i32;
+    }
+    Ok(())
+}
+
+/// `count` factors of `product`, not increasing, the largest as small as possible, then the next.
+fn balanced(product: u32, count: usize) -> Vec<u32> {
+    let mut factors = Vec::with_capacity(count);
+    let divisors: Vec<u32> = divisors(product);
+    let found = choose(product, count, u32::MAX, &divisors, &mut factors);
+    debug_assert!(found || count == 0, "the product itself and ones are always a choice");
+    factors
+}
+
+/// Appends `count` factors of `product` that are at most `bound`; false if there are none.
+fn choose(product: u32, count: usize, bound: u32, divisors: &[u32], factors: &mut Vec<u32>) -> bool {
+    if count == 0 {
+        return product == 1;
+    }
+    for factor in divisors.iter().copied().take_while(|factor| *factor <= bound) {
+        let large_enough =
+            u64::from(factor).checked_pow(count as u32).is_none_or(|most| most >= product.into());
+        if large_enough && product.is_multiple_of(factor) {
+            factors.push(factor);
+            if choose(product / factor, count - 1, factor, divisors, factors) {
+                return true;
+            }
+            factors.pop();
+        }
+    }
+    false
+}
+
+fn divisors(product: u32) -> Vec<u32> {
+    let small = (1..).take_while(|divisor| u64::from(*divisor).pow(2) <= product.into());
+    let low: Vec<u32> = small.filter(|divisor| product.is_multiple_of(*divisor)).collect();
+    let high = low.iter().rev().map(|divisor| product / divisor).filter(|high| !low.contains(high));
+    let high: Vec<u32> = high.collect();
+    [low, high].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(processes: i32, dims: &[i32], expected: std::result::Result<&[i32], ErrorClass>) {
+        let mut filled = dims.to_vec();
+        let got = fill(processes, &mut filled).map(|()| &filled[..]);
+        assert_eq!(got.map_err(|error| error.class), expected, "{processes} over {dims:?}");
+    }
+
+    #[test]
+    fn grids_are_balanced() {
+        check(6, &[0, 0], Ok(&[3, 2]));
+        check(7, &[0, 0], Ok(&[7, 1]));
+        check(6, &[0, 3, 0], Ok(&[2, 3, 1]));
+        check(16, &[0, 0, 0], Ok(&[4, 2, 2]));
+        check(4096, &[0, 0, 0], Ok(&[16, 16, 16]));
+        check(1 << 30, &[0; 12], Ok(&[8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4]));
+        check(i32::MAX, &[0, 0], Ok(&[i32::MAX, 1]));
+        check(1, &[0; 40], Ok(&[1; 40]));
+        check(4, &[2, 2], Ok(&[2, 2]));
+        check(1, &[], Ok(&[]));
+    }
+
+    #[test]
+    fn what_does_not_divide_is_refused() {
+        check(7, &[0, 3], Err(ErrorClass::Dims));
+        check(8, &[2, 2], Err(ErrorClass::Dims));
+        check(2, &[], Err(ErrorClass::Dims));
+        check(4, &[-1, 0], Err(ErrorClass::Dims));
+        check(0, &[0], Err(ErrorClass::Arg));
+        check(4, &[i32::MAX, i32::MAX, i32::MAX, 0], Err(ErrorClass::Dims));
+    }
+}
