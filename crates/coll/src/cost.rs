@@ -2,9 +2,9 @@
 //! Selection compares these times; nothing else in Tutti is a table of sizes.
 //!
 //! Two regimes. With a core for every rank, time is the critical path: hops, messages of the busiest
-//! rank, its bytes and reductions. With more ranks than cores the cores are busy all the time, so it
-//! is the work of all ranks divided by the cores, and every wait for a message that is not there is a
-//! switch to another process.
+//! rank, its bytes and reductions. With more ranks than cores every wait for a message that is not
+//! there is a switch to another process: a hop costs as much, and the time is no less than the work of
+//! all ranks divided by the cores.
 
 use crate::algorithms::tree::{Form, dimensions};
 use crate::ir::Loop;
@@ -100,17 +100,20 @@ impl Work {
         let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
         let handshake = if mean > environment.eager_bytes as f64 { 2.0 } else { 1.0 };
         let crowded = environment.oversubscribed || environment.ranks_on_node > environment.cores;
+        let hop = if crowded { model.switch } else { model.hop };
+        let path = handshake * self.hops * hop
+            + self.messages * model.message
+            + self.bytes * model.byte
+            + self.reduced * model.reduce;
         if !crowded {
-            return handshake * self.hops * model.hop
-                + self.messages * model.message
-                + self.bytes * model.byte
-                + self.reduced * model.reduce;
+            return path;
         }
         let work = handshake * self.waits * model.switch
             + 2.0 * self.all_messages * model.message
             + self.all_bytes * model.byte
             + self.all_reduced * model.reduce;
-        work / f64::from(environment.cores.max(1))
+        // Of two that keep the cores equally busy, the one with the shorter path wins.
+        path.max(work / f64::from(environment.cores.max(1))) + path / 16.0
     }
 }
 

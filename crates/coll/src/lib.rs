@@ -12,6 +12,7 @@ pub mod cursor;
 pub mod ir;
 pub mod registry;
 pub mod shape;
+mod show;
 pub mod verify;
 
 pub use cost::Environment;

@@ -259,3 +259,63 @@ impl Plan {
         Plan { shape: *shape, choice, schedule: choice.generator.generate(shape, &choice.params) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
+        let environment =
+            Environment { cores, ranks_on_node: ranks, oversubscribed: ranks > cores, eager_bytes: 16 << 10 };
+        let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
+        assert_eq!(choice.generator.name, expected.0, "{}", choice.reason());
+        if let Some(radix) = expected.1 {
+            assert!(choice.params.radix >= radix, "{}", choice.reason());
+        }
+    }
+
+    #[test]
+    fn more_ranks_than_cores_take_the_tree_with_fewest_switches() {
+        for ranks in [4, 8, 16] {
+            check(C::Barrier, ranks, 2, 0, ("tree", Some(4)));
+            check(C::Allreduce, ranks, 2, 8, ("tree", Some(4)));
+        }
+        check(C::Barrier, 16, 16, 0, ("dissemination", None));
+        check(C::Allreduce, 16, 16, 8, ("recursive_doubling", None));
+    }
+
+    #[test]
+    fn large_data_are_cut() {
+        check(C::Allreduce, 16, 16, 16 << 20, ("ring", None));
+        check(C::Bcast, 8, 8, 16 << 20, ("kary", None));
+        check(C::Alltoall, 16, 16, 8, ("bruck", None));
+        check(C::Alltoall, 16, 16, 1 << 20, ("spread", None));
+    }
+
+    #[test]
+    fn every_shape_has_an_algorithm_and_all_ranks_choose_the_same() {
+        let environment =
+            Environment { cores: 2, ranks_on_node: 4, oversubscribed: true, eager_bytes: 16 << 10 };
+        for collective in Collective::ALL {
+            for ranks in 1..20 {
+                for commutative in [false, true] {
+                    let shape = Shape { commutative, ..Shape::new(collective, ranks, 0, 100) };
+                    let last = Shape { rank: ranks - 1, in_place: true, own: 3, ..shape };
+                    let (one, two) =
+                        (select(&shape, &environment, None), select(&last, &environment, Some("?")));
+                    assert_eq!((one.generator.name, one.params), (two.generator.name, two.params));
+                    assert!(two.reason().contains("does not suit"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> =
+            registry().iter().map(|generator| (generator.collective, generator.name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), registry().len());
+    }
+}

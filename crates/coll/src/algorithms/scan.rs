@@ -12,7 +12,8 @@ pub fn recursive_doubling(shape: &Shape, _: &Params, b: &mut Builder) {
     let arriving = b.temporary(shape.count);
     // What is sent on: the own operand and those before it.
     let sum = if exclusive { b.temporary(shape.count) } else { BufferId::RECV };
-    if own(shape) != sum {
+    let passes_on = shape.rank + 1 < shape.ranks;
+    if own(shape) != sum && (!exclusive || passes_on) {
         b.copy(all(own(shape)), all(sum), &[]);
         b.join();
     }

@@ -1,6 +1,6 @@
 //! Proves schedules: runs those of all ranks on symbolic data ([`value`]) against what the standard
-//! asks for ([`case`]), with sends that complete only when they are received, and checks that
-//! nothing depends on timing ([`races`]).
+//! asks for ([`case`]; for a barrier, [`signals`]), with sends that complete only when they are
+//! received, and checks that nothing depends on timing ([`races`]).
 //!
 //! One execution stands for all: steps without order do not conflict, messages match by program
 //! order, and what may start stays able to start; so every interleaving computes the same values and
@@ -8,15 +8,18 @@
 
 mod case;
 mod races;
+mod signals;
 mod value;
 
 use std::fmt;
 
 pub use case::{Case, Sums};
+use signals::Signals;
 use value::{Atom, Values};
 
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{BufferId, Kind, Length, Range, Schedule, Span, Start, Step, Tables};
+use crate::shape::Collective;
 
 /// Why schedules are wrong, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +103,8 @@ struct Machine<'a> {
     /// By the rank that receives.
     sends: Vec<Vec<Posted>>,
     recvs: Vec<Vec<Posted>>,
+    /// For a barrier.
+    signals: Option<Signals>,
 }
 
 impl<'a> Machine<'a> {
@@ -123,6 +128,7 @@ impl<'a> Machine<'a> {
             cursors: cursors.collect(),
             sends: schedules.iter().map(|_| Vec::new()).collect(),
             recvs: schedules.iter().map(|_| Vec::new()).collect(),
+            signals: (case.collective == Collective::Barrier).then(|| Signals::new(schedules.len())),
         }
     }
 
@@ -178,7 +184,7 @@ impl<'a> Machine<'a> {
                 }
             };
             let peer = peer.at(instance.iteration);
-            if peer >= ranks || lane >= LANES {
+            if peer >= ranks || peer == u64::from(rank) || lane >= LANES {
                 return Err(Fault::new(format!("step {} has no such peer or lane", instance.step.0)));
             }
             let peer = peer as u32;
@@ -230,6 +236,9 @@ impl<'a> Machine<'a> {
                     [into.start as usize..into.end() as usize]
                     .copy_from_slice(&data);
             }
+            if let Some(signals) = &mut self.signals {
+                signals.message(self.schedules, (sender, send.instance), (receiver, recv.instance));
+            }
             self.cursors[sender as usize].complete(send.instance);
             self.cursors[receiver as usize].complete(recv.instance);
             awake.extend([sender, receiver]);
@@ -238,6 +247,9 @@ impl<'a> Machine<'a> {
     }
 
     fn check(&self, case: &Case) -> Result<(), Fault> {
+        if let Some(signals) = &self.signals {
+            signals.check(case.ranks)?;
+        }
         for rank in 0..case.ranks {
             let [_, before] = case.initial(rank);
             let after = &self.memory[rank as usize][1];

@@ -1,0 +1,22 @@
+//! Prints which algorithm is selected for sizes and numbers of ranks: `cargo run -p tutti-coll --example selected`.
+
+use tutti_coll::{Collective, Environment, Shape, select};
+
+fn main() {
+    for (ranks, cores) in [(2, 2), (4, 2), (8, 2), (4, 8), (16, 16), (64, 64), (24, 64)] {
+        let environment =
+            Environment { cores, ranks_on_node: ranks, oversubscribed: ranks > cores, eager_bytes: 16 << 10 };
+        println!("{ranks} ranks on {cores} cores");
+        for collective in Collective::ALL {
+            print!("  {collective:21}");
+            for bytes in [8, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 16 << 20] {
+                let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
+                let params = choice.params;
+                let radix = if params.radix == u32::MAX { "flat".into() } else { params.radix.to_string() };
+                let params = format!("{} {}k w{}", radix, params.segment >> 10, params.window);
+                print!(" {:>32}", format!("{} {params} {:.1}", choice.generator.name, choice.time * 1e6));
+            }
+            println!();
+        }
+    }
+}

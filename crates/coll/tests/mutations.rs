@@ -1,0 +1,171 @@
+//! The verifier is no rubber stamp: schedules that are broken in one place are refused.
+
+use tutti_coll::ir::{Index, Kind, Length, Schedule};
+use tutti_coll::verify::{Case, verify};
+use tutti_coll::{Collective, Generator, Params, registry};
+
+/// A way to break one step: `None` where it does not apply.
+type Break = fn(&mut Schedule, usize) -> Option<()>;
+
+fn case(generator: &Generator, commutative: bool, params: Params) -> Case {
+    let ranks = if generator.requires.power_of_two { 4 } else { 5 };
+    let count = if generator.collective == Collective::Barrier { 0 } else { 6 };
+    let root = if generator.collective.rooted() { 2 } else { 0 };
+    Case { collective: generator.collective, ranks, root, count, commutative, in_place: false, params }
+}
+
+/// Breaks every step of every rank, one at a time; returns those that the verifier let pass.
+fn survivors(generator: &Generator, case: &Case, change: Break) -> (Vec<String>, usize) {
+    let mut schedules: Vec<Schedule> =
+        (0..case.ranks).map(|rank| generator.generate(&case.shape(rank), &case.params)).collect();
+    assert_eq!(verify(case, &schedules), Ok(()), "{generator:?}");
+    let (mut passed, mut tried) = (Vec::new(), 0);
+    for rank in 0..case.ranks as usize {
+        for step in 0..schedules[rank].steps.len() {
+            let whole = schedules[rank].clone();
+            if change(&mut schedules[rank], step).is_some() {
+                tried += 1;
+                if verify(case, &schedules).is_ok() {
+                    let step = &whole.steps[step];
+                    passed.push(format!("{generator:?}, rank {rank}: {step}"));
+                }
+            }
+            schedules[rank] = whole;
+        }
+    }
+    (passed, tried)
+}
+
+/// Tables have empty blocks, whose steps do nothing, right or wrong.
+fn has_table(collective: Collective) -> bool {
+    use Collective as C;
+    matches!(collective, C::Gatherv | C::Scatterv | C::Allgatherv | C::Alltoallv | C::ReduceScatter)
+}
+
+fn check(commutative: bool, params: Params, change: Break) {
+    let mut total = 0;
+    for generator in registry() {
+        let case = case(generator, commutative, params);
+        if has_table(generator.collective) || !generator.suits(&case.shape(0)) {
+            continue;
+        }
+        let (passed, tried) = survivors(generator, &case, change);
+        assert!(passed.is_empty(), "not noticed: {passed:#?}");
+        total += tried;
+    }
+    assert!(total > 10, "the change applied only {total} times");
+}
+
+const WHOLE: Params = Params { radix: 2, segment: 0, window: 2 };
+const SEGMENTS: Params = Params { radix: 2, segment: 2, window: 2 };
+
+/// Whether a message of the step is sent at all, whatever the counts.
+fn carries(kind: &Kind) -> bool {
+    let span = kind.reads().or(kind.writes()).expect("every step reads or writes");
+    span.is_signal() || span.at(0, &Default::default()).length > 0
+}
+
+fn another_peer(schedule: &mut Schedule, step: usize) -> Option<()> {
+    if !carries(&schedule.steps[step].kind) {
+        return None;
+    }
+    match &mut schedule.steps[step].kind {
+        Kind::Send { peer, .. } | Kind::Recv { peer, .. } => *peer = Index { base: peer.base + 1, ..*peer },
+        _ => return None,
+    }
+    Some(())
+}
+
+fn another_lane(schedule: &mut Schedule, step: usize) -> Option<()> {
+    if !carries(&schedule.steps[step].kind) {
+        return None;
+    }
+    match &mut schedule.steps[step].kind {
+        Kind::Send { lane, .. } | Kind::Recv { lane, .. } => *lane = 7,
+        _ => return None,
+    }
+    Some(())
+}
+
+fn swapped_operands(schedule: &mut Schedule, step: usize) -> Option<()> {
+    // Swapping must not write the user's operand, which is another fault.
+    match &mut schedule.steps[step].kind {
+        Kind::Reduce { left, right } if left.buffer.0 != 0 => std::mem::swap(left, right),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// A step that uses what another one makes no longer waits for anything.
+fn no_edges(schedule: &mut Schedule, step: usize) -> Option<()> {
+    let uses = matches!(schedule.steps[step].kind, Kind::Reduce { .. });
+    let waits = !schedule.steps[step].after.is_empty();
+    (uses && waits).then(|| schedule.steps[step].after = Box::default())
+}
+
+fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
+    let number = schedule.steps[step].in_loop?;
+    let this = &mut schedule.loops[usize::from(number)];
+    // Only a loop over slots of a temporary depends on its window.
+    let slots =
+        matches!(schedule.steps[step].kind, Kind::Recv { into, .. } if into.buffer.temporary().is_some());
+    (slots && this.count > this.window).then(|| this.window += 1)
+}
+
+fn missing_step(schedule: &mut Schedule, step: usize) -> Option<()> {
+    match &mut schedule.steps[step].kind {
+        Kind::Copy { from, into } => (from.length, into.length) = (Length::Fixed(0), Length::Fixed(0)),
+        Kind::Reduce { left, right } => (left.length, right.length) = (Length::Fixed(0), Length::Fixed(0)),
+        _ => return None,
+    }
+    Some(())
+}
+
+#[test]
+fn peers() {
+    check(true, WHOLE, another_peer);
+    check(true, SEGMENTS, another_peer);
+}
+
+#[test]
+fn lanes() {
+    check(true, WHOLE, another_lane);
+    check(false, SEGMENTS, another_lane);
+}
+
+#[test]
+fn operands() {
+    check(false, WHOLE, swapped_operands);
+    check(false, SEGMENTS, swapped_operands);
+}
+
+#[test]
+fn edges() {
+    check(true, WHOLE, no_edges);
+    check(false, SEGMENTS, no_edges);
+}
+
+#[test]
+fn windows() {
+    check(false, SEGMENTS, longer_window);
+}
+
+#[test]
+fn steps() {
+    check(false, WHOLE, missing_step);
+    check(true, SEGMENTS, missing_step);
+}
+
+/// A rank that signals before it has heard of the others breaks a barrier, though no data tell.
+#[test]
+fn barrier_that_releases_early() {
+    for generator in registry().iter().filter(|generator| generator.collective == Collective::Barrier) {
+        let case = case(generator, true, WHOLE);
+        let mut schedules: Vec<Schedule> =
+            (0..case.ranks).map(|rank| generator.generate(&case.shape(rank), &WHOLE)).collect();
+        for step in &mut schedules[0].steps {
+            step.after = Box::default();
+        }
+        assert!(verify(&case, &schedules).is_err(), "{generator:?}");
+    }
+}
