@@ -73,11 +73,16 @@ fn prove(collective: Collective) {
                     cases.iter().for_each(|case| check(generator, Case { root, ..*case }));
                     continue;
                 }
-                // Every root once; where there is none, several cases.
-                for _ in 0..if generator.collective.rooted() { 1 } else { 4 } {
+                // Every root twice; where there is none, more cases.
+                for _ in 0..if generator.collective.rooted() { 2 } else { 16 } {
                     // 31 has no factor in common with the number of cases.
                     turn = (turn + 31) % cases.len();
-                    check(generator, Case { root, ..cases[turn] });
+                    let mut case = Case { root, ..cases[turn] };
+                    if case.params.segment > 0 {
+                        // Pipelines of up to eight segments; the longest are for few ranks.
+                        case.params.segment += case.count / 8;
+                    }
+                    check(generator, case);
                 }
             }
         }
@@ -102,7 +107,7 @@ proofs! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Beyond 64 ranks, at random. Data grow with the square of the ranks where all send to all.
     #[test]

@@ -55,34 +55,54 @@ impl Order {
     }
 
     fn fill(&mut self, schedule: &Schedule) -> Result<(), Fault> {
+        // What is complete when an iteration of the present loop may start, and the next to complete.
+        let mut complete = vec![0; self.words];
+        let mut next = 0;
         for number in 0..self.instances.len() {
             let Instance { step, iteration } = self.instances[number];
             let this = &schedule.steps[step.0 as usize];
-            for edge in &this.after {
-                let count = schedule.iterations(edge.step);
-                let wanted = match edge.distance {
-                    Edge::WHOLE => 0..count,
-                    distance if iteration < distance => continue,
-                    distance => {
-                        let other = (iteration - distance).min(count - 1);
-                        other..other + 1
-                    }
-                };
-                for other in wanted {
-                    let earlier = self.number(edge.step, other);
-                    if earlier >= number {
-                        return Err(Fault::new(format!("step {} waits for a later one", step.0)));
-                    }
-                    self.comes_after(number, earlier);
-                }
-            }
             if let Some(in_loop) = this.in_loop {
                 let this = schedule.loops[usize::from(in_loop)];
-                let complete = (iteration + 1).saturating_sub(this.window) * this.steps;
                 let first = self.number(StepId(this.first), 0);
-                for earlier in first..first + complete as usize {
-                    self.comes_after(number, earlier);
+                if number == first {
+                    complete.fill(0);
+                    next = first;
                 }
+                let end = first + ((iteration + 1).saturating_sub(this.window) * this.steps) as usize;
+                for earlier in std::mem::replace(&mut next, end)..end {
+                    complete[earlier / 64] |= 1 << (earlier % 64);
+                    let before = &self.before[earlier * self.words..];
+                    complete.iter_mut().zip(before).for_each(|(into, from)| *into |= from);
+                }
+                let before = &mut self.before[number * self.words..];
+                before.iter_mut().zip(&complete).for_each(|(into, from)| *into |= from);
+            }
+            for edge in &this.after {
+                self.follow(schedule, number, edge)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, schedule: &Schedule, number: usize, edge: &Edge) -> Result<(), Fault> {
+        let iteration = self.instances[number].iteration;
+        let count = schedule.iterations(edge.step);
+        let wanted = match edge.distance {
+            Edge::WHOLE => 0..count,
+            distance if iteration < distance => return Ok(()),
+            distance => {
+                let other = (iteration - distance).min(count - 1);
+                other..other + 1
+            }
+        };
+        for other in wanted {
+            let earlier = self.number(edge.step, other);
+            if earlier >= number {
+                return Err(Fault::new(format!("an edge to step {} leads forward", edge.step.0)));
+            }
+            // Nothing to learn from one that is known: its own past is, too.
+            if self.before[number * self.words + earlier / 64] >> (earlier % 64) & 1 == 0 {
+                self.comes_after(number, earlier);
             }
         }
         Ok(())
