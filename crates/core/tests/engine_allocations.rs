@@ -1,4 +1,7 @@
 //! A cached small collective allocates nothing: what is counted in nanoseconds must not ask for memory.
+//!
+//! # Safety
+//! The allocator passes everything on; the memory bound to an execution outlives it.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
