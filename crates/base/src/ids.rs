@@ -46,6 +46,11 @@ impl ContextId {
         debug_assert!(self.0 < Self::LIMIT);
         self.0 << 2 | plane as u32
     }
+
+    /// The context behind the number of a message header.
+    pub fn of_plane(number: u32) -> ContextId {
+        ContextId(number >> 2)
+    }
 }
 
 impl fmt::Display for Rank {

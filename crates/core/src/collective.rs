@@ -189,7 +189,7 @@ pub fn persistent(
     let tag = comm.collectives.next_persistent_tag(held);
     let kept = Arc::new(Kept { run: GiantCell::new(Some(run)), comm: Arc::clone(comm), tag });
     let request = Request {
-        persistent: Some(Persistent { active: false, template: Template::Collective(kept) }),
+        persistent: Some(Box::new(Persistent { active: false, template: Template::Collective(kept) })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)

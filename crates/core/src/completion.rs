@@ -69,7 +69,7 @@ pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
         }
         request.status = Status::EMPTY;
         let status = if was_active { status } else { Status::EMPTY };
-        return Finished { result: error.map_or(Ok(status), Err), status, persistent: true, context };
+        return Finished { result: error.map_or(Ok(status), |error| Err(*error)), status, persistent: true, context };
     }
     let Some(request) = requests.remove(id) else {
         return Finished { result: Ok(Status::EMPTY), status: Status::EMPTY, persistent: false, context: 0 };
@@ -77,7 +77,7 @@ pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
     drop(messages);
     let (status, context) = (request.status, request.context);
     let result = match (request.work, request.error) {
-        (_, Some(error)) => Err(error),
+        (_, Some(error)) => Err(*error),
         (Work::Generalised(callbacks), None) => query_and_free(&callbacks),
         (_, None) => Ok(status),
     };
@@ -101,7 +101,7 @@ pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Stat
         }
         match &request.work {
             Work::Generalised(callbacks) => Arc::clone(callbacks),
-            _ => return request.error.clone().map_or(Ok(Some(request.status)), Err),
+            _ => return request.error.clone().map_or(Ok(Some(request.status)), |error| Err(*error)),
         }
     };
     query.query().map(Some)

@@ -44,7 +44,7 @@ fn swap(
     let context = comm.context().plane(Plane::Agreement);
     let into = Buffer::owned(vec![0; theirs]);
     let pattern = Pattern { context, source: Some(partner.0), tag: Some(tag) };
-    let receive = ReceiveSpec { buffer: into.clone(), pattern, check: None };
+    let receive = ReceiveSpec { buffer: into.clone(), pattern, from: None, check: None };
     let receiving = start_receive(held, process, comm, Some(receive));
     let envelope = Envelope { context, source: comm.rank().0, tag };
     let send = SendSpec { buffer: Buffer::owned(mine), peer, envelope, mode: Mode::Standard, signature: 0 };

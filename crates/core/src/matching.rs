@@ -39,6 +39,7 @@ pub struct Matcher<R, M> {
     contexts: HashMap<u32, Context<R, M>, BuildHasherDefault<NumberHasher>>,
     order: u64,
     messages: usize,
+    receives: usize,
 }
 
 #[derive(Debug)]
@@ -67,9 +68,19 @@ struct Arrived<M> {
     message: M,
 }
 
+impl Pattern {
+    /// Whether a message is one of those asked for.
+    #[inline]
+    pub fn fits(&self, envelope: Envelope) -> bool {
+        self.context == envelope.context
+            && self.source.is_none_or(|source| source == envelope.source)
+            && self.tag.is_none_or(|tag| tag == envelope.tag)
+    }
+}
+
 impl<R, M> Default for Matcher<R, M> {
     fn default() -> Matcher<R, M> {
-        Matcher { contexts: HashMap::default(), order: 0, messages: 0 }
+        Matcher { contexts: HashMap::default(), order: 0, messages: 0, receives: 0 }
     }
 }
 
@@ -78,6 +89,9 @@ impl<R: PartialEq, M> Matcher<R, M> {
     /// [`Matcher::keep`] follows.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope) -> Option<R> {
+        if self.receives == 0 {
+            return None;
+        }
         let context = self.contexts.get_mut(&envelope.context)?;
         let wild = first_posted(&context.any_source, envelope.tag);
         let mut source = context.sources.get_mut(&envelope.source);
@@ -92,6 +106,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         } else {
             source.as_mut()?.posted.remove(named?.0)
         };
+        self.receives -= 1;
         posted.map(|posted| posted.receive)
     }
 
@@ -121,6 +136,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
     #[inline]
     pub fn post(&mut self, pattern: Pattern, receive: R) {
         self.order += 1;
+        self.receives += 1;
         let posted = Posted { order: self.order, tag: pattern.tag, receive };
         let context = self.context(pattern.context);
         match pattern.source {
@@ -147,7 +163,15 @@ impl<R: PartialEq, M> Matcher<R, M> {
             None => &mut context.any_source,
         };
         let position = queue.iter().position(|posted| posted.receive == *receive);
-        position.is_some_and(|position| queue.remove(position).is_some())
+        let withdrawn = position.is_some_and(|position| queue.remove(position).is_some());
+        self.receives -= usize::from(withdrawn);
+        withdrawn
+    }
+
+    /// Whether no receive is posted and no message is kept.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.receives == 0 && self.messages == 0
     }
 
     /// How many messages are kept.

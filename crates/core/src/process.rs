@@ -26,6 +26,11 @@ pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
 
+/// Looks of a blocking receive at the transport before it is posted: some ten microseconds with a processor of
+/// its own, hardly any when others want the processor.
+const FREE_LOOKS: u32 = 200;
+const CROWDED_LOOKS: u32 = 2;
+
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThreadLevel {
@@ -64,6 +69,8 @@ pub struct Process {
     pub communicators: GiantCell<HashMap<u32, Arc<Communicator>, BuildHasherDefault<NumberHasher>>>,
     /// Context numbers.
     pub contexts: GiantCell<Contexts>,
+    /// How often a blocking receive looks for its message before it is posted.
+    pub direct_looks: u32,
     /// How to wait.
     pub waiter: Waiter,
 }
@@ -145,6 +152,7 @@ impl Process {
             myself,
             communicators: GiantCell::new(communicators),
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
+            direct_looks: if header.local_ranks > header.processors { CROWDED_LOOKS } else { FREE_LOOKS },
             waiter,
             job,
         })

@@ -40,13 +40,13 @@ pub struct Request {
     /// What it reports once it is over.
     pub status: Status,
     /// Why it failed, if it did.
-    pub error: Option<Error>,
+    pub error: Option<Box<Error>>,
     /// Context (not plane) of its communicator, for the error handler.
     pub context: u32,
     /// Freed by the user (or never seen by one): its slot goes with its completion.
     pub detached: bool,
     /// For persistent requests: how to start it again.
-    pub persistent: Option<Persistent>,
+    pub persistent: Option<Box<Persistent>>,
 }
 
 /// A persistent request can be started again and again.
@@ -239,15 +239,22 @@ impl RequestTable {
         Some(request)
     }
 
-    /// Marks a request complete. A detached one goes at once.
+    /// Marks a request complete, with an error or without. A detached one goes at once.
     #[inline]
     pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
+        if let Some(request) = self.get_mut(id) {
+            request.error = error.map(Box::new);
+            self.complete_as_is(id);
+        }
+    }
+
+    /// Marks a request complete, with the error that it has noted already if any.
+    #[inline]
+    pub fn complete_as_is(&mut self, id: RequestId) {
         let Some(request) = self.get_mut(id) else { return };
         request.complete = true;
-        request.error = error;
-        let done = std::mem::replace(&mut request.work, Work::Other);
-        if let Work::Generalised(_) = done {
-            request.work = done;
+        if !matches!(request.work, Work::Generalised(_)) {
+            request.work = Work::Other;
         }
         if request.detached {
             self.remove(id);

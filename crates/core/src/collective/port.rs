@@ -59,7 +59,7 @@ impl Port for CommPort<'_> {
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let mut messages = self.process.messages.borrow_mut(self.held);
         let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
-        messages.start_receive(id, ReceiveSpec { buffer, pattern, check: None });
+        messages.start_receive(id, ReceiveSpec { buffer, pattern, from: None, check: None });
         Ok(Started::Pending(id))
     }
 

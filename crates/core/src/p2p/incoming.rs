@@ -21,7 +21,7 @@ impl<L: Link> PointToPoint<L> {
     /// Starts a receive behind a request that exists (new or persistent).
     #[inline]
     pub fn start_receive(&mut self, id: RequestId, spec: ReceiveSpec) {
-        let ReceiveSpec { buffer, pattern, check } = spec;
+        let ReceiveSpec { buffer, pattern, check, .. } = spec;
         if let Some(request) = self.state.requests.get_mut(id) {
             request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
         }
@@ -42,7 +42,7 @@ impl<L: Link> PointToPoint<L> {
         envelope: Envelope,
         message: Message,
     ) {
-        let ReceiveSpec { buffer, pattern, check } = spec;
+        let ReceiveSpec { buffer, pattern, check, .. } = spec;
         if let Some(request) = self.state.requests.get_mut(id) {
             request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
         }
@@ -163,11 +163,11 @@ impl State {
         if let Some(buffer) = self.matched(receive, &arrival) {
             buffer.unpack(0, payload);
         }
-        let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
-        self.requests.complete(receive, error);
+        self.requests.complete_as_is(receive);
     }
 
-    fn eager_done(&mut self, from: Peer, bytes: usize, sync: Option<RequestId>) {
+    #[inline]
+    pub(super) fn eager_done(&mut self, from: Peer, bytes: usize, sync: Option<RequestId>) {
         if let Some(sender) = sync {
             self.answer(from, Packet::Done { sender });
         }
@@ -193,8 +193,7 @@ impl State {
         let Some(buffer) = self.matched(receive, &arrival) else { return };
         let wanted = offer.bytes.min(buffer.bytes());
         if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
-            let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
-            self.requests.complete(receive, error);
+            self.requests.complete_as_is(receive);
             self.answer(from, Packet::Done { sender });
         } else {
             self.answer(from, Packet::ClearToSend { sender, receiver: receive });
@@ -211,8 +210,7 @@ impl State {
         if let Some(buffer) = self.matched(receive, &arrival) {
             buffer.copy_from(&source);
         }
-        let error = self.requests.get_mut(receive).and_then(|request| request.error.take());
-        self.requests.complete(receive, error);
+        self.requests.complete_as_is(receive);
         self.requests.complete(sender, None);
     }
 
@@ -228,8 +226,7 @@ impl State {
         buffer.unpack(*arrived, payload);
         *arrived += payload.len() as u64;
         if *arrived >= *expected {
-            let error = request.error.take();
-            self.requests.complete(receiver, error);
+            self.requests.complete_as_is(receiver);
         }
     }
 
@@ -241,9 +238,9 @@ impl State {
         *expected = arrival.bytes;
         request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
         if arrival.bytes > buffer.bytes() {
-            request.error = Some(truncated(arrival, buffer.bytes()));
+            request.error = Some(Box::new(truncated(arrival.envelope, arrival.bytes, buffer.bytes())));
         } else if let Some(datatype) = check {
-            request.error = mismatch(arrival, datatype);
+            request.error = mismatch(arrival, datatype).map(Box::new);
         }
         Some(buffer.clone())
     }
@@ -265,14 +262,13 @@ fn sent_bytes(request: &Request) -> u64 {
     }
 }
 
-fn status_of(envelope: Envelope, bytes: u64) -> Status {
+pub(super) fn status_of(envelope: Envelope, bytes: u64) -> Status {
     Status { source: envelope.source as i32, tag: envelope.tag, bytes, cancelled: false }
 }
 
 #[cold]
-fn truncated(arrival: &Arrival, capacity: u64) -> Error {
-    let Envelope { source, tag, .. } = arrival.envelope;
-    let bytes = arrival.bytes;
+pub(super) fn truncated(envelope: Envelope, bytes: u64, capacity: u64) -> Error {
+    let Envelope { source, tag, .. } = envelope;
     Error::new(
         ErrorClass::Truncate,
         format!(

@@ -13,6 +13,7 @@
 //!
 //! The receiver decides between single copy and stream, so no agreement between processes is needed.
 
+mod direct;
 mod incoming;
 mod outgoing;
 #[cfg(test)]
@@ -63,6 +64,8 @@ pub struct ReceiveSpec {
     pub buffer: Buffer,
     /// Context with plane, source, tag.
     pub pattern: Pattern,
+    /// Where the source is, if one is named: it is looked at first.
+    pub from: Option<Peer>,
     /// The datatype, when its signature is to be compared with the sender's.
     pub check: Option<Datatype>,
 }

@@ -55,7 +55,7 @@ fn receive(at: &mut Process, source: Option<u32>, tag: Option<i32>, bytes: usize
     let buffer = Buffer::owned(vec![0; bytes]);
     let id = at.state.insert(Request::new(Work::Other, 0));
     let pattern = Pattern { context: 0, source, tag };
-    at.start_receive(id, ReceiveSpec { buffer: buffer.clone(), pattern, check: None });
+    at.start_receive(id, ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: None });
     (id, buffer)
 }
 
@@ -193,4 +193,25 @@ fn a_cancelled_receive_takes_nothing() {
     assert!(all[1].state.requests.get(cancelled).unwrap().status.cancelled);
     assert!(is_complete(&all[1], kept));
     assert_eq!(buffer.to_vec(), pattern_bytes(9, 10));
+}
+
+#[test]
+fn a_blocking_receive_takes_only_its_own_message_directly() {
+    let mut all = processes(2, &config());
+    let buffer = Buffer::owned(vec![0; 20]);
+    let pattern = Pattern { context: 0, source: Some(0), tag: Some(5) };
+    let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: Some(Peer(0)), check: None };
+    assert!(all[1].may_receive_directly(&spec) && all[1].receive_directly(&spec).is_none());
+    send(&mut all[0], 0, 1, 5, pattern_bytes(1, 30), Mode::Standard);
+    let finished = all[1].receive_directly(&spec).unwrap();
+    assert_eq!(finished.result.map_err(|error| error.class), Err(ErrorClass::Truncate));
+    assert_eq!(buffer.to_vec(), pattern_bytes(1, 20));
+    // Another tag is kept, and what comes behind it has to go through the matcher.
+    send(&mut all[0], 0, 1, 6, pattern_bytes(2, 10), Mode::Standard);
+    send(&mut all[0], 0, 1, 5, pattern_bytes(3, 20), Mode::Standard);
+    assert!(all[1].receive_directly(&spec).is_none() && !all[1].may_receive_directly(&spec));
+    let (second, buffer) = receive(&mut all[1], Some(0), Some(5), 20);
+    let (first, _) = receive(&mut all[1], Some(0), Some(6), 20);
+    assert!(is_complete(&all[1], first) && is_complete(&all[1], second));
+    assert_eq!(buffer.to_vec(), pattern_bytes(3, 20));
 }

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_data::Datatype;
+use tutti_transport::Peer;
 
 use super::{Message, Mode, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, signature};
@@ -95,7 +96,8 @@ pub fn receive_spec(
 ) -> Result<Option<ReceiveSpec>> {
     let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
     let check = process.config.check_types.then(|| message.datatype.clone());
-    Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, check }))
+    let from = pattern.source.and_then(|source| comm.peers().get(Rank(source))).map(|world| Peer(world.0));
+    Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, from, check }))
 }
 
 /// MPI_Send, MPI_Ssend, MPI_Rsend.
@@ -130,8 +132,35 @@ pub fn receive(
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
 ) -> Finished {
+    if let Some(spec) = &spec
+        && let Some(finished) = receive_soon(held, process, spec)
+    {
+        return finished;
+    }
     let id = start_receive(held, process, comm, spec);
     completion::wait(held, process, id, "a receive")
+}
+
+/// A blocking receive whose message arrives within a few looks: the usual case of a short message between
+/// processes that run.
+#[inline]
+fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Option<Finished> {
+    if !process.activities.borrow(held).is_empty() {
+        return None;
+    }
+    for _ in 0..process.direct_looks {
+        let mut messages = process.messages.borrow_mut(held);
+        if !messages.may_receive_directly(spec) {
+            return None;
+        }
+        if let Some(finished) = messages.receive_directly(spec) {
+            return Some(finished);
+        }
+        drop(messages);
+        held.relax();
+        std::hint::spin_loop();
+    }
+    None
 }
 
 /// MPI_Irecv.
@@ -157,7 +186,7 @@ pub fn persistent(
     template: Option<Template>,
 ) -> RequestId {
     let request = Request {
-        persistent: Some(Persistent { active: false, template: template.unwrap_or(Template::Nothing) }),
+        persistent: Some(Box::new(Persistent { active: false, template: template.unwrap_or(Template::Nothing) })),
         ..Request::completed(Status::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)
@@ -326,7 +355,7 @@ pub fn start_receive_matched(
     let check = process.config.check_types.then(|| into.datatype.clone());
     let pattern =
         Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
-    let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, check };
+    let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, from: None, check };
     let mut messages = process.messages.borrow_mut(held);
     let id = messages.state.insert(Request::new(Work::Other, message.context));
     messages.start_receive_message(id, spec, envelope, inner);

@@ -1,0 +1,68 @@
+//! The shortest way of a message to a blocking receive: out of the transport into the user's buffer, without a
+//! request and without the matcher.
+//!
+//! It is open when no receive is posted and no kept message fits: then the first message to arrive that fits is the
+//! one this receive gets, by the rules of matching. Everything else that arrives meanwhile goes its usual way.
+
+use tutti_base::ContextId;
+use tutti_transport::{Header, Link, Peer, Sink, Verdict};
+
+use super::incoming::{status_of, truncated};
+use super::{PointToPoint, ReceiveSpec, State};
+use crate::completion::Finished;
+use crate::request::Status;
+use crate::wire::Packet;
+
+/// A blocking receive that takes its message as it arrives.
+struct Direct<'a> {
+    state: &'a mut State,
+    spec: &'a ReceiveSpec,
+    finished: Option<Finished>,
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// Whether a receive of this pattern may take its message as it arrives.
+    #[inline]
+    pub fn may_receive_directly(&self, spec: &ReceiveSpec) -> bool {
+        self.state.matcher.is_empty() && spec.check.is_none() && spec.from != Some(self.state.me)
+    }
+
+    /// Looks once whether the message of a blocking receive has arrived. `None`: not yet, or it cannot come this
+    /// way ([`PointToPoint::may_receive_directly`] then says no).
+    #[inline]
+    pub fn receive_directly(&mut self, spec: &ReceiveSpec) -> Option<Finished> {
+        let quiet = self.is_idle();
+        let mut direct = Direct { state: &mut self.state, spec, finished: None };
+        match spec.from {
+            Some(from) if quiet => self.link.poll_peer(from, &mut direct),
+            _ => self.link.poll(&mut direct),
+        };
+        let finished = direct.finished;
+        if !self.is_idle() {
+            self.flush();
+        }
+        finished
+    }
+}
+
+impl Sink for Direct<'_> {
+    #[inline]
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        let wanted = match Packet::decode(header) {
+            Ok(Packet::Eager { envelope, sync, .. })
+                if self.finished.is_none() && self.state.matcher.is_empty() && self.spec.pattern.fits(envelope) =>
+            {
+                Some((envelope, sync))
+            }
+            _ => None,
+        };
+        let Some((envelope, sync)) = wanted else { return self.state.arrived(from, header, payload) };
+        let (bytes, capacity) = (payload.len() as u64, self.spec.buffer.bytes());
+        self.spec.buffer.unpack(0, payload);
+        let status: Status = status_of(envelope, bytes.min(capacity));
+        let result = if bytes > capacity { Err(truncated(envelope, bytes, capacity)) } else { Ok(status) };
+        self.finished = Some(Finished { result, status, persistent: false, context: ContextId::of_plane(envelope.context).0 });
+        self.state.eager_done(from, payload.len(), sync);
+        Verdict::Taken
+    }
+}
