@@ -26,7 +26,7 @@ static void null_handles(void)
     CHECK_CLASS(MPI_Request_free(&request), MPI_ERR_REQUEST);
     CHECK_CLASS(MPI_Wait(&request, &status), MPI_SUCCESS); /* this one is allowed */
     CHECK_CLASS(MPI_Info_set(MPI_INFO_NULL, "a", "b"), MPI_ERR_INFO);
-    CHECK_CLASS(MPI_Comm_set_errhandler(world, MPI_ERRHANDLER_NULL), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Comm_set_errhandler(world, MPI_ERRHANDLER_NULL), MPI_ERR_ERRHANDLER);
 }
 
 static void counts_and_ranks(void)

@@ -18,6 +18,14 @@ pub fn predefined(number: usize) -> Option<Members> {
     (number == MPI_GROUP_EMPTY.bits()).then(Members::empty)
 }
 
+/// Returns a new group; `MPI_GROUP_EMPTY` where nobody is in it.
+pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
+    if members.is_empty() {
+        return newgroup.set(MPI_GROUP_EMPTY);
+    }
+    newgroup.create(members).map(drop)
+}
+
 /// A rank as the C interface returns it.
 fn rank_or_undefined(rank: Option<Rank>) -> c_int {
     rank.map_or(MPI_UNDEFINED, |rank| rank.0 as c_int)
@@ -83,7 +91,7 @@ pub fn union(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group1.get()?.union(group2.get()?)).map(drop)
+    give(newgroup, group1.get()?.union(group2.get()?))
 }
 
 /// MPI_Group_intersection.
@@ -93,7 +101,7 @@ pub fn intersection(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group1.get()?.intersection(group2.get()?)).map(drop)
+    give(newgroup, group1.get()?.intersection(group2.get()?))
 }
 
 /// MPI_Group_difference.
@@ -103,7 +111,7 @@ pub fn difference(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group1.get()?.difference(group2.get()?)).map(drop)
+    give(newgroup, group1.get()?.difference(group2.get()?))
 }
 
 /// MPI_Group_incl.
@@ -114,7 +122,7 @@ pub fn incl(
     ranks: Array<c_int>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group.get()?.incl(ranks.slice(n.into())?)?).map(drop)
+    give(newgroup, group.get()?.incl(ranks.slice(n.into())?)?)
 }
 
 /// MPI_Group_excl.
@@ -125,7 +133,7 @@ pub fn excl(
     ranks: Array<c_int>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group.get()?.excl(ranks.slice(n.into())?)?).map(drop)
+    give(newgroup, group.get()?.excl(ranks.slice(n.into())?)?)
 }
 
 /// MPI_Group_range_incl.
@@ -136,7 +144,7 @@ pub fn range_incl(
     ranges: Array<[c_int; 3]>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group.get()?.range_incl(ranges.slice(n.into())?)?).map(drop)
+    give(newgroup, group.get()?.range_incl(ranges.slice(n.into())?)?)
 }
 
 /// MPI_Group_range_excl.
@@ -147,7 +155,7 @@ pub fn range_excl(
     ranges: Array<[c_int; 3]>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    newgroup.create(group.get()?.range_excl(ranges.slice(n.into())?)?).map(drop)
+    give(newgroup, group.get()?.range_excl(ranges.slice(n.into())?)?)
 }
 
 /// MPI_Group_free. `MPI_GROUP_EMPTY` may be freed too: its handle becomes null, nothing else happens.
