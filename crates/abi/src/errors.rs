@@ -32,6 +32,12 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
             return (comm.error_handler.borrow(&held).clone(), raw.bits());
         }
     }
+    if let At::Session(raw) = at {
+        // SAFETY: used only below, under the lock.
+        if let Ok(session) = unsafe { handles::resolve(raw, "session") } {
+            return (session.error_handler.borrow(&held).clone(), raw.bits());
+        }
+    }
     let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
     (handler.unwrap_or(ErrorHandler::Fatal), MPI_COMM_SELF.bits())
 }

@@ -123,7 +123,7 @@ stored! {
     Op: tutti_data::Op = crate::imp::op::predefined;
     Win: Arc<ToCome> = nothing;
     File: Arc<ToCome> = nothing;
-    Session: Arc<ToCome> = nothing;
+    Session: tutti_core::session::Session = nothing;
     Message: Arc<tutti_core::p2p::user::Matched> = nothing;
 }
 

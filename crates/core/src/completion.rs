@@ -69,7 +69,12 @@ pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
         }
         request.status = Status::EMPTY;
         let status = if was_active { status } else { Status::EMPTY };
-        return Finished { result: error.map_or(Ok(status), |error| Err(*error)), status, persistent: true, context };
+        return Finished {
+            result: error.map_or(Ok(status), |error| Err(*error)),
+            status,
+            persistent: true,
+            context,
+        };
     }
     let Some(request) = requests.remove(id) else {
         return Finished { result: Ok(Status::EMPTY), status: Status::EMPTY, persistent: false, context: 0 };

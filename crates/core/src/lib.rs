@@ -28,6 +28,7 @@ pub mod p2p;
 pub mod process;
 pub mod progress;
 pub mod request;
+pub mod session;
 pub mod single_copy;
 pub mod special;
 pub mod type_object;

@@ -125,6 +125,23 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
+/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as finalised
+/// for the launcher, but a session or MPI_Init may still [`resume`].
+pub fn pause(held: &mut Held, process: &'static Process) {
+    crate::progress::drain(held, process);
+    process.job.block(process.rank.0).set_state(RankState::Finalized);
+}
+
+/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is finalised.
+pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
+    let process = process()?;
+    if wanted == ThreadLevel::Multiple {
+        giant::allow_threads();
+    }
+    process.job.block(process.rank.0).set_state(RankState::Running);
+    Some(process)
+}
+
 impl Process {
     fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
         let Boot { job, rank } = boot;

@@ -128,7 +128,19 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut MPI_Group,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Group_from_session_pset", always: false }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Group_from_session_pset", always: false },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::group_from_pset(
+                call,
+                scope.handle(session, "session"),
+                scope.text(pset_name, "pset_name"),
+                scope.handle_out(newgroup, "newgroup"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -64,7 +64,14 @@ pub unsafe extern "C" fn MPI_Session_attach_buffer_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Session_call_errhandler", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_call_errhandler", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::call_errhandler(call, scope.handle(session, "session"), errorcode)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -141,7 +148,10 @@ pub unsafe extern "C" fn MPI_Session_detach_buffer_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_finalize(session: *mut MPI_Session) -> c_int {
-    unsupported(&Function { name: "MPI_Session_finalize", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Session_finalize", always: true }, At::World, |call, scope| unsafe {
+        imp::session::finalize(call, scope.handle_out(session, "session"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -177,7 +187,18 @@ pub unsafe extern "C" fn PMPI_Session_get_errhandler(
     session: MPI_Session,
     errhandler: *mut MPI_Errhandler,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_get_errhandler", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_get_errhandler", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::get_errhandler(
+                call,
+                scope.handle(session, "session"),
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -191,7 +212,18 @@ pub unsafe extern "C" fn MPI_Session_get_errhandler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_get_info(session: MPI_Session, info_used: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Session_get_info", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_get_info", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::get_info(
+                call,
+                scope.handle(session, "session"),
+                scope.handle_out(info_used, "info_used"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -208,7 +240,21 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     pset_len: *mut c_int,
     pset_name: *mut c_char,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_get_nth_pset", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_get_nth_pset", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::get_nth_pset(
+                call,
+                scope.handle(session, "session"),
+                scope.handle(info, "info"),
+                n,
+                scope.out(pset_len, "pset_len"),
+                scope.text_out(pset_name, "pset_name"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -229,7 +275,19 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     info: MPI_Info,
     npset_names: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_get_num_psets", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_get_num_psets", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::get_num_psets(
+                call,
+                scope.handle(session, "session"),
+                scope.handle(info, "info"),
+                scope.out(npset_names, "npset_names"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -248,7 +306,19 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_get_pset_info", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_get_pset_info", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::get_pset_info(
+                call,
+                scope.handle(session, "session"),
+                scope.text(pset_name, "pset_name"),
+                scope.handle_out(info, "info"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -281,7 +351,15 @@ pub unsafe extern "C" fn PMPI_Session_init(
     errhandler: MPI_Errhandler,
     session: *mut MPI_Session,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_init", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Session_init", always: true }, At::World, |call, scope| unsafe {
+        imp::session::init(
+            call,
+            scope.handle(info, "info"),
+            scope.handle(errhandler, "errhandler"),
+            scope.handle_out(session, "session"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -299,7 +377,18 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(
     session: MPI_Session,
     errhandler: MPI_Errhandler,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_set_errhandler", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_set_errhandler", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::session::set_errhandler(
+                call,
+                scope.handle(session, "session"),
+                scope.handle(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

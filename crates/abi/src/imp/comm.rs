@@ -32,7 +32,7 @@ pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
 }
 
 /// Returns a new communicator to the program, or MPI_COMM_NULL.
-fn give(place: HandleOut<Comm>, new: Option<Arc<Communicator>>) -> Result<()> {
+pub fn give(place: HandleOut<Comm>, new: Option<Arc<Communicator>>) -> Result<()> {
     let Some(new) = new else { return place.set_null() };
     let handle = place.create(Arc::clone(&new))?;
     new.set_handle(handle.bits());

@@ -11,6 +11,7 @@ use crate::entry::Call;
 use crate::errors;
 use crate::generated::constants::*;
 use crate::handles;
+use crate::imp::session;
 use crate::kind::Comm;
 use crate::phase;
 use crate::scope::{In, Out, TextOut};
@@ -54,7 +55,9 @@ fn number_of(level: ThreadLevel) -> c_int {
 
 fn start(_call: &mut Call, level: ThreadLevel) -> Result<()> {
     errors::install_panic_hook();
-    let process = process::init(level)?;
+    // A session may have brought the process up.
+    let sessions = process::resume(level).filter(|_| !phase::was_initialised());
+    let process = sessions.map_or_else(|| process::init(level), Ok)?;
     phase::world_begins(process.rank.0);
     Ok(())
 }
@@ -65,10 +68,13 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
     // Nobody leaves while another process may still talk to it.
     collective::maximum(&mut call.held, process, &process.world, 0)?;
-    process::finalize(&mut call.held, process);
+    let sessions = session::any_open(&call.held);
+    if !sessions {
+        process::finalize(&mut call.held, process);
+    }
     handles::clear_predefined::<Comm>(MPI_COMM_WORLD);
     handles::clear_predefined::<Comm>(MPI_COMM_SELF);
-    phase::world_ends(false);
+    phase::world_ends(sessions);
     Ok(())
 }
 

@@ -2,15 +2,15 @@
 
 use std::ffi::c_int;
 
-use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_core::group::{Comparison, Group as Members};
 
 use crate::entry::Call;
 use crate::generated::constants::{
     MPI_GROUP_EMPTY, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
+use crate::imp::memory::process;
 use crate::kind::Group;
-use crate::phase;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
 /// The predefined groups.
@@ -48,8 +48,7 @@ pub fn size(_call: &mut Call, group: In<Group>, size: Out<c_int>) -> Result<()> 
 /// MPI_Group_rank.
 pub fn rank(_call: &mut Call, group: In<Group>, rank: Out<c_int>) -> Result<()> {
     let group = group.get()?;
-    let me = phase::world_rank().map(|rank| WorldRank(rank as u32));
-    rank.set(rank_or_undefined(me.and_then(|me| group.rank_of(me))))
+    rank.set(rank_or_undefined(group.rank_of(process()?.rank)))
 }
 
 /// MPI_Group_translate_ranks.

@@ -56,6 +56,7 @@ pub mod op;
 pub mod p2p;
 pub mod pack;
 pub mod request;
+pub mod session;
 pub mod status;
 pub mod storage;
 pub mod topology;

@@ -50,7 +50,9 @@ impl Sink for Direct<'_> {
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
         let wanted = match Packet::decode(header) {
             Ok(Packet::Eager { envelope, sync, .. })
-                if self.finished.is_none() && self.state.matcher.is_empty() && self.spec.pattern.fits(envelope) =>
+                if self.finished.is_none()
+                    && self.state.matcher.is_empty()
+                    && self.spec.pattern.fits(envelope) =>
             {
                 Some((envelope, sync))
             }
@@ -61,7 +63,12 @@ impl Sink for Direct<'_> {
         self.spec.buffer.unpack(0, payload);
         let status: Status = status_of(envelope, bytes.min(capacity));
         let result = if bytes > capacity { Err(truncated(envelope, bytes, capacity)) } else { Ok(status) };
-        self.finished = Some(Finished { result, status, persistent: false, context: ContextId::of_plane(envelope.context).0 });
+        self.finished = Some(Finished {
+            result,
+            status,
+            persistent: false,
+            context: ContextId::of_plane(envelope.context).0,
+        });
         self.state.eager_done(from, payload.len(), sync);
         Verdict::Taken
     }

@@ -186,7 +186,10 @@ pub fn persistent(
     template: Option<Template>,
 ) -> RequestId {
     let request = Request {
-        persistent: Some(Box::new(Persistent { active: false, template: template.unwrap_or(Template::Nothing) })),
+        persistent: Some(Box::new(Persistent {
+            active: false,
+            template: template.unwrap_or(Template::Nothing),
+        })),
         ..Request::completed(Status::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)

@@ -1,0 +1,202 @@
+//! Sessions (MPI-5 section 11.3), and what is made from their process sets.
+
+use std::ffi::c_int;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::communicator::create;
+use tutti_core::error_handler::{ErrorHandler, HandlerKind};
+use tutti_core::giant::{GiantCell, Held};
+use tutti_core::info::Info as Entries;
+use tutti_core::process::{self, ThreadLevel};
+use tutti_core::session::{self, PROCESS_SETS, Session as Opened};
+
+use crate::entry::{At, Call};
+use crate::generated::constants::MPI_MAX_STRINGTAG_LEN;
+use crate::imp::error_handler::{call_handler, return_handle};
+use crate::imp::memory::process;
+use crate::imp::{comm, group};
+use crate::kind::{Comm, Errhandler, Group, Info, Session};
+use crate::phase;
+use crate::scope::{HandleOut, In, Out, Text, TextOut};
+
+/// Sessions that are open.
+static OPEN: GiantCell<usize> = GiantCell::new(0);
+
+/// Whether any session is open.
+pub fn any_open(held: &Held) -> bool {
+    *OPEN.borrow(held) > 0
+}
+
+/// MPI_Session_init.
+pub fn init(
+    call: &mut Call,
+    info: In<Info>,
+    errhandler: In<Errhandler>,
+    session: HandleOut<Session>,
+) -> Result<()> {
+    session.check()?;
+    let handler = handler_for(errhandler, HandlerKind::Session)?;
+    let entries = match info.optional()? {
+        Some(entries) => entries.borrow(&call.held).clone(),
+        None => Entries::new(),
+    };
+    if !phase::is_running() {
+        let level = level_of(&entries);
+        process::resume(level).map_or_else(|| process::init(level), Ok)?;
+        phase::sessions(true);
+    }
+    session.create(Opened::new(handler, entries))?;
+    *OPEN.borrow_mut(&call.held) += 1;
+    Ok(())
+}
+
+/// The thread level that a program asks for by the info key of MPI-5 section 11.3.1.
+fn level_of(info: &Entries) -> ThreadLevel {
+    match info.text("thread_level") {
+        Some("MPI_THREAD_MULTIPLE") => ThreadLevel::Multiple,
+        Some("MPI_THREAD_SERIALIZED") => ThreadLevel::Serialized,
+        Some("MPI_THREAD_FUNNELED") => ThreadLevel::Funneled,
+        _ => ThreadLevel::Single,
+    }
+}
+
+/// An error handler given for a new object; the null handle stands for the default.
+fn handler_for(errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHandler> {
+    let handler = errhandler.optional()?.cloned().unwrap_or(ErrorHandler::Fatal);
+    handler.check_kind(kind)?;
+    Ok(handler)
+}
+
+/// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it still, or
+/// perhaps later.
+pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
+    session.remove()?;
+    let left = *OPEN.borrow(&call.held) - 1;
+    *OPEN.borrow_mut(&call.held) = left;
+    let in_world = phase::was_initialised() && !phase::was_finalised();
+    if left == 0 && !in_world {
+        let process = process()?;
+        if phase::was_finalised() {
+            process::finalize(&mut call.held, process);
+        } else {
+            process::pause(&mut call.held, process);
+        }
+        phase::sessions(false);
+    }
+    Ok(())
+}
+
+/// MPI_Session_get_info.
+pub fn get_info(_call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
+    info_used.create(GiantCell::new(session.get()?.info.clone())).map(drop)
+}
+
+/// MPI_Session_get_num_psets.
+pub fn get_num_psets(
+    _call: &mut Call,
+    session: In<Session>,
+    _info: In<Info>,
+    npset_names: Out<c_int>,
+) -> Result<()> {
+    session.get()?;
+    npset_names.set(PROCESS_SETS.len() as c_int)
+}
+
+/// MPI_Session_get_nth_pset: `pset_len` counts the zero, and tells afterwards how much the whole name needs.
+pub fn get_nth_pset(
+    _call: &mut Call,
+    session: In<Session>,
+    _info: In<Info>,
+    n: c_int,
+    pset_len: Out<c_int>,
+    pset_name: TextOut,
+) -> Result<()> {
+    session.get()?;
+    let name = usize::try_from(n).ok().and_then(|n| PROCESS_SETS.get(n)).ok_or_else(|| {
+        let reason = format!("argument n is {n}; there are {} process sets", PROCESS_SETS.len());
+        Error::new(ErrorClass::Arg, reason)
+    })?;
+    let room = usize::try_from(pset_len.get()?).unwrap_or(0);
+    pset_name.set(name.as_bytes(), room)?;
+    pset_len.set(name.len() as c_int + 1)
+}
+
+/// MPI_Session_get_pset_info.
+pub fn get_pset_info(
+    _call: &mut Call,
+    session: In<Session>,
+    pset_name: Text,
+    info: HandleOut<Info>,
+) -> Result<()> {
+    session.get()?;
+    let members = session::process_set(process()?, pset_name.bytes()?)?;
+    let mut entries = Entries::new();
+    entries.set("mpi_size", members.size().to_string())?;
+    info.create(GiantCell::new(entries)).map(drop)
+}
+
+/// MPI_Group_from_session_pset.
+pub fn group_from_pset(
+    _call: &mut Call,
+    session: In<Session>,
+    pset_name: Text,
+    newgroup: HandleOut<Group>,
+) -> Result<()> {
+    session.get()?;
+    group::give(newgroup, session::process_set(process()?, pset_name.bytes()?)?)
+}
+
+/// MPI_Comm_create_from_group.
+pub fn create_from_group(
+    call: &mut Call,
+    group: In<Group>,
+    stringtag: Text,
+    info: In<Info>,
+    errhandler: In<Errhandler>,
+    newcomm: HandleOut<Comm>,
+) -> Result<()> {
+    newcomm.check()?;
+    let tag = stringtag.bytes()?;
+    if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
+        let reason = format!(
+            "argument stringtag has {} bytes; fewer than {MPI_MAX_STRINGTAG_LEN} are allowed",
+            tag.len()
+        );
+        return Err(Error::new(ErrorClass::Arg, reason));
+    }
+    let handler = handler_for(errhandler, HandlerKind::Communicator)?;
+    let (process, members) = (process()?, group.get()?);
+    let new = create::create_group(&mut call.held, process, &process.world, members, session::tag_of(tag))?;
+    if let Some(new) = &new {
+        *new.error_handler.borrow_mut(&call.held) = handler;
+        if let Some(entries) = info.optional()? {
+            *new.info.borrow_mut(&call.held) = entries.borrow(&call.held).clone();
+        }
+    }
+    comm::give(newcomm, new)
+}
+
+/// MPI_Session_set_errhandler.
+pub fn set_errhandler(call: &mut Call, session: In<Session>, errhandler: In<Errhandler>) -> Result<()> {
+    let (session, handler) = (session.get()?, errhandler.get()?);
+    handler.check_kind(HandlerKind::Session)?;
+    *session.error_handler.borrow_mut(&call.held) = handler.clone();
+    Ok(())
+}
+
+/// MPI_Session_get_errhandler.
+pub fn get_errhandler(
+    call: &mut Call,
+    session: In<Session>,
+    errhandler: HandleOut<Errhandler>,
+) -> Result<()> {
+    let handler = session.get()?.error_handler.borrow(&call.held).clone();
+    return_handle(&handler, errhandler)
+}
+
+/// MPI_Session_call_errhandler.
+pub fn call_errhandler(call: &mut Call, session: In<Session>, errorcode: c_int) -> Result<()> {
+    let handler = session.get()?.error_handler.borrow(&call.held).clone();
+    call.at = At::Session(session.raw());
+    call_handler(&handler, session.raw().bits(), errorcode)
+}
