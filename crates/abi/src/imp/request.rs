@@ -240,13 +240,13 @@ pub fn waitall(
 ) -> Result<()> {
     let mut failed = Failed::new();
     let handles = requests.slice(count.into())?;
-    for place in 0..handles.len() {
-        let Some(id) = id_of(requests.handle(handles[place]))? else {
+    for (place, handle) in handles.iter_mut().enumerate() {
+        let Some(id) = id_of(requests.handle(*handle))? else {
             statuses.at(place).set(report(Status::EMPTY));
             continue;
         };
         let finished = wait_for(call, id)?;
-        finish_place(call, finished, &mut handles[place], (statuses, place), &mut failed);
+        finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
 }
@@ -263,18 +263,26 @@ pub fn testall(
     let process = process()?;
     let handles = requests.slice(count.into())?;
     let active = active(call, requests, count.into())?;
-    if over(call, &active)?.len() < active.len() {
-        return flag.set_flag(false);
+    let all_over = |call: &Call| {
+        active.iter().all(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
+    };
+    if !all_over(call) {
+        // Also when some are over: the others need it.
+        progress::progress(&call.held, process);
+        call.held.relax();
+        if !all_over(call) {
+            return flag.set_flag(false);
+        }
     }
     flag.set_flag(true)?;
     let mut failed = Failed::new();
-    for place in 0..handles.len() {
-        let Some(id) = id_of(requests.handle(handles[place]))? else {
+    for (place, handle) in handles.iter_mut().enumerate() {
+        let Some(id) = id_of(requests.handle(*handle))? else {
             statuses.at(place).set(report(Status::EMPTY));
             continue;
         };
         let finished = completion::finish(&call.held, process, id);
-        finish_place(call, finished, &mut handles[place], (statuses, place), &mut failed);
+        finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
     in_status(failed, statuses, handles.len())
 }
