@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::giant::GiantCell;
 use tutti_core::info::{Info as Entries, StartDescription};
+use tutti_core::process::{self, ThreadLevel};
 
 use crate::entry::Call;
 use crate::generated::constants::{MPI_INFO_ENV, MPI_MAX_INFO_KEY};
@@ -20,7 +21,15 @@ pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
 /// How this process was started, as far as the process itself can tell.
 fn start() -> StartDescription {
     let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
+    let process = process::process();
     StartDescription {
+        max_processes: process.map(|process| process.world.size()),
+        thread_level: process.map_or("", |process| match process.thread_level {
+            ThreadLevel::Single => "MPI_THREAD_SINGLE",
+            ThreadLevel::Funneled => "MPI_THREAD_FUNNELED",
+            ThreadLevel::Serialized => "MPI_THREAD_SERIALIZED",
+            ThreadLevel::Multiple => "MPI_THREAD_MULTIPLE",
+        }),
         command: arguments.next().unwrap_or_default(),
         arguments: arguments.collect(),
         working_directory: std::env::current_dir()
