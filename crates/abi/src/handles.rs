@@ -25,7 +25,7 @@ const GENERATIONS: u32 = 1 << 27;
 /// The kind of a handle sits in the bits from this one on.
 pub const KIND_SHIFT: u32 = 59;
 /// Numbers from here on are never predefined handles: `MPI_X_toint` gives `0x1000 + index`.
-const FIRST_INT: usize = 0x1000;
+pub const FIRST_INT: usize = 0x1000;
 
 static RETIRED: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
 static ANY_RETIRED: AtomicBool = AtomicBool::new(false);

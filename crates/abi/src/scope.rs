@@ -256,6 +256,19 @@ impl Address {
         unsafe { self.0.cast::<usize>().write_unaligned(value) };
         Ok(())
     }
+
+    /// Writes bytes to this address.
+    ///
+    /// # Errors
+    /// `Arg` when it is null.
+    pub fn store_bytes(self, bytes: &[u8], name: &'static str) -> Result<()> {
+        if self.is_null() {
+            return Err(null(name));
+        }
+        // SAFETY: the caller of the MPI function says that as many bytes may be stored here.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0, bytes.len()) };
+        Ok(())
+    }
 }
 
 impl<K> Clone for In<'_, K> {

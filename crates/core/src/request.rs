@@ -261,6 +261,12 @@ impl RequestTable {
         }
     }
 
+    /// The request in this slot, if there is one now.
+    pub fn id_at(&self, index: u32) -> Option<RequestId> {
+        let slot = self.slots.get(index as usize).filter(|slot| slot.request.is_some())?;
+        Some(RequestId { index, generation: slot.generation })
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()

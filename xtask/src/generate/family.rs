@@ -39,13 +39,14 @@ fn blocking<'a>(spec: &'a Spec, name: &str) -> Option<(&'a Function, Variant)> {
     if let Some(base) = name.strip_suffix("_init").and_then(|base| spec.function(base)) {
         return Some((base, Variant::Persistent));
     }
-    // MPI_Ibcast -> MPI_Bcast, MPI_File_iread -> MPI_File_read
-    let at = name.rfind("_i").or_else(|| name.find("_I"))? + 1;
-    let rest = &name[at + 1..];
-    let capital = name.as_bytes()[at] == b'I';
-    let rest = if capital { capitalised(rest) } else { rest.to_string() };
-    let base = spec.function(&format!("{}{rest}", &name[..at]))?;
-    Some((base, Variant::Nonblocking))
+    // MPI_Ibcast -> MPI_Bcast, MPI_File_iread -> MPI_File_read, MPI_Comm_idup_with_info -> MPI_Comm_dup_with_info
+    let marks = name.match_indices("_i").chain(name.match_indices("_I"));
+    let base = marks.filter_map(|(at, mark)| {
+        let (before, after) = (&name[..=at], &name[at + mark.len()..]);
+        let after = if mark == "_I" { capitalised(after) } else { after.to_string() };
+        spec.function(&format!("{before}{after}"))
+    });
+    base.map(|base| (base, Variant::Nonblocking)).next()
 }
 
 fn capitalised(word: &str) -> String {
@@ -127,6 +128,7 @@ mod tests {
         check("MPI_Bcast_init_c", Some(("MPI_Bcast", Variant::Persistent)));
         check("MPI_File_iread_at_all", Some(("MPI_File_read_at_all", Variant::Nonblocking)));
         check("MPI_Comm_idup", Some(("MPI_Comm_dup", Variant::Nonblocking)));
+        check("MPI_Comm_idup_with_info", Some(("MPI_Comm_dup_with_info", Variant::Nonblocking)));
         check("MPI_Session_init", None);
         check("MPI_Info_create", None);
         check("MPI_Bcast", None);

@@ -31,7 +31,16 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     logical_false: *mut c_void,
     is_set: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Abi_get_fortran_booleans", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abi_get_fortran_booleans", always: true }, At::World, |call, scope| unsafe {
+        imp::abi_info::get_fortran_booleans(
+            call,
+            logical_size,
+            scope.address(logical_true),
+            scope.address(logical_false),
+            scope.out(is_set, "is_set"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -47,7 +56,10 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_booleans(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Abi_get_fortran_info", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abi_get_fortran_info", always: true }, At::World, |call, scope| unsafe {
+        imp::abi_info::get_fortran_info(call, scope.handle_out(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -58,7 +70,10 @@ pub unsafe extern "C" fn MPI_Abi_get_fortran_info(info: *mut MPI_Info) -> c_int 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Abi_get_info", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abi_get_info", always: true }, At::World, |call, scope| unsafe {
+        imp::abi_info::get_info(call, scope.handle_out(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -90,7 +105,15 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     logical_true: *mut c_void,
     logical_false: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Abi_set_fortran_booleans", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abi_set_fortran_booleans", always: true }, At::World, |call, scope| unsafe {
+        imp::abi_info::set_fortran_booleans(
+            call,
+            logical_size,
+            scope.address(logical_true),
+            scope.address(logical_false),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -105,7 +128,10 @@ pub unsafe extern "C" fn MPI_Abi_set_fortran_booleans(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Abi_set_fortran_info", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Abi_set_fortran_info", always: true }, At::World, |call, scope| unsafe {
+        imp::abi_info::set_fortran_info(call, scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]

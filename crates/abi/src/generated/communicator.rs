@@ -618,7 +618,20 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
     newcomm: *mut MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_idup_with_info", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_idup_with_info", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::comm::dup_with_info(
+                call,
+                scope.handle(comm, "comm"),
+                scope.handle(info, "info"),
+                scope.handle_out(newcomm, "newcomm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -964,7 +964,7 @@ pub unsafe extern "C" fn MPI_Request_free(request: *mut MPI_Request) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
-    Raw::predefined(0)
+    imp::conversion::request_from_int(request)
 }
 
 #[unsafe(no_mangle)]

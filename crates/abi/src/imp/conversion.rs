@@ -2,9 +2,14 @@
 
 use std::ffi::c_int;
 
+use tutti_core::giant;
+use tutti_core::process::process;
+
+use crate::generated::constants::MPI_REQUEST_NULL;
 use crate::handles;
+use crate::imp::request::handle_of;
 use crate::kind::{Kind, Stored};
-use crate::types::{MPI_Aint, Raw};
+use crate::types::{MPI_Aint, MPI_Request, Raw};
 
 /// MPI_X_toint.
 pub fn to_int<K: Kind>(raw: Raw<K>) -> c_int {
@@ -24,4 +29,15 @@ pub fn aint_add(base: MPI_Aint, disp: MPI_Aint) -> MPI_Aint {
 /// MPI_Aint_diff.
 pub fn aint_diff(addr1: MPI_Aint, addr2: MPI_Aint) -> MPI_Aint {
     addr1.wrapping_sub(addr2)
+}
+
+/// MPI_Request_fromint: requests live in core's table.
+pub fn request_from_int(number: c_int) -> MPI_Request {
+    if (number as u32 as usize) < handles::FIRST_INT {
+        return Raw::predefined(number as usize);
+    }
+    let index = number as u32 - handles::FIRST_INT as u32;
+    let held = giant::enter();
+    let id = process().and_then(|process| process.messages.borrow(&held).state.requests.id_at(index));
+    id.map_or(MPI_REQUEST_NULL, handle_of)
 }

@@ -41,6 +41,7 @@
 //! A kind of object is declared in [`crate::kind`]: put the type of its objects there, and how its predefined
 //! ones are made (`predefined(number)` in the module of the kind).
 
+pub mod abi_info;
 pub mod attribute;
 pub mod buffered;
 pub mod collective;
