@@ -26,6 +26,8 @@ pub struct Function {
 pub enum At {
     /// None: that of MPI_COMM_SELF, or the initial one.
     World,
+    /// No error handler at all: functions of the tool interface return their code (MPI-5 section 15.3.9).
+    Tool,
     /// A communicator.
     Comm(MPI_Comm),
     /// A window.

@@ -38,6 +38,13 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
             return (session.error_handler.borrow(&held).clone(), raw.bits());
         }
     }
+    if let At::Tool = at {
+        return (ErrorHandler::Return, 0);
+    }
+    if let At::File(raw) = at {
+        // Files return errors unless told otherwise (MPI-5 section 14.7); there are none yet that could be told.
+        return (ErrorHandler::Return, raw.bits());
+    }
     let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
     (handler.unwrap_or(ErrorHandler::Fatal), MPI_COMM_SELF.bits())
 }
@@ -57,7 +64,7 @@ pub fn describe(function: &str, at: At, error: &Error) -> String {
 
 fn name_of(at: At) -> Option<String> {
     match at {
-        At::World => None,
+        At::World | At::Tool => None,
         At::Comm(raw) => {
             let held = giant::enter();
             // SAFETY: used only below, under the lock.

@@ -1,4 +1,7 @@
 //! What every [`Link`] must do, checked for each implementation.
+//!
+//! # Safety
+//! One test asks the kernel how many pages the job object has: a plain C structure, an open descriptor.
 #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 use std::collections::HashMap;

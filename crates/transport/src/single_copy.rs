@@ -3,6 +3,9 @@
 //! A copier is stateless; whether it works between two processes is found out by
 //! [`SingleCopy::probe`], a real read. Sources: process_vm_readv ([`CrossMemoryAttach`]); kernel modules
 //! and mapped regions are other implementations of the same trait.
+//!
+//! # Safety
+//! None outside the tests, which start a second process to read from.
 
 use std::io::{IoSlice, IoSliceMut};
 

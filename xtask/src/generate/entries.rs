@@ -124,15 +124,17 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
 
 /// The object whose error handler gets the errors.
 fn at(spec: &Spec, function: &Function) -> String {
-    if spec.has(&function.name, "world") {
-        return "At::World".to_string();
+    if function.name.starts_with("MPI_T_") {
+        return "At::Tool".to_string();
+    }
+    if spec.has(&function.name, "file") {
+        return "At::File(MPI_FILE_NULL)".to_string();
     }
     let kinds = [("MPI_Comm", "Comm"), ("MPI_Win", "Win"), ("MPI_File", "File"), ("MPI_Session", "Session")];
     let object = function.params.iter().filter(|param| param.depth() == 0).find_map(|param| {
         let (_, kind) = kinds.iter().find(|(base, _)| *base == param.base)?;
         Some(format!("At::{kind}({})", rust_name(param)))
     });
-    // A window and a communicator: the window is being made. A file handle comes first.
     object.unwrap_or_else(|| "At::World".to_string())
 }
 

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_File_delete", always: false }, At::World)
+    unsupported(&Function { name: "MPI_File_delete", always: false }, At::File(MPI_FILE_NULL))
 }
 
 #[unsafe(no_mangle)]
@@ -740,7 +740,7 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_open", always: false }, At::World)
+    unsupported(&Function { name: "MPI_File_open", always: false }, At::File(MPI_FILE_NULL))
 }
 
 #[unsafe(no_mangle)]

@@ -852,7 +852,7 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Register_datarep", always: false }, At::World)
+    unsupported(&Function { name: "MPI_Register_datarep", always: false }, At::File(MPI_FILE_NULL))
 }
 
 #[unsafe(no_mangle)]
@@ -883,7 +883,7 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Register_datarep_c", always: false }, At::World)
+    unsupported(&Function { name: "MPI_Register_datarep_c", always: false }, At::File(MPI_FILE_NULL))
 }
 
 #[unsafe(no_mangle)]

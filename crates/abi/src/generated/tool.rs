@@ -26,7 +26,7 @@ use crate::types::*;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_changed", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_changed", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_categories", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_categories", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_cvars", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_cvars", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_events", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_events", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn MPI_T_category_get_events(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_index", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_index", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn MPI_T_category_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_num", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_num", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_num_events", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_num_events", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_pvars", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_category_get_pvars", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn MPI_T_category_get_pvars(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_index", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_get_index", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope_: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_num", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_get_num", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     handle: *mut MPI_T_cvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_handle_alloc", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_handle_alloc", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_handle_free", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_handle_free", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_read", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_read", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_write", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_cvar_write", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -304,7 +304,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_enum_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_enum_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_enum_get_item", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_enum_get_item", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -347,7 +347,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     cb_safety: c_int,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_callback_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_callback_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     cb_safety: c_int,
     info: MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_callback_set_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_callback_set_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
     event_instance: MPI_T_event_instance,
     buffer: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_copy", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_copy", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -398,7 +398,7 @@ pub unsafe extern "C" fn MPI_T_event_copy(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_index(name: *const c_char, event_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_index", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_get_index", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -422,7 +422,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -461,7 +461,7 @@ pub unsafe extern "C" fn MPI_T_event_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_num", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_get_num", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -475,7 +475,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     event_instance: MPI_T_event_instance,
     source_index: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_source", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_get_source", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -492,7 +492,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_instance: MPI_T_event_instance,
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_timestamp", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_get_timestamp", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -511,7 +511,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     info: MPI_Info,
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_alloc", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_handle_alloc", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -531,7 +531,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     user_data: *mut c_void,
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_free", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_handle_free", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -549,7 +549,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: MPI_T_event_registration,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_handle_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -566,7 +566,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: MPI_T_event_registration,
     info: MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_set_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_handle_set_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -584,7 +584,7 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_read", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_read", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -605,7 +605,7 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     user_data: *mut c_void,
     event_cb_function: Option<MPI_T_event_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_register_callback", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_register_callback", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -627,7 +627,7 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
     event_registration: MPI_T_event_registration,
     dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_set_dropped_handler", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_event_set_dropped_handler", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -641,7 +641,7 @@ pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
-    unsupported(&Function { name: "MPI_T_finalize", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_finalize", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -652,7 +652,7 @@ pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_init_thread", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_init_thread", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -667,7 +667,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_index", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_get_index", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -726,7 +726,7 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_num", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_get_num", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -743,7 +743,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_handle_alloc", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_handle_alloc", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -763,7 +763,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_handle_free", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_handle_free", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -781,7 +781,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_read", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_read", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -800,7 +800,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_readreset", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_readreset", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -815,7 +815,7 @@ pub unsafe extern "C" fn MPI_T_pvar_readreset(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_reset", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_reset", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -826,7 +826,7 @@ pub unsafe extern "C" fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_session_create", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_session_create", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -837,7 +837,7 @@ pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_sess
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_session_free", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_session_free", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -848,7 +848,7 @@ pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_sessio
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_start", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_start", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -859,7 +859,7 @@ pub unsafe extern "C" fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_stop", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_stop", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -874,7 +874,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_write", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_pvar_write", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -899,7 +899,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut MPI_Count,
     info: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_info", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_source_get_info", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -932,7 +932,7 @@ pub unsafe extern "C" fn MPI_T_source_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_num", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_source_get_num", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
@@ -946,7 +946,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_timestamp", always: true }, At::World)
+    unsupported(&Function { name: "MPI_T_source_get_timestamp", always: true }, At::Tool)
 }
 
 #[unsafe(no_mangle)]
