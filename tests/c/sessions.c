@@ -1,0 +1,71 @@
+/* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model. */
+#include "check.h"
+
+static void sets(MPI_Session session)
+{
+    int count, length, size;
+    char name[MPI_MAX_PSET_NAME_LEN], text[16];
+    int room = sizeof text, found = 0, has_size;
+    MPI_Info info;
+    MPI_Session_get_num_psets(session, MPI_INFO_NULL, &count);
+    for (int i = 0; i < count; i++) {
+        length = 0;
+        MPI_Session_get_nth_pset(session, MPI_INFO_NULL, i, &length, NULL);
+        MPI_Session_get_nth_pset(session, MPI_INFO_NULL, i, &length, name);
+        CHECK_EQUAL(length, strlen(name) + 1);
+        found += !strcmp(name, "mpi://WORLD") || !strcmp(name, "mpi://SELF");
+    }
+    CHECK_EQUAL(found, 2);
+    MPI_Session_get_pset_info(session, "mpi://SELF", &info);
+    MPI_Info_get_string(info, "mpi_size", &room, text, &has_size);
+    size = has_size ? atoi(text) : -1;
+    CHECK_EQUAL(size, 1);
+    MPI_Info_free(&info);
+}
+
+static void errors(MPI_Session session)
+{
+    MPI_Group group;
+    int length = 0;
+    CHECK_CLASS(MPI_Group_from_session_pset(session, "mpi://NOWHERE", &group), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Session_get_nth_pset(session, MPI_INFO_NULL, 99, &length, NULL), MPI_ERR_ARG);
+    CHECK_CLASS(MPI_Session_call_errhandler(session, MPI_ERR_OTHER), MPI_SUCCESS);
+}
+
+static void communicator(MPI_Session session)
+{
+    MPI_Group group;
+    MPI_Comm comm;
+    int sum = 0, one = 1;
+    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+    MPI_Comm_create_from_group(group, "org.tutti.test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    MPI_Comm_rank(comm, &check_rank);
+    MPI_Comm_size(comm, &check_size);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    CHECK_EQUAL(sum, check_size);
+    CHECK_CLASS(MPI_Send(&one, -1, MPI_INT, 0, 0, comm), MPI_ERR_COUNT);
+    MPI_Comm_free(&comm);
+    MPI_Group_free(&group);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Session session, beside;
+    int status, flag;
+    for (int round = 0; round < 2; round++) {
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+        MPI_Initialized(&flag);
+        CHECK(!flag); /* that is about the world model only */
+        sets(session);
+        errors(session);
+        communicator(session);
+        MPI_Session_finalize(&session);
+        CHECK(session == MPI_SESSION_NULL);
+    }
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &beside);
+    check_begin(&argc, &argv);
+    status = check_end();
+    communicator(beside); /* the world is over, the session is not */
+    MPI_Session_finalize(&beside);
+    return status || check_failures;
+}
