@@ -58,7 +58,7 @@ impl Default for Config {
             single_copy: SingleCopy::Auto,
             single_copy_bytes: 64 << 20,
             spin_us: -1,
-            yield_rounds: 8,
+            yield_rounds: 64,
             check_types: false,
             check_arguments: true,
             algorithm: String::new(),

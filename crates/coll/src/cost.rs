@@ -178,6 +178,17 @@ pub(crate) fn barrier_dissemination(shape: &Shape, _: &Params) -> Work {
     Work::even(n.ranks, n.log, 2.0 * n.log, 0.0, 0.0)
 }
 
+pub(crate) fn barrier_spread(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, 1.0, 2.0 * (n.ranks - 1.0), 0.0, 0.0)
+}
+
+pub(crate) fn allreduce_spread(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let others = n.ranks - 1.0;
+    Work::even(n.ranks, 1.0, 2.0 * others, others * n.bytes, (n.ranks + 1.0) * n.bytes)
+}
+
 pub(crate) fn barrier_tree(shape: &Shape, params: &Params) -> Work {
     let form = Form::Kary(params.radix);
     tree_reduce(shape, form, params, 0.0).then(tree(shape, form, params, 0.0))

@@ -74,9 +74,10 @@ const fn entry(
 use Collective as C;
 
 #[rustfmt::skip]
-static GENERATORS: [Generator; 42] = [
+static GENERATORS: [Generator; 44] = [
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
+    entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
     entry(C::Bcast, "knomial", ANY, TREE, bcast::knomial, cost::bcast_knomial),
     entry(C::Bcast, "kary", ANY, TREE, bcast::kary, cost::bcast_kary),
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
@@ -105,6 +106,7 @@ static GENERATORS: [Generator; 42] = [
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),
     entry(C::Allreduce, "tree", ANY, TREE, allreduce::tree, cost::allreduce_tree),
+    entry(C::Allreduce, "spread", ANY, WINDOW, allreduce::spread, cost::allreduce_spread),
     entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
     entry(C::ReduceScatterBlock, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
     entry(C::ReduceScatterBlock, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),
@@ -275,8 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn more_ranks_than_cores_take_the_tree_with_fewest_switches() {
-        for ranks in [4, 8, 16] {
+    fn more_ranks_than_cores_take_what_switches_least() {
+        check(C::Barrier, 4, 2, 0, ("spread", None));
+        check(C::Allreduce, 4, 2, 8, ("spread", None));
+        for ranks in [8, 16] {
             check(C::Barrier, ranks, 2, 0, ("tree", Some(4)));
             check(C::Allreduce, ranks, 2, 8, ("tree", Some(4)));
         }

@@ -13,7 +13,6 @@ mod internal;
 mod operation;
 mod port;
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,7 +66,8 @@ struct State {
     rest: Vec<Run>,
 }
 
-type Run = Execution<RequestId>;
+/// Boxed, since it is handed around.
+type Run = Box<Execution<RequestId>>;
 
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
@@ -127,24 +127,18 @@ impl Collectives {
 /// # Errors
 /// What went wrong with a message.
 pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Result<()> {
-    let run = prepare(held, process, comm, operation);
+    let mut run = prepare(held, process, comm, operation);
     let tag = comm.collectives.next_tag(held);
-    let run = RefCell::new(run);
-    let mut result = Ok(());
-    let advance = |held: &Held| {
-        let mut port = CommPort::new(held, process, comm, tag);
-        match run.borrow_mut().progress(&mut port) {
-            Ok(status) => status == Status::Done,
-            Err(error) => {
-                result = Err(error);
-                true
-            }
-        }
-    };
-    let what = || waiting_for(operation.collective(), comm);
-    progress::wait_until(held, process, &what, advance);
-    rest(held, comm, run.into_inner());
-    result
+    let mut result = run.progress(&mut CommPort::new(held, process, comm, tag));
+    if matches!(result, Ok(Status::Pending)) {
+        let what = || waiting_for(operation.collective(), comm);
+        progress::wait_until(held, process, &what, |held| {
+            result = run.progress(&mut CommPort::new(held, process, comm, tag));
+            !matches!(result, Ok(Status::Pending))
+        });
+    }
+    rest(held, comm, run);
+    result.map(drop)
 }
 
 /// Starts an operation; the request is complete when it is over.
@@ -268,7 +262,7 @@ fn prepare(held: &Held, process: &Process, comm: &Communicator, operation: &Oper
         Some(position) => state.rest.remove(position),
         None => {
             drop(state);
-            Execution::new(Arc::new(plan(process, comm, &shape)))
+            Box::new(Execution::new(Arc::new(plan(process, comm, &shape))))
         }
     };
     operation.bind(run.bindings(), comm.size());

@@ -4,7 +4,7 @@ use super::exchange::{Accumulator, Fold, Hop, halve, ring_reduce};
 use super::tree::Form;
 use super::{bcast, own, reduce, ring as pass_around};
 use crate::build::{self, Builder};
-use crate::ir::{BufferId, Division};
+use crate::ir::{BufferId, Division, Index, StepId};
 use crate::shape::{Params, Shape};
 
 /// All exchange all with the ranks at distance 1, 2, 4..: log2 P rounds.
@@ -105,4 +105,29 @@ pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let form = Form::Kary(params.radix);
     reduce::up(shape, form, params, BufferId::RECV, b);
     bcast::down(shape, form, params, b);
+}
+
+/// Everybody sends all it has to everybody, and reduces what it gets in the order of ranks: P (P - 1)
+/// messages, one hop, the same bits everywhere. For few bytes.
+pub fn spread(shape: &Shape, params: &Params, b: &mut Builder) {
+    let (rank, ranks) = (i64::from(shape.rank), shape.ranks);
+    let mine = build::range(own(shape), 0, shape.count);
+    let result = build::range(BufferId::RECV, 0, shape.count);
+    let room = b.temporary(shape.count * u64::from(ranks));
+    let from_rank = |index: Index| build::slot(room, 0, shape.count, index, result);
+    let (to, from) = (Index::cyclic(rank + 1, 1, ranks), Index::cyclic(rank - 1, -1, ranks));
+    b.repeat(ranks - 1, params.window, |b| {
+        b.send(to, 0, mine, &[]);
+        b.recv(from, 0, from_rank(from), &[]);
+    });
+    b.copy(mine, from_rank(shape.rank.into()), &[]);
+    b.join();
+    b.copy(from_rank((ranks - 1).into()), result, &[]);
+    b.join();
+    let next = Index::linear(i64::from(ranks) - 2, -1);
+    b.repeat(ranks - 1, 1, |b| {
+        let this: StepId = b.upcoming();
+        b.reduce(from_rank(next), result, &[this.before(1)]);
+    });
+    b.join();
 }

@@ -251,7 +251,9 @@ impl Case {
     /// More units than the temporaries of one rank may have.
     pub(super) fn temporary_bound(&self, rank: u32) -> u64 {
         let (send, recv) = self.sizes(rank);
-        let blocks = if self.collective.rooted() { u64::from(self.ranks) } else { 1 };
+        // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few bytes.
+        let of_all = self.collective.rooted() || self.collective == Collective::Allreduce;
+        let blocks = if of_all { u64::from(self.ranks) } else { 1 };
         let slots = u64::from(self.params.window.min(8)) + 4;
         slots * send.max(recv).max(1) * blocks
     }

@@ -12,6 +12,7 @@ use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
+use tutti_transport::Peer;
 
 /// See the module.
 #[derive(Debug)]
@@ -57,9 +58,17 @@ impl Port for CommPort<'_> {
     fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
         let Envelope { context, source, tag } = self.envelope(peer, lane);
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        let from = self.comm.group().get(Rank(peer)).map(|world| Peer(world.0));
+        let spec = ReceiveSpec { buffer, pattern, from, check: None };
         let mut messages = self.process.messages.borrow_mut(self.held);
+        // It may be there already: then it needs no request.
+        if messages.may_receive_directly(&spec)
+            && let Some(finished) = messages.receive_directly(&spec)
+        {
+            return finished.result.map(|_| Started::Done);
+        }
         let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
-        messages.start_receive(id, ReceiveSpec { buffer, pattern, from: None, check: None });
+        messages.start_receive(id, spec);
         Ok(Started::Pending(id))
     }
 
