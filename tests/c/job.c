@@ -76,12 +76,14 @@ static void mismatch(void)
     }
 }
 
+static volatile uintptr_t nowhere = 8;
+
 static void die(const char *what, long argument)
 {
     if (!strcmp(what, "kill") && check_rank == argument)
         raise(SIGKILL);
     if (!strcmp(what, "segv") && check_rank == argument)
-        *(volatile int *)(uintptr_t)8 = 1;
+        *(volatile int *)nowhere = 1;
     if (!strcmp(what, "exit") && check_rank == check_size - 1)
         _exit((int)argument);
     if (!strcmp(what, "abort") && check_rank == check_size - 1)

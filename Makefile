@@ -1,0 +1,62 @@
+# make run      builds everything and runs the main job       make test      all tests
+# make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
+# make bench    measures Tutti                                make compare   measures it beside the others
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+# What `make compare` and `make bench` pass on to tutti: ARGS="--ops bcast --ranks 4".
+ARGS ?=
+STAGE := $(CURDIR)/build/stage
+
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install bench compare peers need clean
+
+run: stage python
+	@scripts/run.sh
+
+need:
+	@scripts/need.sh build
+
+build: need
+	$(CARGO) build --release --workspace --quiet
+
+stage: build
+	@scripts/install.sh $(STAGE) > /dev/null
+
+python: stage
+	@scripts/need.sh python
+	@scripts/python.sh
+
+test: test-rust test-loom test-programs test-mpi4py
+
+test-rust: need
+	$(CARGO) test --workspace --quiet
+
+test-loom: need
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --release --quiet --target-dir target/loom loom_
+
+test-programs: python
+	build/python/bin/python -m pytest -q tests
+
+test-mpi4py: python
+	build/python/bin/python tests/mpi4py_suite.py
+
+lint: need
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) xtask tidy
+
+install: build
+	@scripts/install.sh $(PREFIX)
+
+peers:
+	@scripts/need.sh python
+	@scripts/peers.sh
+
+bench: stage
+	$(STAGE)/bin/tutti bench $(ARGS)
+
+compare: stage peers
+	$(STAGE)/bin/tutti compare $(ARGS)
+
+clean:
+	rm -rf build target

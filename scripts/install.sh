@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs what `cargo build --release` has made. usage: scripts/install.sh PREFIX
+# DESTDIR, if set, goes before PREFIX.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+prefix=${1:?usage: scripts/install.sh PREFIX}
+to=${DESTDIR:-}$prefix
+built=${CARGO_TARGET_DIR:-$root/target}/release
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
+
+install -d "$to/bin" "$to/lib/pkgconfig" "$to/include"
+# A running job keeps the old file: each is put in its place by a rename.
+place() { # MODE FROM TO
+    install -m "$1" "$2" "$3.new"
+    mv -f "$3.new" "$3"
+}
+place 755 "$built/mpirun" "$to/bin/mpirun"
+place 755 "$built/tutti" "$to/bin/tutti"
+place 755 "$root/scripts/mpicc" "$to/bin/mpicc"
+place 644 "$root/crates/abi/include/mpi.h" "$to/include/mpi.h"
+place 755 "$built/libmpi_abi.so" "$to/lib/libmpi_abi.so.1"
+ln -sf mpirun "$to/bin/mpiexec"
+ln -sf mpicc "$to/bin/mpicxx"
+ln -sf mpicc "$to/bin/mpic++"
+ln -sf libmpi_abi.so.1 "$to/lib/libmpi_abi.so"
+# shellcheck disable=SC2016  # the variables are those of pkg-config
+sed "s|@VERSION@|$version|" > "$to/lib/pkgconfig/tutti.pc" <<'END'
+prefix=${pcfiledir}/../..
+includedir=${prefix}/include
+libdir=${prefix}/lib
+
+Name: tutti
+Description: Tutti, an MPI library (MPI 5.0, standard ABI)
+Version: @VERSION@
+Cflags: -I${includedir}
+Libs: -L${libdir} -Wl,-rpath,${libdir} -lmpi_abi
+END
+ln -sf tutti.pc "$to/lib/pkgconfig/mpi.pc"
+echo "installed in $to"

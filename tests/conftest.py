@@ -1,0 +1,32 @@
+"""Fixtures: the library under test, and where its programs are."""
+
+import pytest
+
+from harness import Mpi
+
+
+def pytest_addoption(parser):
+    parser.addoption("--mpi", default="tutti", choices=["tutti", "mpich"], help="library that runs the programs")
+
+
+@pytest.fixture(scope="session")
+def mpi(request):
+    """The library under test."""
+    library = Mpi(request.config.getoption("--mpi"))
+    if not library.mpirun.exists():
+        pytest.exit(f"{library.mpirun} is missing: make stage (or make peers) installs it", returncode=2)
+    return library
+
+
+@pytest.fixture(scope="session")
+def tutti(mpi):
+    """The library under test, where only Tutti behaves so."""
+    if not mpi.is_tutti:
+        pytest.skip("a behaviour of Tutti")
+    return mpi
+
+
+@pytest.fixture(scope="session")
+def job(mpi):
+    """The program that behaves in many ways."""
+    return mpi.compile("job.c")

@@ -1,0 +1,60 @@
+"""What is installed: compiler wrappers, header, library, and programs built by others."""
+
+import subprocess
+
+import pytest
+
+from harness import ROOT, Mpi
+
+HEADER_USER = "#include <mpi.h>\nint main(void) { return MPI_VERSION - 5; }\n"
+
+
+def text_of(*command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("compiler, standard, suffix", [("mpicc", "c99", ".c"), ("mpicc", "c11", ".c"),
+                                                        ("mpicxx", "c++17", ".cc"), ("mpicxx", "c++20", ".cc")])
+def test_the_header_is_clean(tutti, tmp_path, compiler, standard, suffix):
+    source = (tmp_path / "user").with_suffix(suffix)
+    source.write_text(HEADER_USER)
+    command = [tutti.prefix / "bin" / compiler, f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror", "-o",
+               tmp_path / "user", source]
+    made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    assert subprocess.run([tmp_path / "user"], timeout=20).returncode == 0
+
+
+def test_wrappers_show_what_they_do(tutti):
+    shown = text_of(tutti.mpicc, "-show", "-O2", "a.c").split()
+    assert f"-I{tutti.prefix}/include" in shown and "-lmpi_abi" in shown and "a.c" in shown
+    assert "-lmpi_abi" not in text_of(tutti.mpicc, "-show", "-c", "a.c")
+    assert text_of(tutti.prefix / "bin" / "mpicxx", "-show").split()[0] == "c++"
+    assert "gcc" in text_of(tutti.mpicc, "--version").lower() or "clang" in text_of(tutti.mpicc, "--version").lower()
+
+
+def test_the_library_has_its_name_and_symbols(tutti):
+    library = tutti.prefix / "lib" / "libmpi_abi.so.1"
+    assert "libmpi_abi.so.1" in text_of("readelf", "-d", library).split("SONAME", 1)[1].split("\n", 1)[0]
+    symbols = {line.split()[-1] for line in text_of("nm", "-D", "--defined-only", library).splitlines()}
+    names = [line.split("\t")[0] for line in (ROOT / "spec" / "functions.tsv").read_text().splitlines()[1:]]
+    missing = [name for name in names if name not in symbols or f"P{name}" not in symbols]
+    assert len(names) == 664 and not missing, missing
+
+
+def test_info_lists_settings_and_functions(tutti):
+    tool = tutti.prefix / "bin" / "tutti"
+    assert "TUTTI_EAGER_BYTES" in text_of(tool, "info")
+    lines = [line for line in text_of(tool, "info", "--functions").splitlines() if line.startswith("MPI_")]
+    assert len(lines) == 664
+
+
+def test_programs_built_by_mpich_run_unchanged(tutti):
+    """The standard ABI: what MPICH's mpicc_abi has built, on Tutti."""
+    mpich = Mpi("mpich")
+    if not mpich.mpicc.exists():
+        pytest.skip("make peers installs MPICH")
+    env = {"LD_LIBRARY_PATH": str(tutti.prefix / "lib")}
+    for name in ["p2p_modes", "coll_move", "coll_reduce", "types", "comms", "objects"]:
+        outcome = tutti.run(4, mpich.compile(f"{name}.c"), env=env)
+        assert outcome.status == 0 and "ok" in outcome.out.split(), f"{name}: {outcome}"

@@ -1,0 +1,97 @@
+"""C programs that check themselves, on 1, 2, 4, 5 and 8 ranks, and under settings that force other paths."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+RANKS = [1, 2, 4, 5, 8]
+PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
+            "coll_many", "types", "types_p2p", "comms", "objects", "threads"]
+
+
+def check(outcome):
+    assert outcome.status == 0 and not outcome.timed_out and "ok" in outcome.out.split(), str(outcome)
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program(mpi, program, ranks):
+    check(mpi.run(ranks, mpi.compile(f"{program}.c")))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_bad_input(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("bad_input.c"), "freed"))
+
+
+# Every way that bytes can take, whatever this machine would choose.
+PATHS = {
+    "double copy": {"TUTTI_SINGLE_COPY": "never"},
+    "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
+    "no eager": {"TUTTI_EAGER_BYTES": "0"},
+    "small pieces": {"TUTTI_FRAGMENT_BYTES": "1K", "TUTTI_SINGLE_COPY": "never"},
+    "little room": {"TUTTI_UNEXPECTED_BYTES": "64K"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "type checks": {"TUTTI_CHECK_TYPES": "1"},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "types_p2p"])
+def test_path(tutti, program, path):
+    check(tutti.run(4, tutti.compile(f"{program}.c"), env=PATHS[path]))
+
+
+def test_flood_arrives(mpi):
+    check(mpi.run(3, mpi.compile("p2p_flood.c"), 5000, 1000, 0))
+
+
+def test_flood_has_bounded_memory(tutti):
+    # 2 x 200 MB on the way, 8 MiB of them kept.
+    env = {"TUTTI_UNEXPECTED_BYTES": "8M"}
+    check(tutti.run(3, tutti.compile("p2p_flood.c"), 50000, 4000, 48, env=env))
+
+
+def test_message_over_2_gib(mpi):
+    words = Path("/proc/meminfo").read_text(encoding="ascii").split()
+    if int(words[words.index("MemAvailable:") + 1]) < 7 << 20:
+        pytest.skip("needs 7 GiB of free memory")
+    check(mpi.run(2, mpi.compile("p2p_huge.c"), seconds=300))
+
+
+def test_singleton(mpi):
+    """Without a launcher a program is a job of one rank."""
+    from harness import Job
+
+    program = mpi.compile("coll_move.c")
+    check(Job([program], mpi.env).wait(60))
+
+
+def test_asp(mpi, tmp_path):
+    """The example on a ring of 40 cities."""
+    from harness import ROOT
+
+    graph = tmp_path / "ring.graph"
+    names = "".join(f"c{i}\t0\t0\n" for i in range(40))
+    graph.write_text(f"tutti-graph 40 40\n{names}" + "".join(f"{i} {(i + 1) % 40} {i + 1}\n" for i in range(40)))
+    outcome = mpi.run(3, mpi.compile(ROOT / "examples" / "asp" / "asp.c"), graph, "c0", "c3")
+    assert outcome.status == 0, str(outcome)
+    assert "check: 0 of 1600 distances differ" in outcome.out, str(outcome)
+    assert "c0 - c3: 0.0 km, 2 cities on the way" in outcome.out, str(outcome)
+
+
+def test_bench_delivers_what_was_sent(mpi, tmp_path):
+    """Every operation of the benchmark, every form, with data that change and are checked."""
+    from harness import ROOT
+
+    program = mpi.compile(ROOT / "crates" / "tools" / "bench" / "tutti-bench.c", "-O3")
+    blocking = ["barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall", "gather", "scatter",
+                "reduce_scatter", "scan", "exscan"]
+    ops = ["latency", "bandwidth", "bibandwidth"] + [form + op for form in ("", "i", "p") for op in blocking]
+    outcome = mpi.run(4, program, "--op", ",".join(ops), "--sizes", "8,65536", "--ms", "5", "--changing")
+    assert outcome.status == 0, str(outcome)
+    cells = [line for line in outcome.out.splitlines() if line.startswith("cell ")]
+    assert len(cells) == 2 * len(ops) - 3, str(outcome)
+    assert all("wrong=0" in line for line in cells), str(outcome)
+    assert shutil.which("cc")
