@@ -125,12 +125,12 @@ def test_usr1_shows_where_the_ranks_wait(tutti, job):
     assert text.count("MPI_Recv") == 3, text
 
 
-def test_input_goes_to_rank_0(mpi, job, tmp_path):
+def test_input_goes_to_rank_0(tutti, job, tmp_path):
     text = "".join(f"line {i} of the input\n" for i in range(5000))
     path = tmp_path / "input"
     path.write_text(text)
     with path.open() as file:
-        outcome = mpi.run(3, job, "cat", stdin=file)
+        outcome = tutti.run(3, job, "cat", stdin=file)
     gone(outcome)
     assert outcome.out == text and outcome.status == 0
 
