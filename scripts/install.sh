@@ -16,24 +16,13 @@ place() { # MODE FROM TO
 }
 place 755 "$built/mpirun" "$to/bin/mpirun"
 place 755 "$built/tutti" "$to/bin/tutti"
-place 755 "$root/scripts/mpicc" "$to/bin/mpicc"
+place 755 "$root/crates/abi/wrappers/mpicc" "$to/bin/mpicc"
 place 644 "$root/crates/abi/include/mpi.h" "$to/include/mpi.h"
 place 755 "$built/libmpi_abi.so" "$to/lib/libmpi_abi.so.1"
 ln -sf mpirun "$to/bin/mpiexec"
 ln -sf mpicc "$to/bin/mpicxx"
 ln -sf mpicc "$to/bin/mpic++"
 ln -sf libmpi_abi.so.1 "$to/lib/libmpi_abi.so"
-# shellcheck disable=SC2016  # the variables are those of pkg-config
-sed "s|@VERSION@|$version|" > "$to/lib/pkgconfig/tutti.pc" <<'END'
-prefix=${pcfiledir}/../..
-includedir=${prefix}/include
-libdir=${prefix}/lib
-
-Name: tutti
-Description: Tutti, an MPI library (MPI 5.0, standard ABI)
-Version: @VERSION@
-Cflags: -I${includedir}
-Libs: -L${libdir} -Wl,-rpath,${libdir} -lmpi_abi
-END
+sed -e "s|@PREFIX@|$prefix|g" -e "s|@VERSION@|$version|g" "$root/crates/abi/wrappers/tutti.pc.in" > "$to/lib/pkgconfig/tutti.pc"
 ln -sf tutti.pc "$to/lib/pkgconfig/mpi.pc"
 echo "installed in $to"

@@ -24,41 +24,52 @@ pub struct Options {
 /// A TUTTI_ variable of the environment is wrong.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
-    if options.functions {
-        print_functions();
+    let text = if options.functions {
+        function_list()
     } else if options.settings {
-        SETTINGS.iter().for_each(|setting| println!("{}={}", setting.name, setting.show(&config)));
+        SETTINGS.iter().map(|setting| format!("{}={}\n", setting.name, setting.show(&config))).collect()
     } else {
-        print_all(&config);
-    }
+        everything(&config)
+    };
+    crate::show(&text);
     Ok(())
 }
 
-fn print_functions() {
-    println!("# {} of {} functions are implemented", implemented(), FUNCTIONS.len());
-    println!("# the others raise MPI_ERR_UNSUPPORTED_OPERATION");
-    for (name, implemented) in FUNCTIONS {
-        println!("{name}{}", if *implemented { "" } else { "\tunsupported" });
-    }
+fn function_list() -> String {
+    let rows = FUNCTIONS.iter().map(|(name, implemented)| {
+        let mark = if *implemented { "" } else { "\tunsupported" };
+        format!("{name}{mark}\n")
+    });
+    format!(
+        "# {} of {} functions are implemented\n# the others raise MPI_ERR_UNSUPPORTED_OPERATION\n{}",
+        implemented(),
+        FUNCTIONS.len(),
+        rows.collect::<String>()
+    )
 }
 
-fn print_all(config: &Config) {
-    println!("Tutti {}", env!("CARGO_PKG_VERSION"));
-    println!("standard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)");
-    println!("functions: {} of {} implemented (--functions lists them)", implemented(), FUNCTIONS.len());
-    println!("\nMachine");
-    machine::describe().iter().for_each(|line| println!("  {line}"));
-    println!("\nTransports");
-    println!("  self: always");
-    println!("  shared memory: always; one anonymous object a job");
-    println!("  single copy: {}", machine::single_copy());
-    println!("\nSettings (environment; * differs from the default)");
+fn everything(config: &Config) -> String {
+    let machine: String = machine::describe().iter().map(|line| format!("  {line}\n")).collect();
     let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let default = Config::default();
-    for setting in SETTINGS {
-        let (value, usual) = (setting.show(config), setting.show(&default));
-        let mark = if value == usual { ' ' } else { '*' };
-        let shown = if value.is_empty() { "(none)" } else { &value };
-        println!("{mark} {:width$}  {shown:<10}  {} [{}]", setting.name, setting.doc, setting.kind);
-    }
+    let settings: String = SETTINGS
+        .iter()
+        .map(|setting| {
+            let (value, usual) = (setting.show(config), setting.show(&default));
+            let mark = if value == usual { ' ' } else { '*' };
+            let shown = if value.is_empty() { "(none)" } else { &value };
+            format!("{mark} {:width$}  {shown:<10}  {} [{}]\n", setting.name, setting.doc, setting.kind)
+        })
+        .collect();
+    format!(
+        "Tutti {}\nstandard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)\n\
+         functions: {} of {} implemented (--functions lists them)\n\n\
+         Machine\n{machine}\n\
+         Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n\n\
+         Settings (environment; * differs from the default)\n{settings}",
+        env!("CARGO_PKG_VERSION"),
+        implemented(),
+        FUNCTIONS.len(),
+        machine::single_copy()
+    )
 }

@@ -41,11 +41,11 @@ impl Input<'_> {
 pub fn write(options: &Options, libraries: &[Library], results: &Results) -> Result<(), String> {
     let input = Input { options, libraries, results, machine: machine::describe() };
     let tables = text::tables(&input);
-    println!("{tables}");
+    crate::show(&tables);
     save(&options.out.join("report.txt"), &tables)?;
     save(&options.out.join("figures.tsv"), &text::figures(results))?;
     save(&options.out.join("report.html"), &html::page(&input))?;
-    println!("report: {}", options.out.join("report.html").display());
+    crate::show(&format!("\nreport: {}\n", options.out.join("report.html").display()));
     Ok(())
 }
 
