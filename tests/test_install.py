@@ -30,7 +30,7 @@ def test_wrappers_show_what_they_do(tutti):
     assert f"-I{tutti.prefix}/include" in shown and "-lmpi_abi" in shown and "a.c" in shown
     assert "-lmpi_abi" not in text_of(tutti.mpicc, "-show", "-c", "a.c")
     assert text_of(tutti.prefix / "bin" / "mpicxx", "-show").split()[0] == "c++"
-    assert "gcc" in text_of(tutti.mpicc, "--version").lower() or "clang" in text_of(tutti.mpicc, "--version").lower()
+    assert text_of(tutti.mpicc, "--version") == text_of("cc", "--version")
 
 
 def test_the_library_has_its_name_and_symbols(tutti):

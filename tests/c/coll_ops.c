@@ -8,12 +8,14 @@ enum { N = 37 };
 static long power_sum; /* 1 + 2 + ... + size */
 
 /* Integers: what sum, product, extremes and bits must give for (rank + 1 + i % 3). */
-#define INTEGERS(c_type, mpi_type)                                                                       \
+#define INTEGERS(c_type, mpi_type) OPERATE(c_type, mpi_type, 10)
+#define ADDRESSES(c_type, mpi_type) OPERATE(c_type, mpi_type, 7) /* logical operators are not for them */
+#define OPERATE(c_type, mpi_type, last_op)                                                               \
     do {                                                                                                 \
         c_type out[N], in[N];                                                                            \
         for (int i = 0; i < N; i++)                                                                      \
             out[i] = (c_type)(check_rank + 1 + i % 3);                                                   \
-        for (int op = 0; op < 10; op++) {                                                                \
+        for (int op = 0; op < (last_op); op++) {                                                         \
             memset(in, 0, sizeof in);                                                                    \
             MPI_Allreduce(out, in, N, mpi_type, ops[op], MPI_COMM_WORLD);                                \
             for (int i = 0; i < N; i++) {                                                                \
@@ -116,9 +118,9 @@ static void integers(void)
     INTEGERS(uint32_t, MPI_UINT32_T);
     INTEGERS(int64_t, MPI_INT64_T);
     INTEGERS(uint64_t, MPI_UINT64_T);
-    INTEGERS(MPI_Aint, MPI_AINT);
-    INTEGERS(MPI_Offset, MPI_OFFSET);
-    INTEGERS(MPI_Count, MPI_COUNT);
+    ADDRESSES(MPI_Aint, MPI_AINT);
+    ADDRESSES(MPI_Offset, MPI_OFFSET);
+    ADDRESSES(MPI_Count, MPI_COUNT);
 }
 
 static void logical_and_bytes(void)
