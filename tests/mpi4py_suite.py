@@ -4,12 +4,13 @@ usage: python tests/mpi4py_suite.py [--ranks 1,2,4,5] [--only NAME,...] [--all] 
 
 By default the files that concern point to point, collectives, communicators, groups, datatypes, requests,
 attributes, info and error handling; --all runs every file. Each file is a job of its own: one that hangs or
-dies costs only itself. Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
+dies costs only itself. Failures that tests/mpi4py_known.tsv lists do not count against it. Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
 
 import argparse
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 from harness import ROOT, Job, Mpi
@@ -24,33 +25,41 @@ toplevel util_dtlib util_pkl5 util_sync
 """.split()
 
 
-def counts(text):
-    """Tests run, failed and skipped by the words of unittest; None if it did not come to its end."""
+def known_failures():
+    """Patterns of tests that cannot pass yet."""
+    lines = (Path(__file__).parent / "mpi4py_known.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t")[0] for line in lines if line and not line.startswith("#")]
+
+
+def read(text):
+    """Tests run and skipped by the words of unittest, and the names of the failed ones, on whatever rank.
+
+    None if it did not come to its end. A test with several wrong parts is one failure.
+    """
     ran = re.findall(r"^Ran (\d+) tests? in", text, re.M)
-    verdict = re.findall(r"^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text, re.M)
+    verdict = re.findall(r"^(?:\[\d+\S*\] )?(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text, re.M)
     if not ran or not verdict:
         return None
     said = dict(re.findall(r"(\w+(?: \w+)?)=(\d+)", verdict[0] or ""))
-    failed = sum(int(said.get(word, 0)) for word in ("failures", "errors", "unexpected successes"))
     skipped = int(said.get("skipped", 0)) + int(said.get("expected failures", 0))
-    return int(ran[0]) - failed - skipped, failed, skipped
+    return int(ran[0]), skipped, set(re.findall(r"^(?:ERROR|FAIL): \w+ \(([\w.]+)\)", text, re.M))
 
 
 def run_file(mpi, name, ranks, timeout):
-    """Passed, failed, skipped of one file on that many ranks (as rank 0 counts them), and a word about it."""
+    """Tests run, skipped, and names of the failed of one file on that many ranks."""
     env = {**mpi.env, "MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}
     command = mpi.command(ranks, sys.executable, SUITE / "main.py", "--no-builddir", "-i", rf"^test_{name}\.py$")
     outcome = Job(command, env, cwd=SUITE).wait(timeout)
     LOGS.mkdir(parents=True, exist_ok=True)
     (LOGS / f"{name}-{ranks}.txt").write_text(str(Path(command[0])) + "\n" + outcome.out + outcome.err, encoding="utf-8")
-    found = counts(outcome.out + outcome.err)
+    found = read(outcome.out + outcome.err)
     if outcome.timed_out:
-        return (0, 1, 0), f"hung ({timeout} s)"
+        return 0, 0, {f"test_{name}: hung ({timeout:.0f} s)"}
     if found is None:
-        return (0, 1, 0), f"died (status {outcome.status})"
-    if outcome.status and not found[1]:
-        return (found[0], 1, found[2]), f"another rank failed (status {outcome.status})"
-    return found, f"{found[1]} failed" if found[1] else "ok"
+        return 0, 0, {f"test_{name}: died (status {outcome.status})"}
+    if outcome.status and not found[2]:
+        found[2].add(f"test_{name}: status {outcome.status}")
+    return found
 
 
 def main():
@@ -64,17 +73,24 @@ def main():
     if options.all:
         names = sorted(path.stem[5:] for path in SUITE.glob("test_*.py"))
     mpi = Mpi("tutti")
-    totals, bad = [0, 0, 0], False
+    known = known_failures()
+    totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):
         here = [0, 0, 0]
         for name in names:
-            found, word = run_file(mpi, name, ranks, options.timeout)
-            here = [one + other for one, other in zip(here, found)]
-            if word != "ok":
+            ran, skipped, failed = run_file(mpi, name, ranks, options.timeout)
+            here = [here[0] + max(0, ran - skipped - len(failed)), here[1] + len(failed), here[2] + skipped]
+            matching = {test: [pattern for pattern in known if fnmatch(test, pattern)] for test in failed}
+            seen.update(*matching.values())
+            for test in sorted(test for test in failed if not matching[test]):
                 bad = True
-                print(f"  {name} on {ranks} ranks: {word}; see build/mpi4py/log/{name}-{ranks}.txt", flush=True)
+                print(f"  {ranks} ranks: {test}; see build/mpi4py/log/{name}-{ranks}.txt", flush=True)
         print(f"mpi4py on {ranks} ranks: {here[0]} passed, {here[1]} failed, {here[2]} skipped", flush=True)
         totals = [one + other for one, other in zip(totals, here)]
+    if not options.only:
+        for pattern in [pattern for pattern in known if pattern not in seen]:
+            print(f"  tests/mpi4py_known.tsv: {pattern} does not fail any more")
+    print("failures are all known (tests/mpi4py_known.tsv)" if not bad else "there are new failures, see above")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     sys.exit(1 if bad else 0)
 
