@@ -1,6 +1,6 @@
 //! The verifier is no rubber stamp: schedules that are broken in one place are refused.
 
-use tutti_coll::ir::{Index, Kind, Length, Start, Schedule};
+use tutti_coll::ir::{Index, Kind, Length, Schedule, Start};
 use tutti_coll::verify::{Case, verify};
 use tutti_coll::{Collective, Generator, Params, registry};
 
@@ -108,7 +108,8 @@ fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
     let this = &mut schedule.loops[usize::from(number)];
     // Only a loop that uses slots of a temporary again and again depends on its window.
     let slots = match schedule.steps[step].kind {
-        Kind::Recv { into, .. } if into.buffer.temporary().is_some() && !into.is_signal() => match into.start {
+        Kind::Recv { into, .. } if into.buffer.temporary().is_some() && !into.is_signal() => match into.start
+        {
             Start::Affine { index, .. } => u64::from(index.modulus) < u64::from(this.count),
             Start::Block { .. } => true,
         },

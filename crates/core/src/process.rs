@@ -28,7 +28,7 @@ pub const SELF_CONTEXT: ContextId = ContextId(1);
 
 /// Looks of a blocking receive at the transport before it is posted: some ten microseconds with a processor of
 /// its own, hardly any when others want the processor.
-const FREE_LOOKS: u32 = 200;
+const FREE_LOOKS: u32 = 1000;
 const CROWDED_LOOKS: u32 = 2;
 
 /// Thread levels (MPI-5 section 11.6), in their order.
