@@ -128,6 +128,15 @@ impl<'s> StatusOut<'s> {
         }
     }
 
+    /// Returns the empty status of a request that is null or inactive. Unlike others it has an `MPI_ERROR`
+    /// (MPI-5 section 3.7.3).
+    pub fn set_empty(self) {
+        // SAFETY: the caller vouches for the pointer where it is not null.
+        if let Some(status) = unsafe { self.pointer.as_mut() } {
+            *status = MPI_Status::EMPTY;
+        }
+    }
+
     /// Changes the status that is there (MPI_Status_set_...).
     ///
     /// # Errors
@@ -191,6 +200,9 @@ mod tests {
         // SAFETY: a pointer to a status.
         unsafe { StatusOut::new(&raw mut status) }.set(report);
         assert_eq!((status.report(), status.error), (report, 77));
+        // SAFETY: as above.
+        unsafe { StatusOut::new(&raw mut status) }.set_empty();
+        assert_eq!((status.source, status.tag, status.error, status.bytes()), (-1, -2, 0, 0));
         StatusOut::IGNORE.set(report);
         assert!(StatusOut::IGNORE.change(|_| ()).is_err());
     }

@@ -30,6 +30,9 @@ pub enum Level {
 /// Number of levels.
 pub const LEVELS: usize = 7;
 
+/// For each level the instance that a process is confined to, if it is confined to one.
+pub type Places = [Option<u32>; LEVELS];
+
 impl Level {
     /// All levels, from the outside in.
     pub const ALL: [Level; LEVELS] =
@@ -138,6 +141,11 @@ impl Machine {
         let mut found = set.iter().map(|processor| self.instance(processor, level));
         let first = found.next()??;
         found.all(|other| other == Some(first)).then_some(first)
+    }
+
+    /// For each level the one instance that holds all processors of `set`.
+    pub fn places(&self, set: &ProcessorSet) -> Places {
+        Level::ALL.map(|level| self.location(set, level))
     }
 
     /// Distance between two processes that may run on these processors: that of the closest thing that

@@ -3,7 +3,7 @@
 
 use tutti_sys::cpu::ProcessorSet;
 
-use crate::model::{Level, Machine};
+use crate::model::{Level, Machine, Places};
 
 /// A type of resource that the info key `mpi_hw_resource_type` may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,11 @@ pub fn confinement(machine: &Machine, set: &ProcessorSet) -> Vec<(&'static str, 
     NAMES.iter().map(|&(name, resource)| (name, resource_of(machine, set, resource).is_some())).collect()
 }
 
-/// The outermost level that tells these processes of one node apart, and the instance of each process,
-/// `None` for one that is not confined at that level. `None` if no level tells them apart.
-pub fn unguided(machine: &Machine, sets: &[ProcessorSet]) -> Option<(Level, Vec<Option<u32>>)> {
-    Level::ALL.into_iter().find_map(|level| {
-        let places: Vec<_> = sets.iter().map(|set| machine.location(set, level)).collect();
-        let differ = places.windows(2).any(|pair| pair[0] != pair[1]);
-        (differ && machine.count(level) > 1).then_some((level, places))
+/// The outermost level that tells processes at these places of one node apart; `None` if none does.
+pub fn unguided(machine: &Machine, places: &[Places]) -> Option<Level> {
+    Level::ALL.into_iter().find(|level| {
+        let at = *level as usize;
+        machine.count(*level) > 1 && places.windows(2).any(|pair| pair[0][at] != pair[1][at])
     })
 }
 
@@ -80,9 +78,10 @@ mod tests {
     }
 
     fn check_unguided(sets: &[std::ops::Range<usize>], expected: Option<(Level, &[Option<u32>])>) {
-        let sets: Vec<_> = sets.iter().cloned().map(set).collect();
-        let got = unguided(&machine(), &sets);
-        assert_eq!(got.as_ref().map(|(level, places)| (*level, &places[..])), expected, "{sets:?}");
+        let places: Vec<_> = sets.iter().cloned().map(|numbers| machine().places(&set(numbers))).collect();
+        let level = unguided(&machine(), &places);
+        let got = level.map(|level| places.iter().map(|at| at[level as usize]).collect::<Vec<_>>());
+        assert_eq!((level, got.as_deref()), (expected.map(|found| found.0), expected.map(|found| found.1)));
     }
 
     #[test]

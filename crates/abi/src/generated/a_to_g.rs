@@ -3306,7 +3306,10 @@ pub unsafe extern "C" fn MPI_Get_elements_x(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Get_hw_resource_info", always: true }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_hw_resource_info", always: true }, At::World, |call, scope| unsafe {
+        imp::environment::get_hw_resource_info(call, scope.handle_out(hw_info, "hw_info"))
+    })
 }
 
 #[unsafe(no_mangle)]

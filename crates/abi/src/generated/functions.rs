@@ -242,7 +242,7 @@ pub static FUNCTIONS: &[(&str, bool)] = &[
     ("MPI_Get_elements", true),
     ("MPI_Get_elements_c", true),
     ("MPI_Get_elements_x", true),
-    ("MPI_Get_hw_resource_info", false),
+    ("MPI_Get_hw_resource_info", true),
     ("MPI_Get_library_version", true),
     ("MPI_Get_processor_name", true),
     ("MPI_Get_version", true),

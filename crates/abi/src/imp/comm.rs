@@ -10,6 +10,7 @@ use tutti_core::communicator::{Communicator, Relation, create};
 use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
 use tutti_core::names::ObjectName;
+use tutti_core::session;
 
 use crate::entry::{At, Call};
 use crate::form::Form;
@@ -18,6 +19,9 @@ use crate::imp::memory::process;
 use crate::imp::request::handle_of;
 use crate::kind::{Comm, Group, Info};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
+
+/// Info key of the type of hardware resource to split by, or that was split by.
+const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 
 /// The predefined communicators.
 pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
@@ -175,23 +179,29 @@ pub fn split_type(
     newcomm: HandleOut<Comm>,
 ) -> Result<()> {
     newcomm.check()?;
-    let comm = comm.get()?;
-    let named = info
-        .optional()?
-        .and_then(|info| info.borrow(&call.held).text("mpi_hw_resource_type").map(str::to_string));
+    let (process, comm, info) = (process()?, comm.get()?, info.optional()?);
+    let asked = |key| info.and_then(|info| info.borrow(&call.held).text(key).map(str::to_string));
+    let by_resource = || HardwareSplit::Guided(asked(RESOURCE_KEY).unwrap_or_default());
     let kind = match split_type {
         MPI_COMM_TYPE_SHARED => SplitType::Shared,
         MPI_UNDEFINED => SplitType::Undefined,
         MPI_COMM_TYPE_HW_UNGUIDED => SplitType::Hardware(HardwareSplit::Unguided),
-        MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
-            SplitType::Hardware(named.map_or(HardwareSplit::Unknown, HardwareSplit::Guided))
+        MPI_COMM_TYPE_HW_GUIDED => SplitType::Hardware(by_resource()),
+        MPI_COMM_TYPE_RESOURCE_GUIDED => {
+            let set = asked("mpi_pset_name").filter(|_| asked(RESOURCE_KEY).is_none());
+            let group = set.and_then(|name| session::process_set(process, name.as_bytes()).ok());
+            let first = group.and_then(|group| group.iter().next());
+            first.map_or_else(|| SplitType::Hardware(by_resource()), SplitType::Set)
         }
         other => {
             let reason = format!("argument split_type is {other}, which is no MPI_COMM_TYPE_* constant");
             return Err(Error::new(ErrorClass::Arg, reason));
         }
     };
-    let new = split::split_type(&mut call.held, process()?, comm, &kind, key)?;
+    let (new, resource) = split::split_type(&mut call.held, process, comm, &kind, key)?;
+    if let (Some(info), Some(resource), MPI_COMM_TYPE_HW_UNGUIDED) = (info, resource, split_type) {
+        info.borrow_mut(&call.held).set(RESOURCE_KEY, resource)?;
+    }
     give(newcomm, new)
 }
 
@@ -234,7 +244,10 @@ pub fn set_name(call: &mut Call, comm: In<Comm>, comm_name: Text) -> Result<()> 
 
 /// MPI_Comm_get_name.
 pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: Out<c_int>) -> Result<()> {
-    let name = comm.get()?.name.borrow(&call.held).clone();
+    let name = match comm.optional()? {
+        Some(comm) => comm.name.borrow(&call.held).clone(),
+        None => ObjectName::new(b"MPI_COMM_NULL"),
+    };
     let written = comm_name.set(name.as_bytes(), MPI_MAX_OBJECT_NAME as usize)?;
     resultlen.set(written as c_int)
 }

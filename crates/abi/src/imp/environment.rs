@@ -4,6 +4,8 @@ use std::ffi::{c_char, c_double, c_int};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
+use tutti_core::giant::GiantCell;
+use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, ThreadLevel};
 
 use super::memory::process;
@@ -12,9 +14,9 @@ use crate::errors;
 use crate::generated::constants::*;
 use crate::handles;
 use crate::imp::session;
-use crate::kind::Comm;
+use crate::kind::{Comm, Info};
 use crate::phase;
-use crate::scope::{In, Out, TextOut};
+use crate::scope::{HandleOut, In, Out, TextOut};
 
 /// MPI_Init.
 pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
@@ -151,6 +153,15 @@ pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>
     let length = host.iter().position(|byte| *byte == 0).unwrap_or(host.len());
     let written = name.set(&host[..length], MPI_MAX_PROCESSOR_NAME as usize)?;
     resultlen.set(written as c_int)
+}
+
+/// MPI_Get_hw_resource_info: the types of resources, each with whether the caller is confined to one of them.
+pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Result<()> {
+    let mut entries = Entries::new();
+    for (resource, confined) in tutti_core::hardware::confinement() {
+        entries.set(resource, if confined { "true" } else { "false" })?;
+    }
+    hw_info.create(GiantCell::new(entries)).map(drop)
 }
 
 /// MPI_Pcontrol: there is no profile to control.

@@ -83,7 +83,7 @@ fn blame(call: &mut Call, context: u32) {
 #[inline]
 pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> Result<()> {
     let Some(id) = id_of(request.input()?)? else {
-        status.set(report(Status::EMPTY));
+        status.set_empty();
         return Ok(());
     };
     let finished = wait_for(call, id)?;
@@ -94,7 +94,7 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
 pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     flag.check()?;
     let Some(id) = id_of(request.input()?)? else {
-        status.set(report(Status::EMPTY));
+        status.set_empty();
         return flag.set_flag(true);
     };
     let process = process()?;
@@ -112,7 +112,11 @@ fn one_finished(
     request: HandleOut<Request>,
     status: StatusOut,
 ) -> Result<()> {
-    status.set(report(finished.status));
+    if finished.persistent && finished.status == Status::EMPTY {
+        status.set_empty();
+    } else {
+        status.set(report(finished.status));
+    }
     let mut handle = request.input()?.raw();
     settle(call, &finished, &mut handle);
     request.set(handle)?;
@@ -184,7 +188,7 @@ pub fn waitany(
     index.check()?;
     let active = active(call, requests, count.into())?;
     if active.is_empty() {
-        status.set(report(Status::EMPTY));
+        status.set_empty();
         return index.set(MPI_UNDEFINED);
     }
     wait_for_any(call, &active)?;
@@ -210,7 +214,7 @@ pub fn testany(
         Some(first) => finish_one(call, *first, requests.slice(count.into())?, index, status),
         None => {
             if active.is_empty() {
-                status.set(report(Status::EMPTY));
+                status.set_empty();
             }
             index.set(MPI_UNDEFINED)
         }
@@ -242,7 +246,7 @@ pub fn waitall(
     let handles = requests.slice(count.into())?;
     for (place, handle) in handles.iter_mut().enumerate() {
         let Some(id) = id_of(requests.handle(*handle))? else {
-            statuses.at(place).set(report(Status::EMPTY));
+            statuses.at(place).set_empty();
             continue;
         };
         let finished = wait_for(call, id)?;
@@ -278,7 +282,7 @@ pub fn testall(
     let mut failed = Failed::new();
     for (place, handle) in handles.iter_mut().enumerate() {
         let Some(id) = id_of(requests.handle(*handle))? else {
-            statuses.at(place).set(report(Status::EMPTY));
+            statuses.at(place).set_empty();
             continue;
         };
         let finished = completion::finish(&call.held, process, id);
@@ -403,10 +407,14 @@ pub fn startall(call: &mut Call, count: c_int, requests: ArrayOut<MPI_Request>) 
 /// MPI_Request_get_status.
 pub fn get_status(call: &mut Call, request: In<Request>, flag: Out<c_int>, status: StatusOut) -> Result<()> {
     let Some(id) = id_of(request)? else {
-        status.set(report(Status::EMPTY));
+        status.set_empty();
         return flag.set_flag(true);
     };
     is_over(call, id)?;
+    if completion::is_inactive(&call.held, process()?, id)? {
+        status.set_empty();
+        return flag.set_flag(true);
+    }
     let seen = completion::peek(&call.held, process()?, id)?;
     if let Some(seen) = seen {
         status.set(report(seen));
@@ -442,7 +450,7 @@ pub fn get_status_any(
     flag.set_flag(active.is_empty() || !complete.is_empty())?;
     let Some((place, id)) = complete.first() else {
         if active.is_empty() {
-            status.set(report(Status::EMPTY));
+            status.set_empty();
         }
         return index.set(MPI_UNDEFINED);
     };
@@ -466,10 +474,15 @@ pub fn get_status_all(
     }
     for (place, handle) in requests.handles(count.into())?.enumerate() {
         let seen = match id_of(handle)? {
-            None => Some(Status::EMPTY),
-            Some(id) => completion::peek(&call.held, process()?, id)?,
+            Some(id) if !completion::is_inactive(&call.held, process()?, id)? => {
+                completion::peek(&call.held, process()?, id)?
+            }
+            _ => None,
         };
-        statuses.at(place).set(report(seen.unwrap_or(Status::EMPTY)));
+        match seen {
+            Some(seen) => statuses.at(place).set(report(seen)),
+            None => statuses.at(place).set_empty(),
+        }
     }
     flag.set_flag(true)
 }

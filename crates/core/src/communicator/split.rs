@@ -17,6 +17,8 @@ use crate::special::UNDEFINED;
 pub enum SplitType {
     /// Who can share memory.
     Shared,
+    /// Who is in the same process set, told by the set's first member.
+    Set(WorldRank),
     /// Who shares a named hardware resource, or the next level that divides the group.
     Hardware(HardwareSplit),
     /// Nobody: the caller gets no communicator.
@@ -26,10 +28,8 @@ pub enum SplitType {
 /// A hardware split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HardwareSplit {
-    /// Info key `mpi_hw_resource_type` with this value.
+    /// Info key `mpi_hw_resource_type` with this value, empty if it is missing. Nobody shares an unknown resource.
     Guided(String),
-    /// Info key `mpi_hw_resource_type` missing or not known here.
-    Unknown,
     /// The next lower level of the machine that divides the group.
     Unguided,
 }
@@ -79,7 +79,8 @@ pub fn split(
     })
 }
 
-/// MPI_Comm_split_type. The caller's place in the hardware comes from its processor set.
+/// MPI_Comm_split_type: the communicator, and the type of hardware resource that its members share. The
+/// caller's place in the hardware comes from its processor set.
 ///
 /// # Errors
 /// As [`split`].
@@ -89,17 +90,25 @@ pub fn split_type(
     comm: &Communicator,
     kind: &SplitType,
     key: i32,
-) -> Result<Option<Arc<Communicator>>> {
+) -> Result<(Option<Arc<Communicator>>, Option<&'static str>)> {
+    let how = match kind {
+        SplitType::Hardware(how) => Some(how),
+        SplitType::Shared | SplitType::Set(_) | SplitType::Undefined => None,
+    };
+    let (placed, resource) = crate::hardware::color(held, process, comm, how)?;
     let color = match kind {
         // One node is all there is: every process shares memory with every other.
         SplitType::Shared => 0,
+        SplitType::Set(first) => first.0 as i32,
         SplitType::Undefined => UNDEFINED,
-        SplitType::Hardware(how) => crate::hardware::color(held, process, comm, how)?,
+        SplitType::Hardware(_) => placed,
     };
     let new = split(held, process, comm, color, key)?;
     // An unguided split stops where it no longer divides (MPI-5 section 7.4.2).
     let divided = new.as_ref().is_some_and(|new| new.size() < comm.size());
-    Ok(new.filter(|_| divided || *kind != SplitType::Hardware(HardwareSplit::Unguided)))
+    let new = new.filter(|_| divided || how != Some(&HardwareSplit::Unguided));
+    let resource = resource.filter(|_| new.is_some());
+    Ok((new, resource))
 }
 
 /// The members with `color`, ordered by key and then by rank.
