@@ -155,11 +155,12 @@ struct Stream {
 /// Peers by number; memory exists for blocks of peers that were spoken to.
 #[derive(Debug)]
 struct PeerTable {
-    blocks: Vec<Option<Box<[Option<Box<PeerState>>; PEER_BLOCK]>>>,
+    blocks: Vec<Option<Box<PeerBlock>>>,
     window_bytes: u64,
 }
 
 const PEER_BLOCK: usize = 64;
+type PeerBlock = [Option<Box<PeerState>>; PEER_BLOCK];
 
 impl Limits {
     /// From the settings, for a link that takes payloads of at most `max_payload` and a job of `peers`.
