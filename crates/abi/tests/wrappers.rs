@@ -31,6 +31,7 @@ fn wrappers_show_the_command() {
     check("mpicc", &["-show"], &[], &format!("cc -IPREFIX/include {LINK}"));
     check("mpicxx", &["-show"], &[("CXX", "clang++")], &format!("clang++ -IPREFIX/include {LINK}"));
     check("mpicc", &["-show", "-c", "a.c"], &[("MPICC_CC", "tcc")], "tcc -IPREFIX/include -c a.c");
+    check("mpicc", &["-show", "-c", "a.c"], &[("CC", "mpicc")], "cc -IPREFIX/include -c a.c");
     check("mpicc", &["a.c", "-show", "-o", "a"], &[], &format!("cc -IPREFIX/include a.c -o a {LINK}"));
     check("mpicc", &["--showme:compile"], &[], "-IPREFIX/include");
     check("mpicc", &["--showme:link"], &[], LINK);
