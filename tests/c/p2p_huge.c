@@ -7,6 +7,8 @@ int main(int argc, char **argv)
     MPI_Count count = ((MPI_Count)1 << 31) + ((MPI_Count)100 << 20) + 5, got = 0;
     unsigned char *data = NULL;
     MPI_Status status;
+    if (check_size < 2)
+        return check_end();
     if (check_rank < 2)
         data = check_memory((size_t)count);
     if (check_rank == 0) {

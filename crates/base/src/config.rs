@@ -126,7 +126,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_SINGLE_COPY_BYTES",
         kind: "size",
-        doc: "smallest message for a single copy",
+        doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
     },

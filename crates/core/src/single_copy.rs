@@ -35,7 +35,11 @@ impl Reader {
     pub fn new(config: &Config, job: Arc<Job>) -> Reader {
         Reader {
             setting: config.single_copy,
-            at_least_bytes: config.single_copy_bytes,
+            // `always` means whatever was not eager.
+            at_least_bytes: match config.single_copy {
+                Setting::Always => 1,
+                Setting::Auto | Setting::Never => config.single_copy_bytes,
+            },
             explain: config.explain,
             job,
             copier: CrossMemoryAttach::new(),

@@ -141,7 +141,8 @@ fn applies(operator: Operator, group: Group) -> bool {
             matches!(group, CInteger | FortranInteger | Floating | Complex | MultiLanguage)
         }
         Operator::LogicalAnd | Operator::LogicalOr | Operator::LogicalXor => {
-            matches!(group, CInteger | Logical)
+            // The standard leaves out the multi-language types; other libraries take them as integers.
+            matches!(group, CInteger | Logical | MultiLanguage)
         }
         Operator::BitAnd | Operator::BitOr | Operator::BitXor => {
             matches!(group, CInteger | FortranInteger | Byte | MultiLanguage)
