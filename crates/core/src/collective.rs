@@ -99,7 +99,9 @@ impl Collectives {
         }
     }
 
-    fn next_tag(&self, held: &Held) -> i32 {
+    /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
+    /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
+    pub(crate) fn next_tag(&self, held: &Held) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
         let mut state = self.state.borrow_mut(held);
         let number = state.operations % NUMBERS;
@@ -148,19 +150,19 @@ pub fn start(
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> RequestId {
-    start_keeping(held, process, comm, operation, None)
+    start_keeping(held, process, comm, operation, comm.collectives.next_tag(held), None)
 }
 
-/// As [`start`]; `memory` is what the operation works on, if it is the library's own.
+/// As [`start`] under a number taken before; `memory` is what the operation works on, if it is the library's own.
 fn start_keeping(
     held: &Held,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
+    tag: i32,
     memory: Option<Arc<internal::Words>>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation);
-    let tag = comm.collectives.next_tag(held);
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, context));
     let home = Home::Communicator;

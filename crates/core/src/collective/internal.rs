@@ -85,7 +85,8 @@ pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u
     Ok(value)
 }
 
-/// Starts to take a maximum.
+/// Starts to take a maximum, under a number of an operation: rounds of one agreement follow one another under the
+/// same, since others may call for operations between them.
 ///
 /// # Errors
 /// None now; reserved for a communicator that cannot communicate.
@@ -93,11 +94,12 @@ pub fn start_maximum(
     held: &Held,
     process: &Process,
     comm: &Arc<Communicator>,
+    tag: i32,
     value: u32,
 ) -> Result<Maximum> {
     let words = Arc::new(Words(UnsafeCell::new(value)));
     let operation = maximum_of(words.0.get());
-    let request = start_keeping(held, process, comm, &operation, Some(Arc::clone(&words)));
+    let request = start_keeping(held, process, comm, &operation, tag, Some(Arc::clone(&words)));
     Ok(Maximum { request, words })
 }
 

@@ -51,11 +51,12 @@ pub fn start_duplicate(
         return Ok((new.publish(held, process, context), id));
     }
     let (agreement, value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
-    let round = collective::start_maximum(held, process, comm, value)?;
+    let tag = comm.collectives.next_tag(held);
+    let round = collective::start_maximum(held, process, comm, tag, value)?;
     let id = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
     let new = Arc::new(new);
     let duplicate =
-        Duplicate { comm: Arc::clone(comm), new: Arc::clone(&new), agreement, round, request: id };
+        Duplicate { comm: Arc::clone(comm), new: Arc::clone(&new), tag, agreement, round, request: id };
     process.add_activity(held, Box::new(duplicate));
     Ok((new, id))
 }
@@ -195,6 +196,8 @@ fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
 struct Duplicate {
     comm: Arc<Communicator>,
     new: Arc<Communicator>,
+    /// The number of the operation, taken when it was called for.
+    tag: i32,
     agreement: Agreement,
     round: collective::Maximum,
     request: RequestId,
@@ -215,13 +218,15 @@ impl Activity for Duplicate {
                 self.new.open(held, process, context);
                 self.end(held, process, None)
             }
-            Next::Maximum(value) => match collective::start_maximum(held, process, &self.comm, value) {
-                Ok(round) => {
-                    self.round = round;
-                    false
+            Next::Maximum(value) => {
+                match collective::start_maximum(held, process, &self.comm, self.tag, value) {
+                    Ok(round) => {
+                        self.round = round;
+                        false
+                    }
+                    Err(error) => self.end(held, process, Some(error)),
                 }
-                Err(error) => self.end(held, process, Some(error)),
-            },
+            }
         }
     }
 }
