@@ -9,10 +9,11 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::buffer::Buffer;
+use crate::collective::Activity;
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 use crate::progress;
-use crate::request::RequestId;
+use crate::request::{Request, RequestId, Status, Work};
 
 /// What a message costs beyond its bytes (the constant `MPI_BSEND_OVERHEAD` of the ABI).
 pub const OVERHEAD_BYTES: u64 = 512;
@@ -31,6 +32,10 @@ pub struct Place(GiantCell<Option<Arc<Attached>>>);
 
 /// The place of the process, for MPI_Buffer_attach.
 pub static OF_PROCESS: Place = Place(GiantCell::new(None));
+
+/// The places of the open sessions. A communicator does not know the session it comes from: it uses the first of
+/// these that has a buffer. Nothing can be lost by that, as copies do not live in attached memory.
+pub static OF_SESSIONS: GiantCell<Vec<Arc<Place>>> = GiantCell::new(Vec::new());
 
 impl Place {
     /// Nothing is attached.
@@ -64,6 +69,19 @@ impl Place {
         progress::wait_until(held, process, &|| "a flush of the attached buffer".to_string(), |held| {
             attached.is_empty(held, process)
         });
+    }
+
+    /// A request that is over when all messages that are in the buffer now are sent.
+    pub fn start_flush(&self, held: &Held, process: &Process) -> RequestId {
+        let attached = self.current(held).filter(|attached| !attached.is_empty(held, process));
+        let messages = &process.messages;
+        let Some(attached) = attached else {
+            return messages.borrow_mut(held).state.completed(Status::EMPTY, 0);
+        };
+        let request = messages.borrow_mut(held).state.insert(Request::new(Work::Other, 0));
+        let pending = attached.pending.borrow(held).iter().map(|(id, _)| *id).collect();
+        process.add_activity(held, Box::new(Flush { pending, request }));
+        request
     }
 
     /// What is attached here.
@@ -106,7 +124,25 @@ impl Attached {
     }
 }
 
-/// The buffer that a buffered send on a communicator uses: its own, else that of the process.
+/// A flush under way.
+#[derive(Debug)]
+struct Flush {
+    pending: Vec<RequestId>,
+    request: RequestId,
+}
+
+impl Activity for Flush {
+    fn advance(&mut self, held: &Held, process: &Process) -> bool {
+        let requests = &mut process.messages.borrow_mut(held).state.requests;
+        self.pending.retain(|id| requests.get(*id).is_some());
+        if self.pending.is_empty() {
+            requests.complete(self.request, None);
+        }
+        self.pending.is_empty()
+    }
+}
+
+/// The buffer that a buffered send on a communicator uses: its own, else that of the process, else a session's.
 ///
 /// # Errors
 /// `Buffer` when none is attached.
@@ -114,5 +150,6 @@ pub fn attached(held: &Held, of_communicator: &Place) -> Result<Arc<Attached>> {
     of_communicator
         .current(held)
         .or_else(|| OF_PROCESS.current(held))
+        .or_else(|| OF_SESSIONS.borrow(held).iter().find_map(|place| place.current(held)))
         .ok_or_else(|| Error::new(ErrorClass::Buffer, "no buffer is attached; call MPI_Buffer_attach first"))
 }

@@ -3,10 +3,13 @@
 //! Sessions of a process share its one [`Process`]: isolation is that of communicators. There are two process
 //! sets, the job and the process itself.
 
+use std::sync::Arc;
+
 use tutti_base::{Error, ErrorClass, Result};
 
+use crate::buffered::{OF_SESSIONS, Place};
 use crate::error_handler::ErrorHandler;
-use crate::giant::GiantCell;
+use crate::giant::{GiantCell, Held};
 use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
@@ -21,12 +24,22 @@ pub struct Session {
     pub error_handler: GiantCell<ErrorHandler>,
     /// Hints that the program gave.
     pub info: Info,
+    /// Where a buffer for buffered sends is attached.
+    pub buffer: Arc<Place>,
 }
 
 impl Session {
-    /// A session.
-    pub fn new(error_handler: ErrorHandler, info: Info) -> Session {
-        Session { error_handler: GiantCell::new(error_handler), info }
+    /// Opens a session.
+    pub fn open(held: &Held, error_handler: ErrorHandler, info: Info) -> Session {
+        let buffer = Arc::new(Place::new());
+        OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
+        Session { error_handler: GiantCell::new(error_handler), info, buffer }
+    }
+
+    /// Closes it: waits for the messages in its buffer.
+    pub fn close(&self, held: &mut Held, process: &Process) {
+        self.buffer.flush(held, process);
+        OF_SESSIONS.borrow_mut(held).retain(|place| !Arc::ptr_eq(place, &self.buffer));
     }
 }
 

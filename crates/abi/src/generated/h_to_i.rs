@@ -1565,7 +1565,24 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     errhandler: MPI_Errhandler,
     newintercomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Intercomm_create_from_groups", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Intercomm_create_from_groups", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::session::intercomm_create_from_groups(
+                call,
+                scope.handle(local_group, "local_group"),
+                local_leader,
+                scope.handle(remote_group, "remote_group"),
+                remote_leader,
+                scope.text(stringtag, "stringtag"),
+                scope.handle(info, "info"),
+                scope.handle(errhandler, "errhandler"),
+                scope.handle_out(newintercomm, "newintercomm"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -30,7 +30,19 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     buffer: *mut c_void,
     size: c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_attach_buffer", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_attach_buffer", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::buffered::session_attach(
+                call,
+                scope.handle(session, "session"),
+                scope.address(buffer),
+                size as i64,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -49,7 +61,19 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     buffer: *mut c_void,
     size: MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_attach_buffer_c", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_attach_buffer_c", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::buffered::session_attach(
+                call,
+                scope.handle(session, "session"),
+                scope.address(buffer),
+                size as i64,
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -114,7 +138,19 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer(
     buffer_addr: *mut c_void,
     size: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_detach_buffer", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_detach_buffer", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::buffered::session_detach(
+                call,
+                scope.handle(session, "session"),
+                scope.address(buffer_addr),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -133,7 +169,19 @@ pub unsafe extern "C" fn PMPI_Session_detach_buffer_c(
     buffer_addr: *mut c_void,
     size: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_detach_buffer_c", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_detach_buffer_c", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::buffered::session_detach(
+                call,
+                scope.handle(session, "session"),
+                scope.address(buffer_addr),
+                scope.count_out(size, "size"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -162,7 +210,12 @@ pub unsafe extern "C" fn MPI_Session_finalize(session: *mut MPI_Session) -> c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: MPI_Session) -> c_int {
-    unsupported(&Function { name: "MPI_Session_flush_buffer", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_flush_buffer", always: true },
+        At::Session(session),
+        |call, scope| unsafe { imp::buffered::session_flush(call, scope.handle(session, "session")) },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -336,7 +389,18 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
     session: MPI_Session,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Session_iflush_buffer", always: true }, At::Session(session))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Session_iflush_buffer", always: true },
+        At::Session(session),
+        |call, scope| unsafe {
+            imp::buffered::session_iflush(
+                call,
+                scope.handle(session, "session"),
+                scope.handle_out(request, "request"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -7,9 +7,8 @@ use crate::entry::Call;
 use crate::generated::constants::MPI_BUFFER_AUTOMATIC;
 use crate::imp::memory::process;
 use crate::imp::request::handle_of;
-use crate::kind::{Comm, Request};
+use crate::kind::{Comm, Request, Session};
 use crate::scope::{Address, CountOut, HandleOut, In};
-use tutti_core::request::Status;
 
 /// MPI_Buffer_attach.
 pub fn attach(call: &mut Call, buffer: Address, size: i64) -> Result<()> {
@@ -27,7 +26,7 @@ pub fn flush(call: &mut Call) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Buffer_iflush: the messages leave by themselves; the flush itself is over when it returns.
+/// MPI_Buffer_iflush.
 pub fn iflush(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     iflush_at(call, &OF_PROCESS, request)
 }
@@ -53,6 +52,32 @@ pub fn comm_iflush(call: &mut Call, comm: In<Comm>, request: HandleOut<Request>)
     iflush_at(call, &comm.get()?.buffer, request)
 }
 
+/// MPI_Session_attach_buffer.
+pub fn session_attach(call: &mut Call, session: In<Session>, buffer: Address, size: i64) -> Result<()> {
+    attach_at(call, &session.get()?.buffer, buffer, size)
+}
+
+/// MPI_Session_detach_buffer.
+pub fn session_detach(
+    call: &mut Call,
+    session: In<Session>,
+    buffer_addr: Address,
+    size: CountOut,
+) -> Result<()> {
+    detach_at(call, &session.get()?.buffer, buffer_addr, size)
+}
+
+/// MPI_Session_flush_buffer.
+pub fn session_flush(call: &mut Call, session: In<Session>) -> Result<()> {
+    session.get()?.buffer.flush(&mut call.held, process()?);
+    Ok(())
+}
+
+/// MPI_Session_iflush_buffer.
+pub fn session_iflush(call: &mut Call, session: In<Session>, request: HandleOut<Request>) -> Result<()> {
+    iflush_at(call, &session.get()?.buffer, request)
+}
+
 fn attach_at(call: &Call, place: &Place, buffer: Address, size: i64) -> Result<()> {
     if buffer.bits() == MPI_BUFFER_AUTOMATIC {
         return place.attach(&call.held, buffer.bits(), None);
@@ -73,8 +98,5 @@ fn detach_at(call: &mut Call, place: &Place, buffer_addr: Address, size: CountOu
 
 fn iflush_at(call: &mut Call, place: &Place, request: HandleOut<Request>) -> Result<()> {
     request.check()?;
-    let process = process()?;
-    place.flush(&mut call.held, process);
-    let id = process.messages.borrow_mut(&call.held).state.completed(Status::EMPTY, 0);
-    request.set(handle_of(id))
+    request.set(handle_of(place.start_flush(&call.held, process()?)))
 }

@@ -2,10 +2,12 @@
 
 use std::ffi::c_int;
 
-use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::communicator::create;
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_core::communicator::intercommunicator::{self, Leaders};
+use tutti_core::communicator::{Communicator, create};
 use tutti_core::error_handler::{ErrorHandler, HandlerKind};
 use tutti_core::giant::{GiantCell, Held};
+use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, ThreadLevel};
 use tutti_core::session::{self, PROCESS_SETS, Session as Opened};
@@ -45,7 +47,7 @@ pub fn init(
         process::resume(level).map_or_else(|| process::init(level), Ok)?;
         phase::sessions(true);
     }
-    session.create(Opened::new(handler, entries))?;
+    session.create(Opened::open(&call.held, handler, entries))?;
     *OPEN.borrow_mut(&call.held) += 1;
     Ok(())
 }
@@ -70,7 +72,7 @@ fn handler_for(errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHan
 /// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it still, or
 /// perhaps later.
 pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
-    session.remove()?;
+    session.remove()?.close(&mut call.held, process()?);
     let left = *OPEN.borrow(&call.held) - 1;
     *OPEN.borrow_mut(&call.held) = left;
     let in_world = phase::was_initialised() && !phase::was_finalised();
@@ -156,24 +158,71 @@ pub fn create_from_group(
     newcomm: HandleOut<Comm>,
 ) -> Result<()> {
     newcomm.check()?;
-    let tag = stringtag.bytes()?;
-    if tag.len() >= MPI_MAX_STRINGTAG_LEN as usize {
-        let reason = format!(
-            "argument stringtag has {} bytes; fewer than {MPI_MAX_STRINGTAG_LEN} are allowed",
-            tag.len()
-        );
-        return Err(Error::new(ErrorClass::Arg, reason));
-    }
-    let handler = handler_for(errhandler, HandlerKind::Communicator)?;
+    let tag = tag_of(stringtag)?;
+    let (errhandler, info) = (handler_for(errhandler, HandlerKind::Communicator)?, info.optional()?);
     let (process, members) = (process()?, group.get()?);
-    let new = create::create_group(&mut call.held, process, &process.world, members, session::tag_of(tag))?;
+    let new = create::create_group(&mut call.held, process, &process.world, members, tag)?;
     if let Some(new) = &new {
-        *new.error_handler.borrow_mut(&call.held) = handler;
-        if let Some(entries) = info.optional()? {
-            *new.info.borrow_mut(&call.held) = entries.borrow(&call.held).clone();
-        }
+        equip(call, new, errhandler, info);
     }
     comm::give(newcomm, new)
+}
+
+/// MPI_Intercomm_create_from_groups. MPI_COMM_NULL for who is not in the local group.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn intercomm_create_from_groups(
+    call: &mut Call,
+    local_group: In<Group>,
+    local_leader: c_int,
+    remote_group: In<Group>,
+    remote_leader: c_int,
+    stringtag: Text,
+    info: In<Info>,
+    errhandler: In<Errhandler>,
+    newintercomm: HandleOut<Comm>,
+) -> Result<()> {
+    newintercomm.check()?;
+    let tag = tag_of(stringtag)?;
+    let (errhandler, info) = (handler_for(errhandler, HandlerKind::Communicator)?, info.optional()?);
+    let (process, members) = (process()?, local_group.get()?);
+    let local = leader_of(members, local_leader, "local_leader")?.0;
+    let remote = leader_of(remote_group.get()?, remote_leader, "remote_leader")?.1;
+    let Some(comm) = create::create_group(&mut call.held, process, &process.world, members, tag)? else {
+        return newintercomm.set_null();
+    };
+    let leaders = Leaders { local, peer_comm: &process.world, remote: remote.0 as i32, tag };
+    let new = intercommunicator::create(&mut call.held, process, &comm, leaders)?;
+    comm.free(&call.held, process)?;
+    equip(call, &new, errhandler, info);
+    comm::give(newintercomm, Some(new))
+}
+
+/// A leader: its rank in the group and in the world.
+fn leader_of(group: &Members, rank: c_int, argument: &str) -> Result<(Rank, WorldRank)> {
+    let leader = u32::try_from(rank).ok().filter(|rank| *rank < group.size()).map(Rank);
+    let found = leader.and_then(|leader| Some((leader, group.get(leader)?)));
+    found.ok_or_else(|| {
+        let reason = format!("argument {argument} is {rank}; the group has {} processes", group.size());
+        Error::new(ErrorClass::Rank, reason)
+    })
+}
+
+fn tag_of(stringtag: Text) -> Result<i32> {
+    let tag = stringtag.bytes()?;
+    if tag.len() < MPI_MAX_STRINGTAG_LEN as usize {
+        return Ok(session::tag_of(tag));
+    }
+    let reason =
+        format!("argument stringtag has {} bytes; fewer than {MPI_MAX_STRINGTAG_LEN} are allowed", tag.len());
+    Err(Error::new(ErrorClass::Arg, reason))
+}
+
+/// Gives a new communicator what the program asked for.
+fn equip(call: &Call, new: &Communicator, handler: ErrorHandler, info: Option<&GiantCell<Entries>>) {
+    *new.error_handler.borrow_mut(&call.held) = handler;
+    if let Some(entries) = info {
+        *new.info.borrow_mut(&call.held) = entries.borrow(&call.held).clone();
+    }
 }
 
 /// MPI_Session_set_errhandler.
