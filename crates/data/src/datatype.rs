@@ -154,8 +154,8 @@ impl Datatype {
             let message = format!("the datatype nests {depth} constructors, the limit is {MAX_DEPTH}");
             return Err(Error::new(ErrorClass::Type, message));
         }
-        let facts =
-            expand::expand(&constructor, &|inner| Ok(inner.0.facts.clone()), &|row| Facts::item(row))?;
+        let part = |inner: &Datatype| Ok(inner.0.facts.part(inner.0.lb, inner.0.ub));
+        let facts = expand::expand(&constructor, &part, &|row| Facts::item(row))?;
         let (lb, ub) = facts.bounds()?;
         let committed = AtomicBool::new(constructor.is_unnamed_predefined());
         let (layout, typed) = (OnceLock::new(), OnceLock::new());

@@ -40,6 +40,10 @@ pub(crate) struct Facts {
     pub align: i64,
     /// First byte and end of the data, if there is any (`true_lb`, `true_ub`).
     pub data: Option<(i64, i64)>,
+    /// Hull of the bounds of the parts, if there is any data. MPI-5 section 5.1 defines bounds by the items alone;
+    /// that differs only where parts with padding at their end lie at odd displacements, and there programs (and
+    /// other libraries) expect that a type ends no earlier than its parts.
+    pub hull: Option<(i64, i64)>,
     /// Bounds set by a constructor that sticks: resized, subarray, darray (MPI-5 section 5.1.6).
     pub marks: Option<(i64, i64)>,
     pub signature: Signature,
@@ -62,6 +66,7 @@ impl Facts {
         elements: 0,
         align: 1,
         data: None,
+        hull: None,
         marks: None,
         signature: Signature::EMPTY,
         basics: Basics::Absent,
@@ -75,16 +80,22 @@ impl Facts {
             elements: 1,
             align: i64::from(basic.align()),
             data: Some((0, size)),
+            hull: Some((0, size)),
             marks: None,
             signature: Signature::of(basic),
             basics: Basics::One(basic.code),
         }
     }
 
-    /// Lower and upper bound: those that a constructor set, else the data's with the upper one rounded
+    /// As a part of another type: a whole with its padding.
+    pub fn part(&self, lb: i64, ub: i64) -> Facts {
+        Facts { hull: self.hull.map(|_| (lb, ub)), ..self.clone() }
+    }
+
+    /// Lower and upper bound: those that a constructor set, else the parts' with the upper one rounded
     /// so that the extent is a multiple of the alignment (the epsilon of MPI-5 section 5.1).
     pub fn bounds(&self) -> Result<(i64, i64)> {
-        let (lb, ub) = match (self.marks, self.data) {
+        let (lb, ub) = match (self.marks, self.hull) {
             (Some(marks), _) => marks,
             (None, None) => (0, 0),
             (None, Some((low, high))) => {
@@ -121,6 +132,7 @@ impl Algebra for Facts {
             size: fit(i128::from(self.size) * wide, "the size")?,
             elements: fit(i128::from(self.elements) * wide, "the number of elements")?,
             data: stretch(self.data)?,
+            hull: stretch(self.hull)?,
             marks: stretch(self.marks)?,
             signature: self.signature.repeat(count as u64),
             ..self
@@ -135,6 +147,7 @@ impl Algebra for Facts {
             all.elements += facts.elements;
             all.align = all.align.max(facts.align);
             all.data = hull(all.data, facts.data, displacement)?;
+            all.hull = hull(all.hull, facts.hull, displacement)?;
             all.marks = hull(all.marks, facts.marks, displacement)?;
             all.signature = all.signature.then(facts.signature);
             all.basics = match (all.basics, facts.basics) {

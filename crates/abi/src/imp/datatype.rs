@@ -11,7 +11,7 @@ use tutti_core::type_object::TypeObject;
 use tutti_data::{Combiner, Contents, Darray, Datatype as Data, Distribution, Form, Order};
 
 use crate::entry::Call;
-use crate::generated::constants::{MPI_AINT, MPI_COUNT, MPI_MAX_OBJECT_NAME, MPI_OFFSET};
+use crate::generated::constants::{MPI_COUNT, MPI_MAX_OBJECT_NAME, MPI_OFFSET};
 use crate::handles;
 use crate::kind::Datatype;
 use crate::scope::{Address, Array, ArrayOut, CountArray, CountOut, HandleOut, In, Out, Text, TextOut};
@@ -235,8 +235,8 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index. Pairs without a name are given only for indices of MPI's own types (`MPI_COUNT`,
-/// `MPI_AINT`, `MPI_OFFSET`): mpi4py 4.1 takes any other for a datatype that it can make again, and fails.
+/// MPI_Type_get_value_index. Pairs without a name are given only for indices of type `MPI_COUNT` and `MPI_OFFSET`: mpi4py
+/// 4.1 fails on any that C's own integer types (`intptr_t`, which is `MPI_AINT`, among them) could have led to.
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,
@@ -244,7 +244,7 @@ pub fn get_value_index(
     pair_type: HandleOut<Datatype>,
 ) -> Result<()> {
     let pair = Data::value_index(value_type.get()?.data(), index_type.get()?.data());
-    let own = [MPI_COUNT, MPI_AINT, MPI_OFFSET].contains(&index_type.raw());
+    let own = [MPI_COUNT, MPI_OFFSET].contains(&index_type.raw());
     match pair.filter(|pair| own || pair.code().is_some()) {
         Some(pair) => pair_type.set(handle_of(&call.held, &pair)?),
         None => pair_type.set_null(),

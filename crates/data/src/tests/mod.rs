@@ -15,13 +15,16 @@ struct Map {
     items: Vec<(i64, i64, i64, u32)>,
     /// Lower and upper bound markers.
     marks: Vec<(i64, i64)>,
+    /// Bounds of the parts.
+    parts: Vec<(i64, i64)>,
 }
 
 impl Map {
     fn basic(code: u32) -> Map {
         let row = crate::predefined::scalar(code);
         let Some((value, index)) = row.pair else {
-            return Map { items: vec![(0, row.bytes.into(), row.align().into(), code)], marks: vec![] };
+            let items = vec![(0, row.bytes.into(), row.align().into(), code)];
+            return Map { items, ..Map::default() };
         };
         let (mut value, index) = (Map::basic(value), Map::basic(index));
         let (size, align) = (value.items[0].1, index.items[0].2);
@@ -31,7 +34,9 @@ impl Map {
 
     fn append(&mut self, other: &Map, displacement: i64) {
         self.items.extend(other.items.iter().map(|item| (item.0 + displacement, item.1, item.2, item.3)));
-        self.marks.extend(other.marks.iter().map(|mark| (mark.0 + displacement, mark.1 + displacement)));
+        let moved = |bounds: &(i64, i64)| (bounds.0 + displacement, bounds.1 + displacement);
+        self.marks.extend(other.marks.iter().map(moved));
+        self.parts.extend(other.parts.iter().map(moved));
     }
 
     /// Copies at displacements.
@@ -58,7 +63,10 @@ impl Map {
             let low = self.marks.iter().map(|mark| mark.0).min().expect("not empty");
             return (low, self.marks.iter().map(|mark| mark.1).max().expect("not empty"));
         }
-        let (low, high) = self.true_bounds();
+        let (mut low, mut high) = self.true_bounds();
+        for part in self.parts.iter().filter(|_| !self.items.is_empty()) {
+            (low, high) = (low.min(part.0), high.max(part.1));
+        }
         let align = self.items.iter().map(|item| item.2).max().unwrap_or(1);
         (low, low + (high - low + align - 1) / align * align)
     }
@@ -84,7 +92,7 @@ impl Map {
         let Contents { integers, addresses, datatypes, .. } = datatype.contents();
         let int = |i: usize| i64::from(integers[i]);
         let ints = |from: usize, n: usize| integers[from..from + n].iter().map(|i| i64::from(*i));
-        let inner: Vec<Map> = datatypes.iter().map(Map::of).collect();
+        let inner: Vec<Map> = datatypes.iter().map(Map::part).collect();
         match datatype.combiner() {
             Named => Map::basic(datatype.code().expect("named")),
             Dup => inner[0].clone(),
@@ -115,9 +123,17 @@ impl Map {
             Resized => Map {
                 items: inner[0].items.clone(),
                 marks: vec![(addresses[0], addresses[0] + addresses[1])],
+                parts: vec![],
             },
             other => panic!("no reference for {other:?}"),
         }
+    }
+
+    /// The map of a datatype as a part of another one.
+    fn part(datatype: &Datatype) -> Map {
+        let map = Map::of(datatype);
+        let parts = if map.items.is_empty() { vec![] } else { vec![map.bounds()] };
+        Map { parts, ..map }
     }
 
     fn subarray(integers: &[i32], inner: &Map) -> Map {

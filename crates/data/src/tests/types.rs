@@ -67,6 +67,10 @@ fn bounds_follow_the_standard() {
     check(valid(Datatype::create_contiguous(2, &record, form)), 0, 32, 0, 25);
     // Alignment rounds the extent, not the upper bound.
     check(valid(Datatype::create_struct(&[1, 1], &[4, 12], &pair, form)), 4, 20, 4, 9);
+    // A type ends no earlier than its parts, also where they lie at odd displacements.
+    let odd = valid(Datatype::create_hvector(3, 4, 25, &int, form));
+    check(odd.clone(), 0, 68, 0, 66);
+    check(valid(Datatype::create_hvector(2, 3, 273, &odd, form)), 0, 480, 0, 475);
     // Bounds once set stick to types made of this one, and hide those of the data.
     let resized = valid(Datatype::create_resized(-4, 20, &int, form));
     check(resized.clone(), -4, 16, 0, 4);
