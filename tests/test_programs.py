@@ -7,7 +7,7 @@ import pytest
 
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
-            "coll_many", "types", "types_p2p", "comms", "objects", "threads"]
+            "coll_many", "types", "types_p2p", "comms", "objects", "threads", "threads_mix", "life"]
 
 
 def check(outcome):
@@ -41,6 +41,30 @@ PATHS = {
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "types_p2p"])
 def test_path(tutti, program, path):
     check(tutti.run(4, tutti.compile(f"{program}.c"), env=PATHS[path]))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_stress(tutti, path):
+    """Random messages and collectives for two seconds; `stress 600 SEED` by hand for longer."""
+    check(tutti.run(4, tutti.compile("stress.c"), 2, 1 + list(PATHS).index(path), env=PATHS[path]))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_finalize_with_messages_nobody_receives(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("unreceived.c"), 2000, env={"TUTTI_RING_BYTES": "4096"}))
+
+
+@pytest.mark.parametrize("what, said", [("twice", "MPI_Init: MPI is initialised already"), ("before", "rank 0: error in MPI_Comm_size: called before MPI_Init"),
+                                        ("after", "MPI_Comm_size: called after MPI_Finalize")])
+def test_calls_out_of_order_are_named(tutti, what, said):
+    outcome = tutti.run(1, tutti.compile("life.c"), what)
+    assert outcome.status != 0 and said in outcome.err, str(outcome)
+
+
+@pytest.mark.parametrize("what", ["atexit", "fork"])
+def test_unusual_ends(tutti, what):
+    outcome = tutti.run(2, tutti.compile("life.c"), what)
+    assert outcome.status == 0, str(outcome)
 
 
 def test_flood_arrives(mpi):

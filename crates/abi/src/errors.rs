@@ -51,7 +51,7 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
 
 /// What MPI_ERRORS_ARE_FATAL prints.
 pub fn describe(function: &str, at: At, error: &Error) -> String {
-    let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
+    let rank = phase::world_rank().map_or_else(rank_to_be, |rank| format!("rank {rank}: "));
     let object = name_of(at).map_or(String::new(), |name| format!(" on {name}"));
     format!(
         "tutti: {rank}error in {function}{object}: {}\n  class: {} ({})\n  this is fatal; to handle it in the \
@@ -60,6 +60,11 @@ pub fn describe(function: &str, at: At, error: &Error) -> String {
         error.class.name(),
         error.class.meaning(),
     )
+}
+
+/// The rank that a process will have which has not called MPI_Init, if a launcher started it.
+fn rank_to_be() -> String {
+    std::env::var("TUTTI_JOB_RANK").map_or(String::new(), |rank| format!("rank {rank}: "))
 }
 
 fn name_of(at: At) -> Option<String> {

@@ -29,7 +29,8 @@ use crate::progress;
 use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
 
 pub use internal::{
-    Maximum, allgather_bytes, barrier, broadcast_bytes, maximum, other_group, start_maximum, swap_bytes,
+    Maximum, allgather_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group, start_maximum,
+    swap_bytes,
 };
 pub use operation::{Operation, Side};
 
@@ -129,11 +130,22 @@ impl Collectives {
 /// # Errors
 /// What went wrong with a message.
 pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Result<()> {
+    run_saying(held, process, comm, operation, "")
+}
+
+/// As [`run`]; a person who asks where this rank waits is told `prefix` and the operation.
+fn run_saying(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+    prefix: &str,
+) -> Result<()> {
     let mut run = prepare(held, process, comm, operation);
     let tag = comm.collectives.next_tag(held);
     let mut result = run.progress(&mut CommPort::new(held, process, comm, tag));
     if matches!(result, Ok(Status::Pending)) {
-        let what = || waiting_for(operation.collective(), comm);
+        let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
         progress::wait_until(held, process, &what, |held| {
             result = run.progress(&mut CommPort::new(held, process, comm, tag));
             !matches!(result, Ok(Status::Pending))
@@ -164,7 +176,7 @@ fn start_keeping(
 ) -> RequestId {
     let run = prepare(held, process, comm, operation);
     let context = comm.context().0;
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, context));
+    let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
     let home = Home::Communicator;
     launch(
         held,
@@ -222,6 +234,9 @@ impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
         let mut run = self.run.borrow_mut(held).take().expect("an inactive operation is at rest");
         run.start();
+        if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
+            request.work = work_of(&run);
+        }
         let (comm, tag) = (Arc::clone(&self.comm), self.tag);
         let home = Home::Persistent(self);
         launch(held, process, Running { run: Some(run), comm, tag, request, home, _memory: None });
@@ -246,6 +261,10 @@ impl Activity for Running {
         process.messages.borrow_mut(held).state.requests.complete(self.request, error);
         true
     }
+}
+
+fn work_of(run: &Run) -> Work {
+    Work::Collective(run.plan().shape.collective.name())
 }
 
 /// Does the first steps of an operation; leaves the rest to progress.
@@ -302,7 +321,7 @@ fn forced(setting: &str, collective: Collective) -> Option<&str> {
 }
 
 fn waiting_for(collective: Collective, comm: &Communicator) -> String {
-    format!("MPI collective {collective} in {}", crate::communicator::name_of_context(comm.context().0))
+    format!("{collective} in {}", crate::communicator::name_of_context(comm.context().0))
 }
 
 #[cfg(test)]

@@ -45,14 +45,19 @@ pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool
     Ok(process.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
 }
 
-/// Waits until `id` is over, then finishes it. `operation` is what a person is told who asks.
+/// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
 pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
     let complete = |held: &Held| {
         process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
     };
     if !complete(held) {
-        progress::wait_until(held, process, &|| describe_request(process, id, operation), complete);
+        progress::wait_until(
+            held,
+            process,
+            &|| format!("{operation}{}", describe_request(process, id)),
+            complete,
+        );
     }
     finish(held, process, id)
 }
@@ -162,14 +167,23 @@ fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
     status
 }
 
-fn describe_request(process: &Process, id: RequestId, operation: &'static str) -> String {
+/// What a request is for, for a person who asks.
+pub fn describe_request(process: &Process, id: RequestId) -> String {
     let held = crate::giant::enter();
     let messages = process.messages.borrow(&held);
-    match messages.state.requests.get(id).map(|request| &request.work) {
-        Some(Work::Receive { pattern, .. }) => format!("{operation} {}", describe(pattern)),
-        Some(Work::Send { peer, buffer, .. }) => {
-            format!("{operation} of {} bytes to rank {peer} of the world", buffer.bytes())
+    let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
+    let comm = || crate::communicator::name_of_context(request.context);
+    match &request.work {
+        Work::Receive { pattern, .. } => format!("a receive {}", describe(pattern)),
+        Work::Send { peer, tag, buffer, .. } => {
+            format!(
+                "a send of {} bytes to rank {peer} of the world, tag {tag}, in {}",
+                buffer.bytes(),
+                comm()
+            )
         }
-        _ => operation.to_string(),
+        Work::Collective(name) => format!("a non-blocking {name} in {}", comm()),
+        Work::Generalised(_) => "a generalised request".to_string(),
+        Work::Other => format!("an operation in {}", comm()),
     }
 }

@@ -49,7 +49,7 @@ fn swap(
     let envelope = Envelope { context, source: comm.rank().0, tag };
     let send = SendSpec { buffer: Buffer::owned(mine), peer, envelope, mode: Mode::Standard, signature: 0 };
     let sending = start_send(held, process, comm, Some(send));
-    completion::wait(held, process, sending, "an agreement between leaders").result?;
-    completion::wait(held, process, receiving, "an agreement between leaders").result?;
+    completion::wait(held, process, sending, "an agreement between leaders: ").result?;
+    completion::wait(held, process, receiving, "an agreement between leaders: ").result?;
     Ok(into.to_vec())
 }

@@ -122,6 +122,8 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 pub fn finalize(held: &mut Held, process: &'static Process) {
     crate::progress::drain(held, process);
     process.job.block(process.rank.0).set_state(RankState::Finalized);
+    // Whoever waits for room towards this process gets it, and sees that it need not wait again.
+    process.messages.borrow_mut(held).progress();
     PHASE.store(FINALIZED, Ordering::Release);
 }
 

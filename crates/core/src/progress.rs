@@ -3,6 +3,8 @@
 //! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
 //! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
 
+use tutti_sys::job::RankState;
+use tutti_transport::Peer;
 use tutti_transport::shm::ring_doorbell;
 
 use crate::giant::{self, Held};
@@ -60,13 +62,16 @@ pub fn wait_until(
     wake_own_threads(process);
 }
 
-/// Sends what is still queued, before the process leaves.
+/// Sends what is still queued, before the process leaves. A peer that has left needs nothing any more.
 pub fn drain(held: &mut Held, process: &Process) {
     wait_until(
         held,
         process,
         &|| "MPI_Finalize, for messages that are still to be sent".to_string(),
-        |held| process.messages.borrow(held).is_idle(),
+        |held| {
+            let gone = |peer: Peer| process.job.block(peer.0).state() == RankState::Finalized;
+            process.messages.borrow(held).is_idle_but_for(gone)
+        },
     );
 }
 

@@ -92,10 +92,14 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
 pub enum Work {
     /// Nothing left to do, or completed by somebody else (a schedule, the user).
     Other,
+    /// A collective operation, by name: moved by an activity.
+    Collective(&'static str),
     /// A send to `peer` (world rank).
     Send {
         /// World rank of the receiver.
         peer: u32,
+        /// Tag, for people who ask.
+        tag: i32,
         /// What is sent.
         buffer: Buffer,
         /// Bytes handed to the transport so far, once the receiver asked for them.

@@ -69,7 +69,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
     process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
     // Nobody leaves while another process may still talk to it.
-    collective::maximum(&mut call.held, process, &process.world, 0)?;
+    collective::last_barrier(&mut call.held, process)?;
     let sessions = session::any_open(&call.held);
     if !sessions {
         process::finalize(&mut call.held, process);

@@ -181,7 +181,7 @@ fn exchange(
     let Form::Blocking(status) = form else { return Err(Error::new(ErrorClass::Intern, "no such form")) };
     let receiving = user::start_receive(&call.held, process, comm, receive);
     let sent = user::send(&mut call.held, process, comm, send);
-    let received = completion::wait(&mut call.held, process, receiving, "a receive");
+    let received = completion::wait(&mut call.held, process, receiving, "MPI_Sendrecv: ");
     finished(received, status).and(sent)
 }
 
@@ -271,7 +271,7 @@ pub fn mrecv(
         status.set(report(Status::PROC_NULL));
         return Ok(());
     };
-    finished(completion::wait(&mut call.held, process()?, id, "a receive"), status)
+    finished(completion::wait(&mut call.held, process()?, id, ""), status)
 }
 
 /// MPI_Imrecv.

@@ -58,7 +58,7 @@ pub fn report(status: Status) -> Report {
 fn wait_for(call: &mut Call, id: RequestId) -> Result<Finished> {
     let process = process()?;
     completion::is_complete(&call.held, process, id)?;
-    Ok(completion::wait(&mut call.held, process, id, "a wait"))
+    Ok(completion::wait(&mut call.held, process, id, "a wait for "))
 }
 
 /// Puts the null handle where a finished request was, unless it is persistent; blames its communicator.
@@ -172,7 +172,10 @@ fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
     let complete = |held: &tutti_core::giant::Held| {
         active.iter().any(|(_, id)| completion::is_complete(held, process, *id).unwrap_or(true))
     };
-    let what = || format!("a wait for any of {} requests", active.len());
+    let what = || {
+        let first = active.first().map(|(_, id)| completion::describe_request(process, *id));
+        format!("a wait for any of {} requests, the first {}", active.len(), first.unwrap_or_default())
+    };
     progress::wait_until(&mut call.held, process, &what, complete);
     Ok(())
 }

@@ -12,7 +12,7 @@ use tutti_base::{Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::{Operation, Side, run, start_keeping};
+use super::{Operation, Side, run, run_saying, start_keeping};
 use crate::communicator::Communicator;
 use crate::communicator::intercommunicator::{decode, encode};
 use crate::completion;
@@ -111,6 +111,16 @@ pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Resul
     // SAFETY: no memory.
     let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
     run(held, process, comm, &operation)
+}
+
+/// The barrier of MPI_Finalize: nobody leaves while another process may still talk to it.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
+    // SAFETY: no memory.
+    let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
+    run_saying(held, process, &process.world, &operation, "MPI_Finalize: ")
 }
 
 /// What every member gave, one after the other; all give equally many bytes.

@@ -205,6 +205,12 @@ impl<L: Link> PointToPoint<L> {
         !self.state.outbox.is_empty() || self.link.pending() || self.can_send()
     }
 
+    /// Whether all that was started has been handed to the transport, for peers that are not gone.
+    pub fn is_idle_but_for(&self, gone: impl Fn(Peer) -> bool) -> bool {
+        let mut waiting = self.state.outbox.iter().map(|(peer, _)| peer).chain(&self.state.busy);
+        waiting.all(|peer| gone(*peer))
+    }
+
     /// Whether all that was started has been handed to the transport.
     pub fn is_idle(&self) -> bool {
         self.state.outbox.is_empty() && self.state.busy.is_empty()

@@ -34,7 +34,7 @@ impl<L: Link> PointToPoint<L> {
             return;
         }
         let (peer, bytes, envelope) = (Peer(spec.peer.0), spec.buffer.bytes(), spec.envelope);
-        let work = Work::Send { peer: peer.0, buffer: spec.buffer, sent: 0 };
+        let work = Work::Send { peer: peer.0, tag: envelope.tag, buffer: spec.buffer, sent: 0 };
         if let Some(request) = self.state.requests.get_mut(id) {
             request.work = work;
         }

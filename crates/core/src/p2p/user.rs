@@ -111,7 +111,7 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
         return Ok(());
     }
     let id = start_send(held, process, comm, Some(spec));
-    completion::wait(held, process, id, "a send").result.map(|_| ())
+    completion::wait(held, process, id, "").result.map(|_| ())
 }
 
 /// MPI_Isend and its like: a request that is already running.
@@ -138,7 +138,7 @@ pub fn receive(
         return finished;
     }
     let id = start_receive(held, process, comm, spec);
-    completion::wait(held, process, id, "a receive")
+    completion::wait(held, process, id, "")
 }
 
 /// A blocking receive whose message arrives within a few looks: the usual case of a short message between
