@@ -27,18 +27,25 @@ use crate::bell::Bell;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::ring::{Control, INLINE_BYTES, Record, Ring, Slot};
 
-/// Longest payload whose successor's place is fetched early.
-const OWN_EARLY_BYTES: usize = 4096;
+/// Longest payload whose cache lines are fetched early.
+const EARLY_BYTES: usize = 4096;
+/// Fetch to read: a payload that has arrived, while its header is still being looked at.
+const READ: bool = false;
+/// Fetch to write: the place of the next payload of this size, while there is time. The receiver's processor still
+/// holds those lines from the round before, and stores that wait for them delay the record.
+const WRITE: bool = true;
 
-/// Asks for the cache lines that the next payload of this size will be written to, while there is time: the
-/// receiver's processor still holds them from the round before, and a store that waits for them delays the record.
+/// Asks for the cache lines of a piece of the byte ring.
 #[inline]
-fn own_early(start: *mut u8, bytes: usize) {
+fn fetch_early<const TO_WRITE: bool>(start: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+        let line = start.wrapping_add(offset).cast();
         // SAFETY: a prefetch reads and writes nothing and does not fault, wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(offset).cast()) };
+        unsafe {
+            if TO_WRITE { _mm_prefetch::<_MM_HINT_ET0>(line) } else { _mm_prefetch::<_MM_HINT_T0>(line) }
+        }
     }
 }
 
@@ -232,7 +239,9 @@ impl ShmLink {
         let start = if record.bytes <= INLINE_BYTES {
             record.slot().inline.as_ptr().cast::<u8>()
         } else {
-            self.payload(base, record.offset(), record.bytes).as_ptr()
+            let start = self.payload(base, record.offset(), record.bytes).as_ptr();
+            fetch_early::<{ READ }>(start, record.bytes.min(EARLY_BYTES));
+            start
         };
         // SAFETY: start has record.bytes behind it in the slot or, as just checked, in the byte ring;
         // the sender wrote them before it published and leaves them alone until they are freed.
@@ -289,8 +298,8 @@ impl Link for ShmLink {
             self.announce(to.0);
         }
         self.wake(to.0);
-        if (INLINE_BYTES + 1..=OWN_EARLY_BYTES).contains(&bytes) {
-            own_early(start.wrapping_add(bytes.next_multiple_of(64)), bytes);
+        if (INLINE_BYTES + 1..=EARLY_BYTES).contains(&bytes) {
+            fetch_early::<{ WRITE }>(start.wrapping_add(bytes.next_multiple_of(64)), bytes);
         }
         Ok(())
     }
