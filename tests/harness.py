@@ -20,6 +20,11 @@ MARK = "JOB_MARK"
 
 
 @dataclass
+def hang_up_as_usual():
+    """A test run under nohup ignores SIGHUP, and its children would inherit that."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Outcome:
     """What a run has left: status as a shell sees it, texts, seconds, and whether it had to be killed."""
 
@@ -72,7 +77,7 @@ class Job:
         self.start = time.monotonic()
         self.process = subprocess.Popen(
             self.command, env={**env, MARK: self.mark}, stdin=stdin, stdout=self.out, stderr=self.err, cwd=cwd,
-            start_new_session=True)
+            start_new_session=True, preexec_fn=hang_up_as_usual)
 
     def output(self):
         """Standard output so far."""
