@@ -19,12 +19,12 @@ BUILT = ROOT / "build" / "tests"
 MARK = "JOB_MARK"
 
 
-@dataclass
 def hang_up_as_usual():
     """A test run under nohup ignores SIGHUP, and its children would inherit that."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@dataclass
 class Outcome:
     """What a run has left: status as a shell sees it, texts, seconds, and whether it had to be killed."""
 
