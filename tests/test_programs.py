@@ -61,6 +61,19 @@ def test_calls_out_of_order_are_named(tutti, what, said):
     assert outcome.status != 0 and said in outcome.err, str(outcome)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_errors(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("errors.c")))
+
+
+@pytest.mark.parametrize("what, status, said", [
+    ("abort", 300 % 256, "rank 1: MPI_Abort with error code 300"), ("errors_abort", 6, "MPI_Send on MPI_COMM_WORLD: argument dest is -50"),
+    ("inherit", 2, "MPI_Send on ocean: argument count is -1"), ("wait", 15, "MPI_Wait on ocean: a message of 4 bytes")])
+def test_fatal_errors_are_named(tutti, what, status, said):
+    outcome = tutti.run(2, tutti.compile("errors.c"), what)
+    assert outcome.status == status and said in outcome.err, str(outcome)
+
+
 @pytest.mark.parametrize("what", ["atexit", "fork"])
 def test_unusual_ends(tutti, what):
     outcome = tutti.run(2, tutti.compile("life.c"), what)

@@ -120,9 +120,28 @@ fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
     Ok((op.bind(datatype)?, op.is_commutative()))
 }
 
-fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Operation<'s> {
+fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {
+    if let (Some(from), Some(into)) = (first_byte(&send), first_byte(&recv))
+        && from == into
+    {
+        let reason = "arguments sendbuf and recvbuf are the same memory; say MPI_IN_PLACE if that is meant";
+        return Err(Error::new(ErrorClass::Buffer, reason));
+    }
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    unsafe { Operation::new(collective, send, recv) }
+    Ok(unsafe { Operation::new(collective, send, recv) })
+}
+
+/// Where the data of a side begin, if it has any.
+fn first_byte(side: &Side<'_>) -> Option<usize> {
+    let of = |array: &Array<'_>| {
+        let some = array.count > 0 && array.datatype.size() > 0;
+        some.then(|| (array.base as usize).wrapping_add_signed(array.datatype.true_lb() as isize))
+    };
+    match side {
+        Side::Block(array) => of(array),
+        Side::Entries(all) => all.iter().find_map(of),
+        Side::InPlace | Side::Absent => None,
+    }
 }
 
 /// Runs an operation in the form that was asked for.
@@ -145,7 +164,7 @@ fn perform(call: &mut Call, comm: &Arc<Communicator>, operation: &Operation<'_>,
 
 /// MPI_Barrier.
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
-    perform(call, intra(comm)?, &operation(Collective::Barrier, Side::Absent, Side::Absent), form)
+    perform(call, intra(comm)?, &operation(Collective::Barrier, Side::Absent, Side::Absent)?, form)
 }
 
 /// MPI_Bcast.
@@ -159,7 +178,7 @@ pub fn bcast(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
-    let whole = operation(Collective::Bcast, Side::Absent, block(buffer, count, datatype)?);
+    let whole = operation(Collective::Bcast, Side::Absent, block(buffer, count, datatype)?)?;
     perform(call, comm, &whole.rooted(root_of(root, comm)?), form)
 }
 
@@ -182,7 +201,7 @@ pub fn gather(
     let at_root = comm.rank().0 == root;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
     let recv = if at_root { block(recvbuf, recvcount, recvtype)? } else { Side::Absent };
-    perform(call, comm, &operation(Collective::Gather, send, recv).rooted(root), form)
+    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(root), form)
 }
 
 /// MPI_Gatherv.
@@ -205,7 +224,7 @@ pub fn gatherv(
     let at_root = comm.rank().0 == root;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
     let recv = if at_root { entries(recvbuf, recvcounts, displs, recvtype, comm)? } else { Side::Absent };
-    perform(call, comm, &operation(Collective::Gatherv, send, recv).rooted(root), form)
+    perform(call, comm, &operation(Collective::Gatherv, send, recv)?.rooted(root), form)
 }
 
 /// MPI_Scatter.
@@ -227,7 +246,7 @@ pub fn scatter(
     let at_root = comm.rank().0 == root;
     let send = if at_root { block(sendbuf, sendcount, sendtype)? } else { Side::Absent };
     let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    perform(call, comm, &operation(Collective::Scatter, send, recv).rooted(root), form)
+    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(root), form)
 }
 
 /// MPI_Scatterv.
@@ -250,7 +269,7 @@ pub fn scatterv(
     let at_root = comm.rank().0 == root;
     let send = if at_root { entries(sendbuf, sendcounts, displs, sendtype, comm)? } else { Side::Absent };
     let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    perform(call, comm, &operation(Collective::Scatterv, send, recv).rooted(root), form)
+    perform(call, comm, &operation(Collective::Scatterv, send, recv)?.rooted(root), form)
 }
 
 /// MPI_Allgather.
@@ -269,7 +288,7 @@ pub fn allgather(
     let comm = intra(comm)?;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Allgather, send, recv), form)
+    perform(call, comm, &operation(Collective::Allgather, send, recv)?, form)
 }
 
 /// MPI_Allgatherv.
@@ -289,7 +308,7 @@ pub fn allgatherv(
     let comm = intra(comm)?;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = entries(recvbuf, recvcounts, displs, recvtype, comm)?;
-    perform(call, comm, &operation(Collective::Allgatherv, send, recv), form)
+    perform(call, comm, &operation(Collective::Allgatherv, send, recv)?, form)
 }
 
 /// MPI_Alltoall.
@@ -308,7 +327,7 @@ pub fn alltoall(
     let comm = intra(comm)?;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Alltoall, send, recv), form)
+    perform(call, comm, &operation(Collective::Alltoall, send, recv)?, form)
 }
 
 /// MPI_Alltoallv.
@@ -332,7 +351,7 @@ pub fn alltoallv(
         false => entries(sendbuf, sendcounts, sdispls, sendtype, comm)?,
     };
     let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm)?;
-    perform(call, comm, &operation(Collective::Alltoallv, send, recv), form)
+    perform(call, comm, &operation(Collective::Alltoallv, send, recv)?, form)
 }
 
 /// MPI_Alltoallw.
@@ -356,7 +375,7 @@ pub fn alltoallw(
         false => typed_entries(sendbuf, sendcounts, sdispls, sendtypes, comm)?,
     };
     let recv = typed_entries(recvbuf, recvcounts, rdispls, recvtypes, comm)?;
-    perform(call, comm, &operation(Collective::Alltoallv, send, recv), form)
+    perform(call, comm, &operation(Collective::Alltoallv, send, recv)?, form)
 }
 
 /// MPI_Reduce.
@@ -378,7 +397,7 @@ pub fn reduce(
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, count, datatype, at_root)?;
     let recv = if at_root { block(recvbuf, count, datatype)? } else { Side::Absent };
-    let whole = operation(Collective::Reduce, send, recv).rooted(root).reducing(reducer, commutative);
+    let whole = operation(Collective::Reduce, send, recv)?.rooted(root).reducing(reducer, commutative);
     perform(call, comm, &whole, form)
 }
 
@@ -399,7 +418,7 @@ pub fn reduce_everywhere(
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, count, datatype, true)?;
     let recv = block(recvbuf, count, datatype)?;
-    perform(call, comm, &operation(collective, send, recv).reducing(reducer, commutative), form)
+    perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative), form)
 }
 
 /// MPI_Reduce_scatter_block.
@@ -418,7 +437,7 @@ pub fn reduce_scatter_block(
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, recvcount, datatype, true)?;
     let recv = block(recvbuf, recvcount, datatype)?;
-    let whole = operation(Collective::ReduceScatterBlock, send, recv).reducing(reducer, commutative);
+    let whole = operation(Collective::ReduceScatterBlock, send, recv)?.reducing(reducer, commutative);
     perform(call, comm, &whole, form)
 }
 
@@ -446,6 +465,6 @@ pub fn reduce_scatter(
     let own = blocks[comm.rank().0 as usize] as i64;
     let recv = block(recvbuf, own, datatype)?;
     let whole =
-        operation(Collective::ReduceScatter, send, recv).reducing(reducer, commutative).blocks(blocks);
+        operation(Collective::ReduceScatter, send, recv)?.reducing(reducer, commutative).blocks(blocks);
     perform(call, comm, &whole, form)
 }

@@ -102,13 +102,11 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
 
 /// MPI_Abort: ends the whole job, whatever the communicator.
 pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
-    let alone = process().map_or(true, |process| process.world_size() == 1);
-    let why = if alone {
-        format!("tutti: {} with error code {errorcode}", call.function.name)
-    } else {
-        String::new()
-    };
-    end_job(errorcode, &why)
+    let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
+    end_job(
+        errorcode,
+        &format!("tutti: {rank}{} with error code {errorcode} ends the job", call.function.name),
+    )
 }
 
 /// Ends this process and all it is connected with; `why` is said first.
