@@ -125,16 +125,20 @@ static void compare_reduced(const struct pending *p, int last, int first, int co
         if (count > 500 && i > 40 && i < count - 40 && i % 97)
             continue;
         combined(p, last, even, want);
-        if (p->in[i] != want[place - even])
-            return wrong(p, i, p->in[i], want[place - even]);
+        if (p->in[i] != want[place - even]) {
+            wrong(p, i, p->in[i], want[place - even]);
+            return;
+        }
     }
 }
 
 static void compare_block(const struct pending *p, int at, int rank, int first, int count)
 {
     for (int i = 0; i < count; i++)
-        if (p->in[at + i] != small(p, rank, first + i))
-            return wrong(p, at + i, p->in[at + i], small(p, rank, first + i));
+        if (p->in[at + i] != small(p, rank, first + i)) {
+            wrong(p, at + i, p->in[at + i], small(p, rank, first + i));
+            return;
+        }
 }
 
 static void verify(const struct pending *p)
