@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::giant::{self, Held};
+use tutti_core::{process, progress};
 
 use crate::errors;
 use crate::generated::constants::MPI_SUCCESS;
@@ -62,9 +63,20 @@ impl Call {
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
+        if giant::threads_allowed() {
+            tell_threads(&self.held);
+        }
         if phase::call_ends() && handles::any_retired() {
             handles::drop_retired();
         }
+    }
+}
+
+/// What this call has completed may be what another thread of the process sleeps for.
+#[cold]
+fn tell_threads(held: &Held) {
+    if let Some(process) = process::process() {
+        progress::tell_threads(held, process);
     }
 }
 

@@ -41,9 +41,12 @@ pub fn wait_until(
         }
         if any {
             waiter.reset();
-            wake_own_threads(process);
+        }
+        tell_threads(held, process);
+        if any {
             continue;
         }
+        let heard = process.messages.borrow(held).state.requests.told;
         held.relax();
         held.release_while(|| {
             // Asked only before sleeping: now the wait has become long.
@@ -52,14 +55,17 @@ pub fn wait_until(
                     block.set_waiting(&what());
                     told = true;
                 }
-                process.messages.borrow_mut(&giant::enter()).pending()
+                let held = giant::enter();
+                let mut messages = process.messages.borrow_mut(&held);
+                // Another thread may have done it since `done` was asked.
+                messages.state.requests.told != heard || messages.pending()
             })
         });
     }
     if told {
         block.set_waiting("");
     }
-    wake_own_threads(process);
+    tell_threads(held, process);
 }
 
 /// Sends what is still queued, before the process leaves. A peer that has left needs nothing any more.
@@ -75,10 +81,16 @@ pub fn drain(held: &mut Held, process: &Process) {
     );
 }
 
-/// Another thread of this process may sleep for what this one has just received.
+/// Wakes the threads of this process that sleep, if something has happened since this was last called that one of
+/// them may wait for. Called wherever a thread leaves the library or lets others in.
 #[inline]
-fn wake_own_threads(process: &Process) {
-    if giant::threads_allowed() {
+pub fn tell_threads(held: &Held, process: &Process) {
+    if !giant::threads_allowed() {
+        return;
+    }
+    let requests = &mut process.messages.borrow_mut(held).state.requests;
+    if std::mem::take(&mut requests.news) {
+        requests.told += 1;
         ring_doorbell(&process.job.block(process.rank.0).doorbell);
     }
 }

@@ -144,6 +144,10 @@ pub trait Generalised: Send + Sync + std::fmt::Debug {
 /// All requests of this process.
 #[derive(Debug, Default)]
 pub struct RequestTable {
+    /// Something was completed (or kept by the matcher) that another thread may sleep for.
+    pub news: bool,
+    /// How often threads were told of news.
+    pub told: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
@@ -255,6 +259,7 @@ impl RequestTable {
     /// Marks a request complete, with the error that it has noted already if any.
     #[inline]
     pub fn complete_as_is(&mut self, id: RequestId) {
+        self.news = true;
         let Some(request) = self.get_mut(id) else { return };
         request.complete = true;
         if !matches!(request.work, Work::Generalised(_)) {

@@ -118,9 +118,7 @@ impl State {
                 self.deliver_eager(receive, envelope, signature, payload);
                 self.eager_done(from, payload.len(), sync);
             }
-            None => {
-                self.matcher.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync })
-            }
+            None => self.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
         }
     }
 
@@ -134,7 +132,9 @@ impl State {
     ) {
         match self.matcher.arrive(envelope) {
             Some(receive) => self.accept(receive, from, envelope, offer, signature, sender),
-            None => self.matcher.keep(envelope, Message::Offer { from, offer, signature, sender }),
+            None => {
+                self.keep(envelope, Message::Offer { from, offer, signature, sender });
+            }
         }
     }
 

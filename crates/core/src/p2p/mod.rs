@@ -254,6 +254,12 @@ impl PeerTable {
 }
 
 impl State {
+    /// Keeps a message that no receive was posted for; another thread may probe for it.
+    fn keep(&mut self, envelope: Envelope, message: Message) {
+        self.requests.news = true;
+        self.matcher.keep(envelope, message);
+    }
+
     /// A request that a schedule or the library itself completes.
     pub fn insert(&mut self, request: Request) -> RequestId {
         self.requests.insert(request)

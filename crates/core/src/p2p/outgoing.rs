@@ -179,13 +179,13 @@ impl State {
         let me = self.me;
         let short = !sync && bytes <= self.limits.eager_bytes && self.peers.get(me).send_window.admit(bytes);
         if !short {
-            self.matcher.keep(envelope, Message::Local { sender: id });
+            self.keep(envelope, Message::Local { sender: id });
             return;
         }
         let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.requests.get(id) else { return };
         let mut payload = vec![0; bytes as usize].into_boxed_slice();
         buffer.pack(0, &mut payload);
-        self.matcher.keep(envelope, Message::Eager { from: me, payload, signature, sync: None });
+        self.keep(envelope, Message::Eager { from: me, payload, signature, sync: None });
         self.requests.complete(id, None);
     }
 
