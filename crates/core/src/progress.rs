@@ -3,6 +3,9 @@
 //! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
 //! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tutti_sys::cpu;
 use tutti_sys::job::RankState;
 use tutti_transport::Peer;
 use tutti_transport::shm::ring_doorbell;
@@ -22,6 +25,30 @@ pub fn progress(held: &Held, process: &Process) -> bool {
     drop(messages);
     let moved = !process.activities.borrow(held).is_empty() && advance(held, process);
     any || moved
+}
+
+/// Looks in vain after which a process on crowded processors gives its turn away.
+const PATIENCE: u32 = 16;
+
+/// One look, for functions that do not wait (MPI_Test, MPI_Iprobe). Programs call them in loops, so where ranks share
+/// processors whoever looks in vain again and again lets others run: what it looks for is theirs to do.
+pub fn look(held: &mut Held, process: &Process) {
+    static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+    if progress(held, process) {
+        IN_VAIN.store(0, Ordering::Relaxed);
+        held.relax();
+        return;
+    }
+    let in_vain = IN_VAIN.load(Ordering::Relaxed);
+    IN_VAIN.store(in_vain.saturating_add(1), Ordering::Relaxed);
+    let header = process.job.header();
+    if in_vain >= PATIENCE && header.local_ranks > header.processors {
+        tell_threads(held, process);
+        held.release_while(cpu::yield_now);
+        progress(held, process);
+    } else {
+        held.relax();
+    }
 }
 
 /// Progress until `done`. `what` is what a person is told who asks where this rank waits.

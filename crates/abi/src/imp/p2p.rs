@@ -202,7 +202,7 @@ pub fn iprobe(
     status: StatusOut,
 ) -> Result<()> {
     let pattern = user::pattern(comm.get()?, source, tag)?;
-    let found = user::probe_now(&call.held, process()?, pattern);
+    let found = user::probe_now(&mut call.held, process()?, pattern);
     if let Some(found) = found {
         status.set(report(found));
     }
@@ -242,7 +242,7 @@ pub fn improbe(
         flag.set_flag(true)?;
         return no_process(message, status);
     };
-    let found = user::match_now(&call.held, process()?, comm, pattern);
+    let found = user::match_now(&mut call.held, process()?, comm, pattern);
     flag.set_flag(found.is_some())?;
     match found {
         None => message.set(MPI_MESSAGE_NULL),

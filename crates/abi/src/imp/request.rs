@@ -129,8 +129,7 @@ fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
     if completion::is_complete(&call.held, process, id)? {
         return Ok(true);
     }
-    progress::progress(&call.held, process);
-    call.held.relax();
+    progress::look(&mut call.held, process);
     completion::is_complete(&call.held, process, id)
 }
 
@@ -160,8 +159,7 @@ fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, Re
         if !complete.is_empty() || look == 1 {
             return Ok(complete);
         }
-        progress::progress(&call.held, process);
-        call.held.relax();
+        progress::look(&mut call.held, process);
     }
     Ok(Vec::new())
 }
@@ -275,8 +273,7 @@ pub fn testall(
     };
     if !all_over(call) {
         // Also when some are over: the others need it.
-        progress::progress(&call.held, process);
-        call.held.relax();
+        progress::look(&mut call.held, process);
         if !all_over(call) {
             return flag.set_flag(false);
         }

@@ -298,9 +298,9 @@ impl Activity for SendReceive {
 }
 
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.
-pub fn probe_now(held: &Held, process: &Process, pattern: Option<Pattern>) -> Option<Status> {
+pub fn probe_now(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> Option<Status> {
     let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
-    crate::progress::progress(held, process);
+    crate::progress::look(held, process);
     process.messages.borrow(held).state.peek(pattern)
 }
 
@@ -317,12 +317,12 @@ pub fn probe(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> St
 
 /// MPI_Improbe: takes the message that a receive would get now.
 pub fn match_now(
-    held: &Held,
+    held: &mut Held,
     process: &Process,
     comm: &Communicator,
     pattern: Pattern,
 ) -> Option<(Status, Arc<Matched>)> {
-    crate::progress::progress(held, process);
+    crate::progress::look(held, process);
     let mut messages = process.messages.borrow_mut(held);
     let status = messages.state.peek(pattern)?;
     let message = messages.state.take(pattern)?;
