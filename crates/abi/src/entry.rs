@@ -11,7 +11,7 @@ use crate::generated::constants::MPI_SUCCESS;
 use crate::handles;
 use crate::phase;
 use crate::scope::Scope;
-use crate::types::{MPI_Comm, MPI_File, MPI_Session, MPI_Win};
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
 
 /// A function of MPI.
 #[derive(Debug)]
@@ -37,6 +37,8 @@ pub enum At {
     File(MPI_File),
     /// A session.
     Session(MPI_Session),
+    /// The error handler that an object will have which is being made (MPI-5 section 11.3).
+    Given(MPI_Errhandler),
 }
 
 /// A call under way: proof that this thread is inside the library.

@@ -8,7 +8,7 @@ use tutti_core::giant;
 use tutti_core::process::process;
 
 use crate::entry::{At, Function};
-use crate::generated::constants::MPI_COMM_SELF;
+use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF};
 use crate::handles;
 use crate::imp::environment;
 use crate::phase;
@@ -36,6 +36,12 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
         // SAFETY: used only below, under the lock.
         if let Ok(session) = unsafe { handles::resolve(raw, "session") } {
             return (session.error_handler.borrow(&held).clone(), raw.bits());
+        }
+    }
+    if let At::Given(raw) = at {
+        // SAFETY: used only below, under the lock.
+        if let Ok(handler) = unsafe { handles::resolve(raw, "errhandler") } {
+            return (handler.clone(), MPI_COMM_NULL.bits());
         }
     }
     if let At::Tool = at {
@@ -69,7 +75,7 @@ fn rank_to_be() -> String {
 
 fn name_of(at: At) -> Option<String> {
     match at {
-        At::World | At::Tool => None,
+        At::World | At::Tool | At::Given(_) => None,
         At::Comm(raw) => {
             let held = giant::enter();
             // SAFETY: used only below, under the lock.

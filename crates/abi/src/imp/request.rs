@@ -106,17 +106,23 @@ pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, stat
     one_finished(call, finished, request, status)
 }
 
+/// Returns the status of a request that is over; an inactive one has the empty status.
+#[inline]
+fn fill(status: StatusOut, finished: &Finished) {
+    if finished.persistent && finished.status == Status::EMPTY {
+        status.set_empty();
+    } else {
+        status.set(report(finished.status));
+    }
+}
+
 fn one_finished(
     call: &mut Call,
     finished: Finished,
     request: HandleOut<Request>,
     status: StatusOut,
 ) -> Result<()> {
-    if finished.persistent && finished.status == Status::EMPTY {
-        status.set_empty();
-    } else {
-        status.set(report(finished.status));
-    }
+    fill(status, &finished);
     let mut handle = request.input()?.raw();
     settle(call, &finished, &mut handle);
     request.set(handle)?;
@@ -359,7 +365,7 @@ fn finish_place(
     failed: &mut Failed,
 ) {
     settle(call, &finished, handle);
-    statuses.at(position).set(report(finished.status));
+    fill(statuses.at(position), &finished);
     if let Err(error) = finished.result {
         failed.push((position, error));
     }

@@ -37,7 +37,7 @@ pub fn init(
     session: HandleOut<Session>,
 ) -> Result<()> {
     session.check()?;
-    let handler = handler_for(errhandler, HandlerKind::Session)?;
+    let handler = handler_for(call, errhandler, HandlerKind::Session)?;
     let entries = match info.optional()? {
         Some(entries) => entries.borrow(&call.held).clone(),
         None => Entries::new(),
@@ -62,10 +62,12 @@ fn level_of(info: &Entries) -> ThreadLevel {
     }
 }
 
-/// An error handler given for a new object; the null handle stands for the default.
-fn handler_for(errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHandler> {
+/// An error handler given for a new object; the null handle stands for the default. It gets the errors of this
+/// call too.
+fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHandler> {
     let handler = errhandler.optional()?.cloned().unwrap_or(ErrorHandler::Fatal);
     handler.check_kind(kind)?;
+    call.at = At::Given(errhandler.raw());
     Ok(handler)
 }
 
@@ -158,8 +160,8 @@ pub fn create_from_group(
     newcomm: HandleOut<Comm>,
 ) -> Result<()> {
     newcomm.check()?;
+    let (errhandler, info) = (handler_for(call, errhandler, HandlerKind::Communicator)?, info.optional()?);
     let tag = tag_of(stringtag)?;
-    let (errhandler, info) = (handler_for(errhandler, HandlerKind::Communicator)?, info.optional()?);
     let (process, members) = (process()?, group.get()?);
     let new = create::create_group(&mut call.held, process, &process.world, members, tag)?;
     if let Some(new) = &new {
@@ -182,8 +184,8 @@ pub fn intercomm_create_from_groups(
     newintercomm: HandleOut<Comm>,
 ) -> Result<()> {
     newintercomm.check()?;
+    let (errhandler, info) = (handler_for(call, errhandler, HandlerKind::Communicator)?, info.optional()?);
     let tag = tag_of(stringtag)?;
-    let (errhandler, info) = (handler_for(errhandler, HandlerKind::Communicator)?, info.optional()?);
     let (process, members) = (process()?, local_group.get()?);
     let local = leader_of(members, local_leader, "local_leader")?.0;
     let remote = leader_of(remote_group.get()?, remote_leader, "remote_leader")?.1;
