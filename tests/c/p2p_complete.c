@@ -113,6 +113,28 @@ static void status_without_completion(void)
     CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE);
 }
 
+/* A request that is over must not keep the others from moving. */
+static void status_of_all(void)
+{
+    enum { COUNT = 100000 };
+    int *out = check_memory(COUNT * sizeof(int)), *in = check_memory(COUNT * sizeof(int)), flag = 0;
+    MPI_Request requests[3];
+    MPI_Status statuses[3];
+    out[COUNT - 1] = check_rank;
+    MPI_Irecv(in, 0, MPI_INT, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(in, COUNT, MPI_INT, left, 5, MPI_COMM_WORLD, &requests[1]);
+    MPI_Isend(out, COUNT, MPI_INT, right, 5, MPI_COMM_WORLD, &requests[2]);
+    while (!flag)
+        MPI_Request_get_status_all(3, requests, &flag, statuses);
+    CHECK_EQUAL(statuses[0].MPI_SOURCE, MPI_PROC_NULL);
+    CHECK_EQUAL(statuses[1].MPI_SOURCE, left);
+    CHECK_EQUAL(in[COUNT - 1], left);
+    CHECK(requests[1] != MPI_REQUEST_NULL);
+    MPI_Waitall(3, requests, statuses);
+    free(out);
+    free(in);
+}
+
 static void persistent(void)
 {
     int in[MANY], out[MANY], flag;
@@ -212,6 +234,7 @@ int main(int argc, char **argv)
         all(testing);
     }
     status_without_completion();
+    status_of_all();
     persistent();
     freed();
     exchanges(1);

@@ -170,6 +170,20 @@ fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, Re
     Ok(Vec::new())
 }
 
+/// Whether all of `active` are over, after one look at what has arrived if need be: also when some are over, since
+/// the others need it.
+fn all_over_soon(call: &mut Call, active: &[(usize, RequestId)]) -> Result<bool> {
+    let process = process()?;
+    let all_over = |call: &Call| {
+        active.iter().all(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
+    };
+    if all_over(call) {
+        return Ok(true);
+    }
+    progress::look(&mut call.held, process);
+    Ok(all_over(call))
+}
+
 /// Waits until at least one of `active` is over.
 fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
     let process = process()?;
@@ -274,15 +288,8 @@ pub fn testall(
     let process = process()?;
     let handles = requests.slice(count.into())?;
     let active = active(call, requests, count.into())?;
-    let all_over = |call: &Call| {
-        active.iter().all(|(_, id)| completion::is_complete(&call.held, process, *id).unwrap_or(true))
-    };
-    if !all_over(call) {
-        // Also when some are over: the others need it.
-        progress::look(&mut call.held, process);
-        if !all_over(call) {
-            return flag.set_flag(false);
-        }
+    if !all_over_soon(call, &active)? {
+        return flag.set_flag(false);
     }
     flag.set_flag(true)?;
     let mut failed = Failed::new();
@@ -475,7 +482,7 @@ pub fn get_status_all(
     statuses: Statuses,
 ) -> Result<()> {
     let active = active_inputs(call, requests, count)?;
-    if over(call, &active)?.len() < active.len() {
+    if !all_over_soon(call, &active)? {
         return flag.set_flag(false);
     }
     for (place, handle) in requests.handles(count.into())?.enumerate() {
