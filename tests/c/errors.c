@@ -192,6 +192,20 @@ static void vectors(MPI_Comm world)
     CHECK_CLASS(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, check_rank, 0, world), MPI_ERR_BUFFER);
 }
 
+/* Ranks that disagree about the length: who has too little room says so. */
+static void disagreement(int count)
+{
+    int *data = check_memory(sizeof(int) * (size_t)count);
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < count; i++)
+        data[i] = check_rank;
+    CHECK_CLASS(MPI_Bcast(data, check_rank ? count / 2 : count, MPI_INT, 0, comm), check_rank ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+    CHECK_EQUAL(data[count - 1], check_rank);
+    MPI_Comm_free(&comm);
+    free(data);
+}
+
 static void communicators(MPI_Comm world)
 {
     MPI_Comm made = MPI_COMM_NULL;
@@ -265,6 +279,8 @@ int main(int argc, char **argv)
     foreign_handles();
     huge_counts(world);
     vectors(world);
+    disagreement(10);
+    disagreement(800);
     communicators(world);
     buffers();
     /* And all is well still. */

@@ -86,8 +86,16 @@ impl Port for CommPort<'_> {
     fn cancel(&mut self, id: RequestId) {
         let mut messages = self.process.messages.borrow_mut(self.held);
         messages.state.cancel(id);
-        if let Some(request) = messages.state.requests.get_mut(id) {
-            request.detached = true;
+        let requests = &mut messages.state.requests;
+        let Some(request) = requests.get_mut(id) else { return };
+        if request.complete {
+            requests.remove(id);
+            return;
+        }
+        request.detached = true;
+        // A message that is on its way goes nowhere.
+        if let Work::Receive { buffer, .. } = &mut request.work {
+            *buffer = Buffer::empty();
         }
     }
 }
