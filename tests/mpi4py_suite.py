@@ -69,7 +69,7 @@ def main():
     parser.add_argument("--ranks", default="1,2,4,5")
     parser.add_argument("--only", default="")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--timeout", type=float, default=300)
     options = parser.parse_args()
     names = options.only.split(",") if options.only else FILES
     if options.all:

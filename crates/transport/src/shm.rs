@@ -27,25 +27,19 @@ use crate::bell::Bell;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::ring::{Control, INLINE_BYTES, Record, Ring, Slot};
 
-/// Longest payload whose cache lines are fetched early.
-const EARLY_BYTES: usize = 4096;
-/// Fetch to read: a payload that has arrived, while its header is still being looked at.
-const READ: bool = false;
-/// Fetch to write: the place of the next payload of this size, while there is time. The receiver's processor still
-/// holds those lines from the round before, and stores that wait for them delay the record.
-const WRITE: bool = true;
+/// Payloads for whose successor the cache lines are fetched early. For shorter ones it costs more than it saves,
+/// longer ones are streams, whose lines have left the receiver's cache (measured by `examples/pingpong`).
+const OWNED_EARLY: std::ops::RangeInclusive<usize> = 2049..=8192;
 
-/// Asks for the cache lines of a piece of the byte ring.
+/// Asks for the cache lines that the next payload of this size will be written to, while there is time: the
+/// receiver's processor still holds them from the round before, and stores that wait for them delay the record.
 #[inline]
-fn fetch_early<const TO_WRITE: bool>(start: *mut u8, bytes: usize) {
+fn own_early(start: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        let line = start.wrapping_add(offset).cast();
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         // SAFETY: a prefetch reads and writes nothing and does not fault, wherever it points.
-        unsafe {
-            if TO_WRITE { _mm_prefetch::<_MM_HINT_ET0>(line) } else { _mm_prefetch::<_MM_HINT_T0>(line) }
-        }
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(start.wrapping_add(offset).cast()) };
     }
 }
 
@@ -239,9 +233,7 @@ impl ShmLink {
         let start = if record.bytes <= INLINE_BYTES {
             record.slot().inline.as_ptr().cast::<u8>()
         } else {
-            let start = self.payload(base, record.offset(), record.bytes).as_ptr();
-            fetch_early::<{ READ }>(start, record.bytes.min(EARLY_BYTES));
-            start
+            self.payload(base, record.offset(), record.bytes).as_ptr()
         };
         // SAFETY: start has record.bytes behind it in the slot or, as just checked, in the byte ring;
         // the sender wrote them before it published and leaves them alone until they are freed.
@@ -298,8 +290,8 @@ impl Link for ShmLink {
             self.announce(to.0);
         }
         self.wake(to.0);
-        if (INLINE_BYTES + 1..=EARLY_BYTES).contains(&bytes) {
-            fetch_early::<{ WRITE }>(start.wrapping_add(bytes.next_multiple_of(64)), bytes);
+        if OWNED_EARLY.contains(&bytes) {
+            own_early(start.wrapping_add(bytes.next_multiple_of(64)), bytes);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::shm::bell;
 /// Looks before the first yield when every rank has a processor of its own: some 20 microseconds.
 const SPINS_FREE: u32 = 1000;
 /// Looks before the first yield when ranks share processors.
-const SPINS_CROWDED: u32 = 10;
+const SPINS_CROWDED: u32 = 5;
 /// How long a wait stays awake on a processor that nobody else wants.
 const AWAKE_FREE: Duration = Duration::from_micros(1000);
 /// The same when ranks share processors.
