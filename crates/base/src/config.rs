@@ -212,12 +212,12 @@ impl Config {
     /// Bytes of the shared ring between two processes on a node with `ranks` of them, for a launcher that
     /// creates the job object.
     ///
-    /// A ring is best somewhat larger than a processor's own cache (4 MiB moves 3 to 6 times what 64 KiB
+    /// A ring is best somewhat larger than a processor's own cache (2 MiB moves 3 to 6 times what 64 KiB
     /// does, see the transport's benchmark). Where many ranks talk to one, their rings together are larger
     /// than its cache anyway, so all rings of one receiver take 8 MiB when all are in use.
     pub fn ring_bytes_for(&self, ranks: u32) -> u64 {
         let bytes = match self.ring_bytes {
-            0 => ((8 << 20) / u64::from(ranks.max(1)).next_power_of_two()).clamp(64 << 10, 4 << 20),
+            0 => ((8 << 20) / u64::from(ranks.max(1)).next_power_of_two()).clamp(64 << 10, 2 << 20),
             stated => stated.max(4096),
         };
         bytes.next_multiple_of(4096)
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn rings_shrink_with_the_number_of_ranks() {
         let bytes = |ranks| Config::default().ring_bytes_for(ranks) >> 10;
-        assert_eq!([1, 2, 4, 5, 16, 33, 128, 4000].map(bytes), [4096, 4096, 2048, 1024, 512, 128, 64, 64]);
+        assert_eq!([1, 2, 4, 5, 16, 33, 128, 4000].map(bytes), [2048, 2048, 2048, 1024, 512, 128, 64, 64]);
         let stated = Config { ring_bytes: 10_000, ..Config::default() };
         assert_eq!(stated.ring_bytes_for(100), 12288);
     }
