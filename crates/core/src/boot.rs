@@ -54,11 +54,10 @@ fn alone(config: &Config) -> Result<Boot> {
         processors: cpu::usable_processors() as u32,
         universe_size: 1,
         ring_bytes: config.ring_bytes.max(64 << 10),
-        job_id: this_process::random_number(),
+        job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,
         machine: Vec::new(),
     };
-    let job = Job::create(&plan)
-        .map_err(|error| Error::new(ErrorClass::Other, format!("no shared memory for the job: {error}")))?;
+    let job = Job::create(&plan).map_err(|error| no_job(&error))?;
     Ok(Boot { job: Arc::new(job), rank: 0 })
 }
 
@@ -67,6 +66,10 @@ fn variable(name: &str) -> Result<Option<u32>> {
         Err(_) => Ok(None),
         Ok(text) => text.parse().map(Some).map_err(|_| broken(&format!("{name} is {text:?}"))),
     }
+}
+
+fn no_job(error: &std::io::Error) -> Error {
+    Error::new(ErrorClass::Other, format!("no shared memory for the job: {error}"))
 }
 
 fn broken(why: &str) -> Error {

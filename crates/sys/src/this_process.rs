@@ -1,6 +1,5 @@
 //! What a rank does to itself: take over an inherited descriptor, die with its launcher, leave at once.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
@@ -36,11 +35,6 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A number that differs from process to process and from run to run.
-pub fn random_number() -> u64 {
-    RandomState::new().hash_one(std::process::id())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,10 +42,5 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_not_open_is_refused() {
         assert_eq!(adopt_descriptor(987_654).unwrap_err().raw_os_error(), Some(libc::EBADF));
-    }
-
-    #[test]
-    fn random_numbers_differ() {
-        assert_ne!(random_number(), random_number());
     }
 }

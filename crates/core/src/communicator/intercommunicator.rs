@@ -79,11 +79,7 @@ pub fn merge(
     let Some(inter) = comm.inter() else {
         return Err(Error::new(ErrorClass::Comm, "argument intercomm is an intracommunicator"));
     };
-    let mut theirs = vec![u8::from(high)];
-    if comm.rank() == Rank(0) {
-        theirs = exchange(held, process, comm, Rank(0), 0, theirs)?;
-    }
-    collective::broadcast_bytes(held, process, &inter.local, Rank(0), &mut theirs)?;
+    let theirs = collective::swap_bytes(held, process, comm, vec![u8::from(high)])?;
     let their_high = theirs.first().is_some_and(|flag| *flag != 0);
     let first = |group: &Group| group.get(Rank(0));
     let own_first = match (high, their_high) {
