@@ -4,8 +4,13 @@ use tutti_coll::{Collective, Environment, Shape, select};
 
 fn main() {
     for (ranks, cores) in [(2, 2), (4, 2), (8, 2), (4, 8), (16, 16), (64, 64), (24, 64)] {
-        let environment =
-            Environment { cores, ranks_on_node: ranks, oversubscribed: ranks > cores, eager_bytes: 16 << 10 };
+        let environment = Environment {
+            cores,
+            ranks_on_node: ranks,
+            oversubscribed: ranks > cores,
+            eager_bytes: 16 << 10,
+            node: tutti_coll::registry::Node::Any,
+        };
         println!("{ranks} ranks on {cores} cores");
         for collective in Collective::ALL {
             print!("  {collective:21}");

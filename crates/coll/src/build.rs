@@ -3,7 +3,8 @@
 //! iteration, and its steps are ordered by explicit edges.
 
 use crate::ir::{
-    BufferId, Division, Edge, Index, Kind, Length, Loop, Schedule, Span, Start, Step, StepId, Unit,
+    Access, BufferId, Division, Edge, Index, Kind, Length, Loop, Order, Schedule, Span, Start, Step, StepId,
+    Unit,
 };
 
 /// A schedule in the making.
@@ -20,7 +21,9 @@ pub struct Builder {
 impl Builder {
     /// An empty schedule whose spans count `unit`s.
     pub fn new(unit: Unit) -> Builder {
-        let schedule = Schedule { unit, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
+        let order = Order::Edges;
+        let schedule =
+            Schedule { unit, order, bank: 0, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
         Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None }
     }
 
@@ -34,6 +37,47 @@ impl Builder {
         self.schedule.temporaries.push(units);
         let number = self.schedule.temporaries.len() - 1;
         BufferId(BufferId::FIRST_TEMPORARY + u16::try_from(number).expect("a schedule has few temporaries"))
+    }
+
+    /// Makes this a schedule in program order, for the steps within a node. Before the first step.
+    pub fn in_program_order(&mut self) {
+        assert!(self.schedule.steps.is_empty(), "the order of a schedule is chosen before its steps");
+        self.schedule.order = Order::Program;
+    }
+
+    /// Every rank's bank has (at least) `units` units; the same call on all ranks.
+    pub fn bank(&mut self, units: u64) {
+        self.schedule.bank = self.schedule.bank.max(units);
+    }
+
+    /// Sets the own flag `flag`.
+    pub fn post(&mut self, flag: u16, value: impl Into<Index>) -> StepId {
+        self.step(Kind::Post { flag, value: value.into() }, &[])
+    }
+
+    /// Waits for the flag `flag` of `peer`.
+    pub fn wait(&mut self, peer: impl Into<Index>, flag: u16, value: impl Into<Index>) -> StepId {
+        self.step(Kind::Await { peer: peer.into(), flag, value: value.into() }, &[])
+    }
+
+    /// Lets the others at `what`, as number `slot`.
+    pub fn expose(&mut self, slot: u16, what: Span, access: Access) -> StepId {
+        self.step(Kind::Expose { slot, what, access }, &[])
+    }
+
+    /// Copies `from` of `peer` to `into`.
+    pub fn pull(&mut self, peer: impl Into<Index>, from: Span, into: Span) -> StepId {
+        self.step(Kind::Pull { peer: peer.into(), from, into }, &[])
+    }
+
+    /// `into = from op with`, `from` of `peer`.
+    pub fn combine(&mut self, peer: impl Into<Index>, from: Span, with: Span, into: Span) -> StepId {
+        self.step(Kind::Combine { peer: peer.into(), from, with, into }, &[])
+    }
+
+    /// Copies `from` to `into` of `peer`.
+    pub fn push(&mut self, peer: impl Into<Index>, from: Span, into: Span) -> StepId {
+        self.step(Kind::Push { peer: peer.into(), from, into }, &[])
     }
 
     /// Sends `from` to `peer`.
@@ -59,6 +103,11 @@ impl Builder {
     /// Appends a step that comes after the last `join` and after `after`.
     pub fn step(&mut self, kind: Kind, after: &[Edge]) -> StepId {
         let id = StepId(self.schedule.steps.len() as u32);
+        if self.schedule.order == Order::Program {
+            assert!(after.is_empty(), "a schedule in program order has no edges");
+            self.schedule.steps.push(Step { kind, after: Box::default(), in_loop: self.in_loop });
+            return id;
+        }
         let group = self.group;
         let follows = after.iter().any(|edge| edge.distance != 0 || edge.step.0 as usize >= group);
         let inherits = !after.iter().any(|edge| edge.distance == 0 && edge.step.0 as usize >= group);
@@ -78,6 +127,9 @@ impl Builder {
 
     /// Ends a group: the steps that follow come after all of it.
     pub fn join(&mut self) {
+        if self.schedule.order == Order::Program {
+            return;
+        }
         let steps = &self.schedule.steps[self.group..];
         if steps.is_empty() {
             return;

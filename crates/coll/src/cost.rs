@@ -8,6 +8,7 @@
 
 use crate::algorithms::tree::{Form, dimensions};
 use crate::ir::Loop;
+use crate::registry::Node;
 use crate::shape::{Params, Shape};
 
 /// Where the ranks of a communicator run.
@@ -21,6 +22,8 @@ pub struct Environment {
     pub oversubscribed: bool,
     /// Messages above this size take a handshake.
     pub eager_bytes: u64,
+    /// What the node gives the ranks of the communicator.
+    pub node: Node,
 }
 
 /// Seconds of the parts of the model. Defaults are those of messages through shared memory; only

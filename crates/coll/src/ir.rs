@@ -23,11 +23,23 @@
 //! entries, and a span in it is exactly one entry. Counts are looked up in a [`Table`] when the
 //! schedule runs, not when it is built: a cached schedule serves any counts.
 //!
+//! # Within a node: flags, banks, exposed memory
+//! Ranks of one node share memory while an operation runs (S1, S2 of the papers):
+//! - a *flag* is a counter that one rank sets ([`Kind::Post`]) and others wait for ([`Kind::Await`]). Its values only
+//!   grow within an operation. What a rank did before it posted is visible to whoever awaited that value.
+//! - the *bank* ([`BufferId::BANK`]) is shared scratch of [`Schedule::bank`] units at every rank, equally many on all
+//!   of them. A rank writes its own bank only, by any step that writes memory; the others read it by [`Kind::Pull`] and
+//!   [`Kind::Combine`]. It is undefined when the operation begins. A rank may leave the operation while others still read
+//!   its bank: the engine gives the bank to a later operation only when all have left this one.
+//! - a span that is *exposed* ([`Kind::Expose`]) may be read or written by the others until its owner leaves the
+//!   operation; so the owner leaves only after it has awaited that all are done with it. Peers count from the
+//!   first unit of the exposed span, and get at it after they awaited a flag that was posted after it was exposed.
+//!
+//! These steps need all ranks of the communicator on one node, and a schedule that has them is [`Order::Program`].
+//!
 //! # To come
-//! Step kinds `expose`, `pull`, `pull_reduce`, `push` (single copy, S2), `post`, `await` (monotone
-//! counters in shared memory, S1) and `multicast` (S8) join [`Kind`] when they are first used.
-//! Composition (S4) adds edges between the loops of two schedules, hence [`Edge::distance`] across
-//! loops.
+//! `multicast` (S8) joins [`Kind`] when it is first used. Composition (S4) adds edges between the loops of two
+//! schedules, hence [`Edge::distance`] across loops.
 
 /// What the spans of a schedule count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,9 +62,27 @@ impl BufferId {
     /// The first temporary: `Schedule::temporaries[0]`.
     pub const FIRST_TEMPORARY: u16 = 2;
 
+    /// The bank of a rank: its own, or in the `from` of a pull the peer's.
+    pub const BANK: BufferId = BufferId(0x4000);
+    /// Spans that a rank may expose in one operation.
+    pub const EXPOSURES: u16 = 4;
+
+    /// What `peer` has exposed as number `slot`.
+    pub const fn exposed(slot: u16) -> BufferId {
+        BufferId(Self::BANK.0 + 1 + slot)
+    }
+
     /// Which temporary this is, if it is one.
     pub fn temporary(self) -> Option<usize> {
+        if self >= Self::BANK {
+            return None;
+        }
         self.0.checked_sub(Self::FIRST_TEMPORARY).map(usize::from)
+    }
+
+    /// The number under which it is exposed, if it is an exposed span.
+    pub fn exposure(self) -> Option<u16> {
+        self.0.checked_sub(Self::BANK.0 + 1).filter(|slot| *slot < Self::EXPOSURES)
     }
 }
 
@@ -201,6 +231,12 @@ pub enum Start {
         /// Which block.
         index: Index,
     },
+    /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
+    /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
+    Entry(
+        /// Which entry.
+        Index,
+    ),
 }
 
 /// How long a span is.
@@ -281,6 +317,7 @@ impl Span {
                 let block = index.at(iteration);
                 (division.start(block, tables), block as u32)
             }
+            Start::Entry(index) => (0, index.at(iteration) as u32),
         };
         let length = match self.length {
             Length::Fixed(length) => length,
@@ -328,24 +365,100 @@ pub enum Kind {
         /// The right operand, and the result.
         right: Span,
     },
+    /// Sets the rank's own flag `flag` to `value`, more than any value before in this operation (0 at its beginning).
+    Post {
+        /// Which flag: below [`Kind::FLAGS`].
+        flag: u16,
+        /// The new value.
+        value: Index,
+    },
+    /// Waits until the flag `flag` of `peer` is at least `value`.
+    Await {
+        /// Whose flag. May be the rank itself (nothing to wait for, once posted).
+        peer: Index,
+        /// Which flag.
+        flag: u16,
+        /// At least this.
+        value: Index,
+    },
+    /// Lets the others at `what`.
+    Expose {
+        /// The number under which they find it: below [`BufferId::EXPOSURES`], each once in an operation.
+        slot: u16,
+        /// A span of a user's buffer or of a temporary. A whole buffer given by a table is exposed
+        /// entry by entry.
+        what: Span,
+        /// What they may do.
+        access: Access,
+    },
+    /// Copies `from`, in the bank of `peer` or exposed there, to `into`. `from` is as long as `into`.
+    Pull {
+        /// Whose memory; may be the rank itself.
+        peer: Index,
+        /// What is copied: of [`BufferId::BANK`] or [`BufferId::exposed`].
+        from: Span,
+        /// Where it goes: own memory.
+        into: Span,
+    },
+    /// `into = from op with`, `from` being in the bank of `peer` or exposed there. `with` and `into` are own memory, as
+    /// long as `from`, and the same span or disjoint.
+    Combine {
+        /// Whose memory; may be the rank itself.
+        peer: Index,
+        /// The left operand.
+        from: Span,
+        /// The right operand.
+        with: Span,
+        /// The result.
+        into: Span,
+    },
+    /// Copies `from`, own memory, to `into`, exposed by `peer` for writing.
+    Push {
+        /// Whose memory.
+        peer: Index,
+        /// What is copied.
+        from: Span,
+        /// Where it goes: of [`BufferId::exposed`]. As long as `from`.
+        into: Span,
+    },
+}
+
+/// What others may do with exposed memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read it. The owner only reads it too.
+    Read,
+    /// Write it, each his part.
+    Write,
+    /// Both, as flags order it.
+    ReadWrite,
 }
 
 impl Kind {
-    /// The span it reads without writing it.
+    /// Flags of a rank in an operation.
+    pub const FLAGS: u16 = 8;
+    /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
+    pub const VALUES: u64 = 1 << 24;
+
+    /// The span of own memory that it reads without writing it.
     pub fn reads(&self) -> Option<&Span> {
         match self {
-            Kind::Send { from, .. } | Kind::Copy { from, .. } => Some(from),
+            Kind::Send { from, .. } | Kind::Copy { from, .. } | Kind::Push { from, .. } => Some(from),
             Kind::Reduce { left, .. } => Some(left),
-            Kind::Recv { .. } => None,
+            Kind::Combine { with, into, .. } if with != into => Some(with),
+            Kind::Recv { .. } | Kind::Combine { .. } | Kind::Pull { .. } => None,
+            Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }
 
-    /// The span it writes.
+    /// The span of own memory that it writes.
     pub fn writes(&self) -> Option<&Span> {
         match self {
             Kind::Recv { into, .. } | Kind::Copy { into, .. } => Some(into),
+            Kind::Pull { into, .. } | Kind::Combine { into, .. } => Some(into),
             Kind::Reduce { right, .. } => Some(right),
-            Kind::Send { .. } => None,
+            Kind::Send { .. } | Kind::Push { .. } => None,
+            Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }
 }
@@ -395,12 +508,27 @@ impl Loop {
     pub const MAX_WINDOW: u32 = 64;
 }
 
+/// What orders the steps of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// [`Step::after`] and windows, as the module says.
+    Edges,
+    /// Their place: a step starts when the one before it is complete, an iteration of a loop when the one
+    /// before it is. There are no edges, and windows are not looked at. All within a node is of this order: where nothing
+    /// is under way while a processor copies, there is nothing to overlap.
+    Program,
+}
+
 /// One rank's part of a collective operation. Immutable once built; shared by the blocking, the
 /// non-blocking and the persistent form. Built by `build::Builder`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// What spans count.
     pub unit: Unit,
+    /// What orders its steps.
+    pub order: Order,
+    /// The size of the bank at every rank, in units.
+    pub bank: u64,
     /// The sizes of the temporaries, in units.
     pub temporaries: Vec<u64>,
     /// The program; an edge points to an earlier step, or within one loop at a distance.

@@ -34,6 +34,19 @@ pub struct Requirements {
     pub commutative: bool,
     /// The number of ranks is a power of two.
     pub power_of_two: bool,
+    /// What it needs of the node.
+    pub node: Node,
+}
+
+/// What an algorithm needs of the nodes that the ranks are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// Nothing: it sends messages.
+    Any,
+    /// All ranks are on one node, which gives them flags and banks (S1).
+    Shared,
+    /// And they can get at each other's memory (S2).
+    Exposed,
 }
 
 /// The parameters that make a difference to an algorithm.
@@ -47,9 +60,9 @@ pub struct Parameters {
     pub window: bool,
 }
 
-const ANY: Requirements = Requirements { commutative: false, power_of_two: false };
-const COMMUTES: Requirements = Requirements { commutative: true, power_of_two: false };
-const POWER: Requirements = Requirements { commutative: false, power_of_two: true };
+const ANY: Requirements = Requirements { commutative: false, power_of_two: false, node: Node::Any };
+const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
+const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 
 const FIXED: Parameters = Parameters { radix: false, segment: false, window: false };
 const RADIX: Parameters = Parameters { radix: true, segment: false, window: false };
@@ -200,7 +213,9 @@ impl Choice {
             self.params,
             self.time * 1e6
         );
-        for other in registry().iter().filter(|other| other.suits(&self.shape)) {
+        let possible =
+            |other: &&Generator| other.suits(&self.shape) && other.requires.node <= self.environment.node;
+        for other in registry().iter().filter(possible) {
             if let Some((params, time)) = best(other, &self.shape, &self.environment) {
                 text += &format!(" {} ({params}): {:.1} us.", other.name, time * 1e6);
             }
@@ -218,7 +233,8 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
         shape.count = 0;
     }
     (shape.rank, shape.in_place, shape.own) = (0, false, 0);
-    let suitable = |generator: &&Generator| generator.suits(&shape);
+    let suitable =
+        |generator: &&Generator| generator.suits(&shape) && generator.requires.node <= environment.node;
     let named =
         forced.map(|name| registry().iter().filter(suitable).find(|generator| generator.name == name));
     let of = |generator: &'static Generator| {
@@ -267,8 +283,13 @@ mod tests {
     use super::*;
 
     fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
-        let environment =
-            Environment { cores, ranks_on_node: ranks, oversubscribed: ranks > cores, eager_bytes: 16 << 10 };
+        let environment = Environment {
+            cores,
+            ranks_on_node: ranks,
+            oversubscribed: ranks > cores,
+            eager_bytes: 16 << 10,
+            node: Node::Any,
+        };
         let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
         assert_eq!(choice.generator.name, expected.0, "{}", choice.reason());
         if let Some(radix) = expected.1 {
@@ -298,8 +319,13 @@ mod tests {
 
     #[test]
     fn every_shape_has_an_algorithm_and_all_ranks_choose_the_same() {
-        let environment =
-            Environment { cores: 2, ranks_on_node: 4, oversubscribed: true, eager_bytes: 16 << 10 };
+        let environment = Environment {
+            cores: 2,
+            ranks_on_node: 4,
+            oversubscribed: true,
+            eager_bytes: 16 << 10,
+            node: Node::Any,
+        };
         for collective in Collective::ALL {
             for ranks in 1..20 {
                 for commutative in [false, true] {

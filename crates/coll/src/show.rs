@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::ir::{BufferId, Division, Edge, Index, Kind, Length, Schedule, Span, Start, Step, Table, Unit};
+use crate::ir::{
+    BufferId, Division, Edge, Index, Kind, Length, Order, Schedule, Span, Start, Step, Table, Unit,
+};
 
 impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -34,8 +36,12 @@ impl fmt::Display for Division {
 
 impl fmt::Display for BufferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(slot) = self.exposure() {
+            return write!(f, "EXPOSED{slot}");
+        }
         match (*self, self.temporary()) {
             (_, Some(number)) => write!(f, "t{number}"),
+            (BufferId::BANK, _) => f.write_str("BANK"),
             (BufferId::SEND, _) => f.write_str("SEND"),
             _ => f.write_str("RECV"),
         }
@@ -53,6 +59,7 @@ impl fmt::Display for Span {
             Start::Affine { offset: 0, stride, index } => write!(f, "{stride}*{index}")?,
             Start::Affine { offset, stride, index } => write!(f, "{offset}+{stride}*{index}")?,
             Start::Block { division, index } => write!(f, "block {index} of {division}")?,
+            Start::Entry(index) => write!(f, "entry {index}")?,
         }
         match (self.start, self.length) {
             (_, Length::Fixed(length)) => write!(f, "; {length}]"),
@@ -90,6 +97,19 @@ impl fmt::Display for Kind {
             }
             Kind::Copy { from, into } => write!(f, "copy {from} to {into}"),
             Kind::Reduce { left, right } => write!(f, "reduce {left} op {right}"),
+            Kind::Post { flag, value } => write!(f, "post flag {flag} = {value}"),
+            Kind::Await { peer, flag, value } => write!(f, "await flag {flag} of {peer} >= {value}"),
+            Kind::Expose { slot, what, access } => {
+                write!(f, "expose {what} as {} to {access:?}", BufferId::exposed(*slot))
+            }
+            Kind::Pull { peer, from, into } => write!(f, "pull {from} of {peer} to {into}"),
+            Kind::Combine { peer, from, with, into } if with == into => {
+                write!(f, "combine {from} of {peer} op {into}")
+            }
+            Kind::Combine { peer, from, with, into } => {
+                write!(f, "combine {from} of {peer} op {with} to {into}")
+            }
+            Kind::Push { peer, from, into } => write!(f, "push {from} to {into} of {peer}"),
         }
     }
 }
@@ -110,13 +130,20 @@ impl fmt::Display for Schedule {
             Unit::Byte => "bytes",
             Unit::Element => "elements",
         };
+        if self.order == Order::Program {
+            writeln!(f, "in program order, bank of {} {unit}", self.bank)?;
+        }
         for (number, units) in self.temporaries.iter().enumerate() {
             writeln!(f, "t{number}: {units} {unit}")?;
         }
         for (number, step) in self.steps.iter().enumerate() {
             let this = step.in_loop.map(|this| self.loops[usize::from(this)]);
             if let Some(this) = this.filter(|this| this.first as usize == number) {
-                writeln!(f, "loop {} times, window {}", this.count, this.window)?;
+                write!(f, "loop {} times", this.count)?;
+                match self.order {
+                    Order::Edges => writeln!(f, ", window {}", this.window)?,
+                    Order::Program => writeln!(f)?,
+                }
             }
             writeln!(f, "{:indent$}{number} {step}", "", indent = if this.is_some() { 2 } else { 0 })?;
         }

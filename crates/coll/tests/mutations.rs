@@ -112,6 +112,7 @@ fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
         {
             Start::Affine { index, .. } => u64::from(index.modulus) < u64::from(this.count),
             Start::Block { .. } => true,
+            Start::Entry(_) => false,
         },
         _ => false,
     };

@@ -306,6 +306,7 @@ fn plan(process: &Process, comm: &Communicator, shape: &Shape) -> Plan {
         ranks_on_node: comm.size(),
         oversubscribed: header.local_ranks > header.processors,
         eager_bytes: process.config.eager_bytes,
+        node: tutti_coll::registry::Node::Any,
     };
     let plan = Plan::new(shape, &environment, forced(&process.config.algorithm, shape.collective));
     if process.config.explain && comm.rank().0 == 0 {

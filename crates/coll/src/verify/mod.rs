@@ -182,6 +182,8 @@ impl<'a> Machine<'a> {
                     })?;
                     return Ok(true);
                 }
+                Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => todo!(),
+                Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => todo!(),
             };
             let peer = peer.at(instance.iteration);
             if peer >= ranks || peer == u64::from(rank) || lane >= LANES {

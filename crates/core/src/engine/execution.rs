@@ -135,6 +135,8 @@ fn begin<P: Port>(
                 bindings.reduce(&left, &right);
             }
         }
+        Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => todo!(),
+        Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => todo!(),
     }
     Ok(Started::Done)
 }
