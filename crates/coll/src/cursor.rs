@@ -1,8 +1,11 @@
 //! How far the execution of a schedule is, and which steps may start. The one place that gives the
-//! edges, loops and windows of the intermediate representation their meaning; the engine, the
+//! order, edges, loops and windows of the intermediate representation their meaning; the engine, the
 //! verifier and the simulator all run on it.
+//!
+//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one: its
+//! cursor is a place in the program, and to advance it costs a few instructions a step.
 
-use crate::ir::{Edge, Loop, Schedule, StepId};
+use crate::ir::{Edge, Loop, Order, Schedule, StepId};
 
 /// One run of a step: the step and the iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,10 +50,15 @@ impl Progress {
 /// The state of one execution. Reused from run to run without allocation.
 #[derive(Clone, Debug, Default)]
 pub struct Cursor {
+    /// Empty in program order.
     steps: Vec<Progress>,
-    /// All steps before this one are complete.
+    /// All steps before this one are complete; in program order, the next to run or the one that runs.
     first: usize,
-    /// Something was completed since the last scan.
+    /// In program order: the iteration of `first`.
+    iteration: u32,
+    /// In program order: the present instance is complete, and not yet passed.
+    over: bool,
+    /// Something was completed since the last scan. In program order: nothing runs.
     stale: bool,
 }
 
@@ -58,13 +66,19 @@ impl Cursor {
     /// Puts the cursor at the beginning of `schedule`.
     pub fn reset(&mut self, schedule: &Schedule) {
         self.steps.clear();
-        self.steps.resize(schedule.steps.len(), Progress::default());
-        self.first = 0;
+        if schedule.order == Order::Edges {
+            self.steps.resize(schedule.steps.len(), Progress::default());
+        }
+        (self.first, self.iteration, self.over) = (0, 0, false);
         self.stale = true;
     }
 
     /// Whether every step of `schedule` is complete.
     pub fn finished(&mut self, schedule: &Schedule) -> bool {
+        if schedule.order == Order::Program {
+            self.settle(schedule);
+            return self.first == schedule.steps.len();
+        }
         while self.first < self.steps.len()
             && self.steps[self.first].done == schedule.iterations(StepId(self.first as u32))
         {
@@ -75,8 +89,17 @@ impl Cursor {
 
     /// Records that an instance, started before, is complete.
     pub fn complete(&mut self, instance: Instance) {
-        self.steps[instance.step.0 as usize].complete(instance.iteration);
         self.stale = true;
+        match self.steps.get_mut(instance.step.0 as usize) {
+            Some(progress) => progress.complete(instance.iteration),
+            None => {
+                debug_assert_eq!(
+                    (self.first, self.iteration),
+                    (instance.step.0 as usize, instance.iteration)
+                );
+                self.over = true;
+            }
+        }
     }
 
     /// Starts every instance that may start: `start` tells whether it was complete at once.
@@ -90,6 +113,9 @@ impl Cursor {
     ) -> Result<(), E> {
         if !self.stale {
             return Ok(());
+        }
+        if schedule.order == Order::Program {
+            return self.run(schedule, start);
         }
         self.stale = false;
         let mut step = self.first;
@@ -109,6 +135,61 @@ impl Cursor {
             }
         }
         Ok(())
+    }
+
+    /// Program order: runs one instance after the other, until one is not complete at once.
+    fn run<E>(
+        &mut self,
+        schedule: &Schedule,
+        mut start: impl FnMut(Instance) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        loop {
+            self.settle(schedule);
+            if self.first == schedule.steps.len() {
+                return Ok(());
+            }
+            let instance = Instance { step: StepId(self.first as u32), iteration: self.iteration };
+            self.over = start(instance)?;
+            self.stale = self.over;
+            if !self.over {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Program order: from what is complete to the next to run.
+    #[inline]
+    fn settle(&mut self, schedule: &Schedule) {
+        if std::mem::take(&mut self.over) {
+            self.pass(schedule);
+        }
+        // Loops without iterations.
+        while let Some(number) = schedule.steps.get(self.first).and_then(|step| step.in_loop) {
+            let this = &schedule.loops[usize::from(number)];
+            if this.count > 0 {
+                return;
+            }
+            self.first = (this.first + this.steps) as usize;
+        }
+    }
+
+    /// Program order: goes past the present instance.
+    #[inline]
+    fn pass(&mut self, schedule: &Schedule) {
+        let next = self.first + 1;
+        if let Some(number) = schedule.steps[self.first].in_loop {
+            let this = &schedule.loops[usize::from(number)];
+            if next < (this.first + this.steps) as usize {
+                self.first = next;
+                return;
+            }
+            if self.iteration + 1 < this.count {
+                self.first = this.first as usize;
+                self.iteration += 1;
+                return;
+            }
+        }
+        (self.first, self.iteration) = (next, 0);
     }
 
     /// One pass over the body of a loop; whether another one may find more to start.
@@ -163,6 +244,66 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::build::Builder;
+    use crate::ir::Unit;
+
+    /// Runs a program of steps (`Some`: a loop of so many steps and iterations) in which every `pending`th
+    /// instance is not complete at once.
+    fn check(parts: &[Option<(u32, u32)>], pending: usize, expected: &[(u32, u32)]) {
+        let mut builder = Builder::new(Unit::Byte);
+        builder.in_program_order();
+        for part in parts {
+            match part {
+                None => {
+                    builder.post(0, 1);
+                }
+                Some((steps, _)) => {
+                    builder.repeat(1, 1, |builder| {
+                        (0..*steps).for_each(|_| {
+                            builder.post(0, 1);
+                        })
+                    });
+                }
+            }
+        }
+        let mut schedule = builder.finish();
+        let counts = parts.iter().flatten().map(|(_, count)| *count);
+        schedule.loops.iter_mut().zip(counts).for_each(|(this, count)| this.count = count);
+        let mut cursor = Cursor::default();
+        for _ in 0..2 {
+            cursor.reset(&schedule);
+            let (mut seen, mut flying) = (Vec::new(), None);
+            while !cursor.finished(&schedule) {
+                let advanced = cursor.advance(&schedule, |instance| {
+                    assert_eq!(flying, None, "one instance at a time");
+                    seen.push((instance.step.0, instance.iteration));
+                    let complete = seen.len() % pending != 0;
+                    flying = (!complete).then_some(instance);
+                    Ok::<_, ()>(complete)
+                });
+                assert_eq!(advanced, Ok(()));
+                assert!(flying.is_none() || !cursor.finished(&schedule));
+                if let Some(instance) = flying.take() {
+                    cursor.complete(instance);
+                }
+            }
+            assert_eq!(seen, expected);
+        }
+    }
+
+    #[test]
+    fn program_order() {
+        for pending in 1..9 {
+            check(&[], pending, &[]);
+            check(&[Some((2, 0))], pending, &[]);
+            check(&[None, None], pending, &[(0, 0), (1, 0)]);
+            check(
+                &[Some((1, 0)), None, Some((2, 3)), Some((1, 0)), Some((1, 2)), None, Some((3, 0))],
+                pending,
+                &[(1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (2, 2), (3, 2), (5, 0), (5, 1), (6, 0)],
+            );
+        }
+    }
 
     #[test]
     fn iterations_complete_in_any_order() {
