@@ -2,6 +2,9 @@
 //! [`Builder::join`] ends it, so that what follows comes after all of it. Inside a loop a group is an
 //! iteration, and its steps are ordered by explicit edges.
 
+use std::sync::Arc;
+
+use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::{
     Access, BufferId, Division, Edge, Index, Kind, Length, Loop, Order, Schedule, Span, Start, Step, StepId,
     Unit,
@@ -16,6 +19,8 @@ pub struct Builder {
     /// The first step since the last `join`.
     group: usize,
     in_loop: Option<u16>,
+    /// Who is near whom, if anybody has said so.
+    hierarchy: Option<Arc<Hierarchy>>,
 }
 
 impl Builder {
@@ -24,7 +29,21 @@ impl Builder {
         let order = Order::Edges;
         let schedule =
             Schedule { unit, order, bank: 0, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
-        Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None }
+        Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None, hierarchy: None }
+    }
+
+    /// The same, for ranks of which it is known who is near whom.
+    pub fn on(unit: Unit, hierarchy: Option<&Arc<Hierarchy>>) -> Builder {
+        Builder { hierarchy: hierarchy.cloned(), ..Builder::new(unit) }
+    }
+
+    /// Who is near whom among `ranks` ranks, with some distances ignored. If nobody has said so, all are equally far.
+    pub fn hierarchy(&self, ranks: u32, ignored: Ignored) -> Arc<Hierarchy> {
+        match &self.hierarchy {
+            Some(hierarchy) if ignored == Ignored::NONE => Arc::clone(hierarchy),
+            Some(hierarchy) => Arc::new(hierarchy.without(ignored)),
+            None => Arc::new(Hierarchy::flat(ranks)),
+        }
     }
 
     /// The schedule.

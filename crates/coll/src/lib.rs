@@ -9,6 +9,7 @@ pub mod algorithms;
 pub mod build;
 pub mod cost;
 pub mod cursor;
+pub mod hierarchy;
 pub mod ir;
 pub mod registry;
 pub mod shape;
@@ -16,6 +17,7 @@ mod show;
 pub mod verify;
 
 pub use cost::Environment;
+pub use hierarchy::Hierarchy;
 pub use ir::Schedule;
 pub use registry::{Choice, Generator, Plan, registry, select};
 pub use shape::{Collective, Params, Shape};

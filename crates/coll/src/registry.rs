@@ -3,12 +3,14 @@
 //! all come from this one list.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Environment, Model, Work};
+use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::Schedule;
 use crate::shape::{Collective, Params, Shape};
 
@@ -58,17 +60,19 @@ pub struct Parameters {
     pub segment: bool,
     /// [`Params::window`], by itself; where there are segments it is always looked at.
     pub window: bool,
+    /// Who is near whom, and so [`Params::ignored`].
+    pub distances: bool,
 }
 
 const ANY: Requirements = Requirements { commutative: false, power_of_two: false, node: Node::Any };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 
-const FIXED: Parameters = Parameters { radix: false, segment: false, window: false };
-const RADIX: Parameters = Parameters { radix: true, segment: false, window: false };
-const PIPELINE: Parameters = Parameters { radix: false, segment: true, window: true };
-const TREE: Parameters = Parameters { radix: true, segment: true, window: true };
-const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true };
+const FIXED: Parameters = Parameters { radix: false, segment: false, window: false, distances: false };
+const RADIX: Parameters = Parameters { radix: true, segment: false, window: false, distances: false };
+const PIPELINE: Parameters = Parameters { radix: false, segment: true, window: true, distances: false };
+const TREE: Parameters = Parameters { radix: true, segment: true, window: true, distances: false };
+const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true, distances: false };
 
 type Write = fn(&Shape, &Params, &mut Builder);
 type Cost = fn(&Shape, &Params) -> Work;
@@ -149,18 +153,30 @@ impl Generator {
 
     /// Writes the schedule of one rank. The shape must suit.
     pub fn generate(&self, shape: &Shape, params: &Params) -> Schedule {
+        self.generate_on(shape, params, None)
+    }
+
+    /// The same, for ranks of which it is known who is near whom. All ranks have equal hierarchies.
+    pub fn generate_on(
+        &self,
+        shape: &Shape,
+        params: &Params,
+        hierarchy: Option<&Arc<Hierarchy>>,
+    ) -> Schedule {
         assert!(self.suits(shape), "{} does not suit {shape:?}", self.name);
-        let mut builder = Builder::new(shape.collective.unit());
+        let mut builder = Builder::on(shape.collective.unit(), hierarchy);
         (self.write)(shape, params, &mut builder);
         builder.finish()
     }
 
     /// The parameters worth a try for `shape`.
     pub fn candidates(&self, shape: &Shape) -> Vec<Params> {
-        let Parameters { radix, segment, window } = self.parameters;
+        let Parameters { radix, segment, window, distances } = self.parameters;
         let radices: &[u32] = if radix { &[2, 4, 8, Params::FLAT, 1] } else { &[2] };
         let sizes: &[u64] = if segment { &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10] } else { &[0] };
         let windows: &[u32] = if segment || !window { &[4] } else { &[64, 8] };
+        let ignored: &[Ignored] =
+            if distances { &[Ignored::NONE, Ignored::BELOW_MEMORY] } else { &[Ignored::NONE] };
         let mut candidates = Vec::new();
         for &radix in radices {
             let knomial = matches!(self.name, "knomial");
@@ -169,7 +185,10 @@ impl Generator {
             }
             for &size in sizes.iter().filter(|size| **size < shape.bytes().max(1)) {
                 let segment = size.div_ceil(shape.unit_bytes.max(1));
-                candidates.extend(windows.iter().map(|&window| Params { radix, segment, window }));
+                for &ignored in ignored {
+                    let with = |&window| Params { radix, segment, window, ignored };
+                    candidates.extend(windows.iter().map(with));
+                }
             }
         }
         candidates
@@ -273,8 +292,19 @@ pub struct Plan {
 impl Plan {
     /// Selects and generates.
     pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
+        Plan::on(shape, environment, forced, None)
+    }
+
+    /// The same, for ranks of which it is known who is near whom. All ranks have equal hierarchies.
+    pub fn on(
+        shape: &Shape,
+        environment: &Environment,
+        forced: Option<&str>,
+        hierarchy: Option<&Arc<Hierarchy>>,
+    ) -> Plan {
         let choice = select(shape, environment, forced);
-        Plan { shape: *shape, choice, schedule: choice.generator.generate(shape, &choice.params) }
+        let schedule = choice.generator.generate_on(shape, &choice.params, hierarchy);
+        Plan { shape: *shape, choice, schedule }
     }
 }
 

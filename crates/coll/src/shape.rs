@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::hierarchy::Ignored;
 use crate::ir::Unit;
 
 /// The collective operations of MPI that are made of schedules.
@@ -182,6 +183,8 @@ pub struct Params {
     pub segment: u64,
     /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
     pub window: u32,
+    /// Distances between ranks that make no difference.
+    pub ignored: Ignored,
 }
 
 impl Params {
@@ -191,7 +194,7 @@ impl Params {
 
 impl Default for Params {
     fn default() -> Params {
-        Params { radix: 2, segment: 0, window: 2 }
+        Params { radix: 2, segment: 0, window: 2, ignored: Ignored::NONE }
     }
 }
 
@@ -201,6 +204,7 @@ impl fmt::Display for Params {
             Params::FLAT => f.write_str("flat")?,
             radix => write!(f, "radix {radix}")?,
         }
-        write!(f, " segment {} window {}", self.segment, self.window)
+        write!(f, " segment {} window {}", self.segment, self.window)?;
+        if self.ignored == Ignored::NONE { Ok(()) } else { write!(f, " ignored {}", self.ignored) }
     }
 }

@@ -31,7 +31,7 @@ fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Par
 #[test]
 fn schedules_are_as_recorded() {
     let flat = Params { radix: Params::FLAT, ..Params::default() };
-    let segments = Params { radix: 2, segment: 4, window: 2 };
+    let segments = Params { radix: 2, segment: 4, window: 2, ..Params::default() };
     check("dissemination", Collective::Barrier, 5, 0, Params::default());
     check("tree", Collective::Barrier, 5, 0, flat);
     check("kary", Collective::Bcast, 6, 16, segments);

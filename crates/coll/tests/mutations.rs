@@ -1,5 +1,6 @@
 //! The verifier is no rubber stamp: schedules that are broken in one place are refused.
 
+use tutti_coll::hierarchy::Ignored;
 use tutti_coll::ir::{Index, Kind, Length, Schedule, Start};
 use tutti_coll::verify::{Case, verify};
 use tutti_coll::{Collective, Generator, Params, registry};
@@ -56,8 +57,8 @@ fn check(commutative: bool, params: Params, change: Break) {
     assert!(total > 10, "the change applied only {total} times");
 }
 
-const WHOLE: Params = Params { radix: 2, segment: 0, window: 2 };
-const SEGMENTS: Params = Params { radix: 2, segment: 2, window: 2 };
+const WHOLE: Params = Params { radix: 2, segment: 0, window: 2, ignored: Ignored::NONE };
+const SEGMENTS: Params = Params { radix: 2, segment: 2, window: 2, ignored: Ignored::NONE };
 
 /// Whether a message of the step is sent at all, whatever the counts.
 fn carries(kind: &Kind) -> bool {

@@ -41,7 +41,7 @@ fn all_params(generator: &Generator) -> Vec<Params> {
     for &radix in &RADICES[..if parameters.radix { RADICES.len() } else { 1 }] {
         for &segment in &SEGMENTS[..if parameters.segment { SEGMENTS.len() } else { 1 }] {
             for &window in &WINDOWS[..if parameters.window { WINDOWS.len() } else { 1 }] {
-                list.push(Params { radix, segment, window });
+                list.push(Params { radix, segment, window, ..Params::default() });
             }
         }
     }
@@ -128,7 +128,7 @@ proptest! {
             let ranks = if quadratic { 65 + ranks % 100 } else { ranks };
             let count = if quadratic && generator.collective != C::Allreduce { count % 3 } else { count };
             let root = if generator.collective.rooted() { root % ranks } else { 0 };
-            let params = Params { radix, segment, window };
+            let params = Params { radix, segment, window, ..Params::default() };
             let collective = generator.collective;
             check(generator, Case { collective, ranks, root, count, commutative, in_place, params });
         }

@@ -495,7 +495,7 @@ fn check_all(collective: Collective) {
                         commutative: number % 2 == 0,
                         in_place: random.below(2) == 0,
                         layout: number % 3,
-                        params: Params { radix, segment, window },
+                        params: Params { radix, segment, window, ..Params::default() },
                     };
                     check(generator, case, &mut random);
                 }

@@ -1,0 +1,286 @@
+//! The ranks of a communicator as nested groups: who is near whom (S3: ma-2012 dissertation, chapter 4).
+//!
+//! Distances 1 to 6 are those of [`tutti_topo::Distance`], 7 is the network. All ranks at most `d` from one another form a
+//! group of level `d`; groups nest, so P ranks need P numbers a level instead of P² distances, and all is built by sorting in
+//! O(P log P). Nothing depends on the order of ranks or on how they are bound: a group is headed by its smallest rank, or by
+//! the root where it holds the root.
+//!
+//! From it come the [`Tree`] of a broadcast and the [`ring`](Hierarchy::ring) of an allgather. Both are what the paper's
+//! greedy algorithms over all pairs give; the tests hold them against those. Levels that make no difference to an operation
+//! are left out by [`Hierarchy::without`].
+
+mod ring;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tutti_topo::Level;
+use tutti_topo::model::Places;
+
+pub use ring::Ring;
+pub use tree::{Child, Tree};
+
+/// Between ranks on different machines; further than every [`tutti_topo::Distance`].
+pub const NETWORK: u8 = 7;
+
+/// Where a rank runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which machine: any number, one a machine.
+    pub host: u32,
+    /// What it is confined to there ([`tutti_topo::Machine::places`]).
+    pub at: Places,
+}
+
+/// Distances that are not told apart from the next smaller one: who is so far counts as being in one group with the nearer ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ignored(u8);
+
+impl Ignored {
+    /// All distances count.
+    pub const NONE: Ignored = Ignored(0);
+    /// What shares a memory controller is one group, whatever caches and sockets: large messages are bounded by the
+    /// controller, and a deeper tree only makes them wait (section 4.5.2).
+    pub const BELOW_MEMORY: Ignored = Ignored(1 << 2 | 1 << 3);
+    /// What shares a machine is one group.
+    pub const WITHIN_NODE: Ignored = Ignored(0b111_1110);
+
+    /// Whether `distance` is among them.
+    pub fn contains(self, distance: u8) -> bool {
+        self.0 >> distance & 1 == 1
+    }
+}
+
+impl fmt::Display for Ignored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let distances = (1..=NETWORK).filter(|&distance| self.contains(distance));
+        f.write_str(&distances.map(|distance| distance.to_string()).collect::<Vec<_>>().join(","))
+    }
+}
+
+/// The groups of one level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Groups {
+    distance: u8,
+    /// Where in `Hierarchy::order` each begins.
+    starts: Vec<u32>,
+}
+
+/// The ranks of a communicator as nested groups. Immutable; made once a communicator.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    /// All ranks, each group of any level side by side and headed by its smallest rank.
+    order: Vec<u32>,
+    /// Where each rank is in `order`.
+    position: Vec<u32>,
+    /// From the inside out, each coarser than the one before; the last is one group of all.
+    levels: Vec<Groups>,
+    ring: OnceLock<Arc<Ring>>,
+}
+
+impl Hierarchy {
+    /// Of ranks at these places, one a rank.
+    pub fn new(places: &[Place]) -> Hierarchy {
+        let mut sets = Sets::new(places.len());
+        // For each rank the smallest of its group, level by level.
+        let heads: Vec<Vec<u32>> = (1..=NETWORK)
+            .map(|distance| {
+                for keys in shared(distance) {
+                    sets.join_equal(places.iter().map(|place| key(distance, place, keys)));
+                }
+                sets.heads()
+            })
+            .collect();
+        Hierarchy::of_heads(places.len(), &heads)
+    }
+
+    /// Of ranks of which nothing is known: all are as far from one another as different sockets.
+    pub fn flat(ranks: u32) -> Hierarchy {
+        let order: Vec<u32> = (0..ranks).collect();
+        let levels = vec![Groups { distance: tutti_topo::Distance::SameBoard as u8, starts: vec![0] }];
+        Hierarchy { position: order.clone(), order, levels, ring: OnceLock::new() }
+    }
+
+    fn of_heads(ranks: usize, heads: &[Vec<u32>]) -> Hierarchy {
+        let mut order: Vec<u32> = (0..ranks as u32).collect();
+        let path = |rank: u32| heads.iter().rev().map(move |heads| heads[rank as usize]).chain([rank]);
+        order.sort_by(|&one, &two| path(one).cmp(path(two)));
+        let mut levels: Vec<Groups> = Vec::new();
+        for (distance, heads) in (1..).zip(heads) {
+            let is_head = |&place: &u32| {
+                let rank = order[place as usize];
+                heads[rank as usize] == rank
+            };
+            let starts: Vec<u32> = (0..ranks as u32).filter(is_head).collect();
+            let finer = levels.last().map_or(ranks, |finer| finer.starts.len());
+            if starts.len() < finer {
+                levels.push(Groups { distance, starts });
+            }
+        }
+        if levels.is_empty() {
+            levels.push(Groups { distance: 1, starts: vec![0] });
+        }
+        Hierarchy { position: inverse(&order), order, levels, ring: OnceLock::new() }
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.order.len() as u32
+    }
+
+    /// The distances that occur, from the nearest to the furthest.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = u8> + '_ {
+        self.levels.iter().map(|groups| groups.distance)
+    }
+
+    /// All ranks, those near one another side by side.
+    pub fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The groups whose members are at most `distance` from one another; each begins with its smallest rank.
+    pub fn groups(&self, distance: u8) -> impl Iterator<Item = &[u32]> + '_ {
+        let level = self.levels.iter().rposition(|groups| groups.distance <= distance);
+        let count = level.map_or(self.order.len(), |level| self.levels[level].starts.len());
+        (0..count).map(move |index| match level {
+            Some(level) => &self.order[self.range(level, index)],
+            None => &self.order[index..=index],
+        })
+    }
+
+    /// The ranks at most `distance` from `rank`, with itself; the smallest comes first.
+    pub fn group(&self, distance: u8, rank: u32) -> &[u32] {
+        match self.levels.iter().rposition(|groups| groups.distance <= distance) {
+            Some(level) => &self.order[self.range(level, self.index(level, rank))],
+            None => std::slice::from_ref(&self.order[self.position[rank as usize] as usize]),
+        }
+    }
+
+    /// Who speaks for the group of `rank`: `root` if it is in it, or else its smallest rank.
+    pub fn leader(&self, distance: u8, rank: u32, root: u32) -> u32 {
+        if self.distance(rank, root) <= distance { root } else { self.group(distance, rank)[0] }
+    }
+
+    /// How far two ranks are from one another; 0 from itself.
+    pub fn distance(&self, one: u32, two: u32) -> u8 {
+        if one == two {
+            return 0;
+        }
+        let together = |level: &usize| self.index(*level, one) == self.index(*level, two);
+        let level = (0..self.levels.len()).find(together);
+        self.levels[level.expect("the last level is one group of all")].distance
+    }
+
+    /// The same ranks, with some distances ignored.
+    pub fn without(&self, ignored: Ignored) -> Hierarchy {
+        let mut levels: Vec<Groups> = Vec::new();
+        for groups in &self.levels {
+            if ignored.contains(groups.distance) {
+                // Its groups take the place of the finer ones that they are made of.
+                levels.pop();
+            }
+            levels.push(groups.clone());
+        }
+        // Within what is now one group, ranks are in their own order.
+        let heads: Vec<Vec<u32>> = levels.iter().map(|groups| self.heads_of(groups)).collect();
+        let mut fewer = Hierarchy::of_heads(self.order.len(), &heads);
+        let distances = levels.iter().map(|groups| groups.distance);
+        fewer.levels.iter_mut().zip(distances).for_each(|(groups, distance)| groups.distance = distance);
+        fewer
+    }
+
+    /// For each rank the smallest of its group.
+    fn heads_of(&self, groups: &Groups) -> Vec<u32> {
+        let mut heads = vec![0; self.order.len()];
+        let ends = groups.starts[1..].iter().copied().chain([self.ranks()]);
+        for (&start, end) in groups.starts.iter().zip(ends) {
+            for &rank in &self.order[start as usize..end as usize] {
+                heads[rank as usize] = self.order[start as usize];
+            }
+        }
+        heads
+    }
+
+    /// Which group of a level holds `rank`.
+    fn index(&self, level: usize, rank: u32) -> usize {
+        let position = self.position[rank as usize];
+        self.levels[level].starts.partition_point(|&start| start <= position) - 1
+    }
+
+    /// Where a group is in `order`.
+    fn range(&self, level: usize, index: usize) -> std::ops::Range<usize> {
+        let starts = &self.levels[level].starts;
+        let end = starts.get(index + 1).map_or(self.order.len(), |&end| end as usize);
+        starts[index] as usize..end
+    }
+}
+
+/// What two ranks at `distance` (or nearer) share, one or another of these (section 4.4.1).
+fn shared(distance: u8) -> &'static [&'static [Level]] {
+    match distance {
+        1 => &[&[Level::L3], &[Level::L2], &[Level::Core]],
+        2 => &[&[Level::Package, Level::Numa]],
+        3 => &[&[Level::Numa]],
+        4 => &[&[Level::Package]],
+        5 => &[&[Level::Board]],
+        _ => &[&[]],
+    }
+}
+
+/// What `place` has of `levels`; `None` if it is not confined to one of each.
+fn key(distance: u8, place: &Place, levels: &[Level]) -> Option<(u32, [u32; 2])> {
+    let mut instances = [0; 2];
+    for (instance, level) in instances.iter_mut().zip(levels) {
+        *instance = place.at[*level as usize]?;
+    }
+    Some((if distance == NETWORK { 0 } else { place.host }, instances))
+}
+
+fn inverse(order: &[u32]) -> Vec<u32> {
+    let mut position = vec![0; order.len()];
+    for (place, &rank) in (0..).zip(order) {
+        position[rank as usize] = place;
+    }
+    position
+}
+
+/// Disjoint sets of ranks that only grow.
+struct Sets {
+    parent: Vec<u32>,
+}
+
+impl Sets {
+    fn new(ranks: usize) -> Sets {
+        Sets { parent: (0..ranks as u32).collect() }
+    }
+
+    /// The smallest rank of the set of `rank`.
+    fn head(&mut self, mut rank: u32) -> u32 {
+        while self.parent[rank as usize] != rank {
+            let above = self.parent[self.parent[rank as usize] as usize];
+            self.parent[rank as usize] = above;
+            rank = above;
+        }
+        rank
+    }
+
+    fn heads(&mut self) -> Vec<u32> {
+        (0..self.parent.len() as u32).map(|rank| self.head(rank)).collect()
+    }
+
+    /// Joins all ranks that have equal keys.
+    fn join_equal<K: Ord>(&mut self, keys: impl Iterator<Item = Option<K>>) {
+        let mut known: BTreeMap<K, u32> = BTreeMap::new();
+        for (rank, key) in (0..).zip(keys) {
+            let Some(key) = key else { continue };
+            let first = *known.entry(key).or_insert(rank);
+            let (one, two) = (self.head(first), self.head(rank));
+            self.parent[one.max(two) as usize] = one.min(two);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
