@@ -66,6 +66,38 @@ pub fn allow_peers() {
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
 }
 
+/// Whether processes of this user can be expected to reach each other's memory: the call exists and is not filtered,
+/// and neither Yama nor this process's own state forbids it. Only a real [`probe`] of a peer is certain.
+///
+/// # Errors
+/// Why not.
+pub fn permitted() -> Result<(), CopyError> {
+    let word = std::process::id();
+    let me = Pid(word as i32);
+    let mut copy = [0; 4];
+    let own = [RemoteSegment { address: &raw const word as u64, bytes: copy.len() }];
+    read(me, &own, &mut [IoSliceMut::new(&mut copy)])?;
+    // SAFETY: asks for an attribute of this process. Not dumpable (a set-uid program): reachable for root only.
+    if unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } != 1 {
+        return Err(CopyError::Refused);
+    }
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    match scope.trim() {
+        "" | "0" | "1" => Ok(()),
+        "2" if may_trace() => Ok(()),
+        _ => Err(CopyError::Refused),
+    }
+}
+
+/// Whether this process has CAP_SYS_PTRACE.
+fn may_trace() -> bool {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
+}
+
 /// Copies `remote` segments of process `peer` into `local` ones, up to the shorter of both sums; returns
 /// how many bytes.
 ///
@@ -244,6 +276,7 @@ mod tests {
         let word = 77u64;
         let (me, address) = (Pid(std::process::id() as i32), &raw const word as u64);
         assert_eq!(probe(me, address, 77), Ok(()));
+        assert_eq!(permitted(), Ok(()));
         assert_eq!(probe(me, address, 78), Err(CopyError::Stranger));
         assert_eq!(probe(me, 4096, 77), Err(CopyError::Stranger));
         assert_eq!(probe(Pid(i32::MAX), address, 77), Err(CopyError::Gone));

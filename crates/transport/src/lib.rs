@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 
 pub mod bell;
+#[cfg(not(loom))]
+pub mod exposure;
 pub mod link;
 pub mod memory;
 pub mod ring;
@@ -26,6 +28,8 @@ mod conformance;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+#[cfg(not(loom))]
+pub use exposure::Exposures;
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use shm::ShmLink;

@@ -14,7 +14,7 @@ pub use tutti_sys::cma::{CopyError, Pid, RemoteSegment};
 use tutti_sys::cma;
 
 /// Copies between the memory of this process and of a peer.
-pub trait SingleCopy {
+pub trait SingleCopy: Sync {
     /// Whether the peer's memory can be reached: the word at `address` there must hold `job_id`.
     ///
     /// # Errors
@@ -49,6 +49,11 @@ impl CrossMemoryAttach {
     /// Makes this process reachable for its peers too, where the system asks for that. Once a process.
     pub fn new() -> CrossMemoryAttach {
         cma::allow_peers();
+        CrossMemoryAttach(())
+    }
+
+    /// For a process that has called [`cma::allow_peers`], or does not need to be reachable.
+    pub const fn allowed() -> CrossMemoryAttach {
         CrossMemoryAttach(())
     }
 }

@@ -1,0 +1,97 @@
+//! What an owner publishes of exposed memory: plain data, small enough for two cache lines.
+
+use std::mem::size_of;
+
+use tutti_sys::cma::Pid;
+
+/// What peers may do with exposed memory until the operation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Access {
+    /// Read it; the owner only reads it too.
+    Read,
+    /// Write it, each his part.
+    Write,
+    /// Both, as the operation orders it.
+    ReadWrite,
+}
+
+/// Bytes of a page, the grain in which memory can be shared.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Where an owner puts copies of the partial pages at the two ends of a buffer that is mapped and only read.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct EdgeRoom {
+    /// The bytes before the first whole page, from the beginning.
+    pub head: [u8; PAGE_BYTES as usize],
+    /// The bytes after the last whole page.
+    pub tail: [u8; PAGE_BYTES as usize],
+}
+
+/// A row of a table that divides exposed memory: an entry of a collective with counts and displacements,
+/// or a run of a buffer that is not contiguous.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// Bytes between the first exposed byte and this entry.
+    pub offset: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+/// How the exposed bytes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Layout {
+    /// From the first to the last.
+    Whole = 0,
+    /// A peer names an entry of the table.
+    Entries = 1,
+    /// One entry of the table after the other, as if they were contiguous.
+    Runs = 2,
+}
+
+/// Exposed memory, as its owner publishes it and peers find it ([`super::Exposures::open`]).
+///
+/// Only numbers; the owner writes it to memory that its peers read, and posts a flag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Record {
+    /// Address of the first byte in its owner's memory.
+    pub(super) address: u64,
+    /// Length, gaps between entries included.
+    pub(super) bytes: u64,
+    /// The owner's process.
+    pub(super) pid: i32,
+    /// A [`Layout`].
+    pub(super) layout: u32,
+    /// Rows of the table.
+    pub(super) entries: u32,
+    /// Whether the edge room holds the ends.
+    pub(super) edges: u32,
+    /// How the back end knows this memory (0 where the address says it all).
+    pub(super) key: u64,
+}
+
+const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
+
+impl Record {
+    /// Length of the exposed memory, gaps between entries included.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The owner's process.
+    pub fn pid(&self) -> Pid {
+        Pid(self.pid)
+    }
+
+    /// How it is counted.
+    pub(super) fn layout(&self) -> Layout {
+        match self.layout {
+            1 => Layout::Entries,
+            2 => Layout::Runs,
+            _ => Layout::Whole,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Exposed memory of a peer, seen from here.
+//!
+//! # Safety
+//! A window holds addresses of this process only where the owner's pages are mapped, and of shared memory of the
+//! operation (edge room, table), both of which outlive the operation. Everything else goes through a back end,
+//! which checks the peer's addresses.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::ptr;
+
+use super::record::{EdgeRoom, Entry, Layout};
+use crate::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
+
+/// Entries of a table that are handed to a back end in one call.
+const PIECES: usize = 64;
+
+/// Exposed memory of a peer. Plain data: copying one costs nothing; valid until the operation ends.
+#[derive(Clone, Copy)]
+pub struct Window {
+    pub(super) copier: &'static dyn SingleCopy,
+    pub(super) pid: Pid,
+    /// Address of the exposed memory at its owner.
+    pub(super) address: u64,
+    /// Which of its bytes are mapped here: `near_start..near_end`.
+    pub(super) near_start: u64,
+    pub(super) near_end: u64,
+    /// Where its byte 0 would be here, were it mapped.
+    pub(super) near: *mut u8,
+    /// Copies of the ends, or null.
+    pub(super) edges: *const EdgeRoom,
+    /// Length of the exposed memory.
+    pub(super) whole: u64,
+    pub(super) layout: Layout,
+    pub(super) table: *const Entry,
+    pub(super) entries: u32,
+    /// The part that this window shows.
+    pub(super) first: u64,
+    pub(super) bytes: u64,
+}
+
+// SAFETY: a window is addresses and numbers; whoever reads and writes through it is bound by the operation, not by a
+// thread.
+unsafe impl Send for Window {}
+
+impl Window {
+    /// Bytes that it shows.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The part of it that begins at byte `offset`.
+    ///
+    /// # Panics
+    /// If it is outside: a bug of the caller.
+    pub fn part(&self, offset: u64, bytes: u64) -> Window {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a part of exposed memory");
+        Window { first: self.first + offset, bytes, ..*self }
+    }
+
+    /// Entry `index` of exposed memory that was given with a table.
+    ///
+    /// # Panics
+    /// If there is no such entry: a bug of the caller.
+    pub fn entry(&self, index: u32) -> Window {
+        assert!(self.layout == Layout::Entries, "exposed memory with entries");
+        let Entry { offset, bytes } = self.row(index);
+        Window { layout: Layout::Whole, ..*self }.part(offset, bytes)
+    }
+
+    /// Where the bytes are in this process, to be read and written in place; `None` where they are not mapped here (the
+    /// ends of a buffer that does not begin and end with a page; all of it without a mapping).
+    #[inline]
+    pub fn direct(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let start = self.first + offset;
+        let inside =
+            self.layout == Layout::Whole && start >= self.near_start && start + bytes <= self.near_end;
+        inside.then(|| self.near.wrapping_add(start as usize))
+    }
+
+    /// Copies the bytes that begin at `offset` to `into`.
+    ///
+    /// # Errors
+    /// Why the back end refused; part of the data may have been copied.
+    ///
+    /// # Safety
+    /// `into` is valid for writes of `bytes`, and nobody else uses that memory meanwhile.
+    pub unsafe fn read(&self, offset: u64, into: *mut u8, bytes: u64) -> Result<(), CopyError> {
+        self.each(offset, bytes, |place, done, length| {
+            // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
+            let into = unsafe { into.add(done) };
+            match place {
+                // SAFETY: mapped memory of the peer, which does not write it meanwhile (its promise when it exposed it); no
+                // overlap, for the caller's memory is used by nobody else.
+                Place::Near(from) => unsafe { ptr::copy_nonoverlapping(from, into, length) },
+                Place::Far(remote) => {
+                    // SAFETY: the caller's promise.
+                    let local = unsafe { std::slice::from_raw_parts_mut(into, length) };
+                    let copied = self.copier.read(self.pid, remote, &mut [IoSliceMut::new(local)])?;
+                    return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Copies `bytes` from `from` to the bytes that begin at `offset`.
+    ///
+    /// # Errors
+    /// Why the back end refused; part of the data may have been copied.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of `bytes`; the owner exposed the memory for writing and no other peer uses that part.
+    pub unsafe fn write(&self, offset: u64, from: *const u8, bytes: u64) -> Result<(), CopyError> {
+        let writing = Window { edges: ptr::null(), ..*self };
+        writing.each(offset, bytes, |place, done, length| {
+            // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
+            let from = unsafe { from.add(done) };
+            match place {
+                // SAFETY: mapped memory of the peer, which gave it for writing; no overlap with memory of this process.
+                Place::Near(into) => unsafe { ptr::copy_nonoverlapping(from, into, length) },
+                Place::Far(remote) => {
+                    // SAFETY: the caller's promise.
+                    let local = unsafe { std::slice::from_raw_parts(from, length) };
+                    let copied = self.copier.write(self.pid, remote, &[IoSlice::new(local)])?;
+                    return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn row(&self, index: u32) -> Entry {
+        assert!(index < self.entries, "entry {index} of {}", self.entries);
+        // SAFETY: the table has that many rows, written before the flag was posted that the peer awaited.
+        unsafe { self.table.add(index as usize).read() }
+    }
+
+    /// Calls `copy(place, bytes before, bytes)` for each piece that is contiguous at both sides; far pieces of
+    /// several runs come together.
+    fn each(
+        &self,
+        offset: u64,
+        bytes: u64,
+        mut copy: impl FnMut(Place<'_>, usize, usize) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a part of exposed memory");
+        let mut far = Far { segments: [RemoteSegment { address: 0, bytes: 0 }; PIECES], count: 0, bytes: 0 };
+        let mut done = 0;
+        self.runs(self.first + offset, bytes, |start, length| {
+            let mut at = start;
+            while at < start + length {
+                let (place, piece) = self.place(at, start + length - at);
+                match place {
+                    Some(near) => {
+                        far.flush(done, &mut copy)?;
+                        copy(Place::Near(near), done as usize, piece as usize)?;
+                    }
+                    None => {
+                        if far.count == PIECES {
+                            far.flush(done, &mut copy)?;
+                        }
+                        far.push(RemoteSegment { address: self.address + at, bytes: piece as usize });
+                    }
+                }
+                at += piece;
+                done += piece;
+            }
+            Ok(())
+        })?;
+        far.flush(done, &mut copy)
+    }
+
+    /// Calls `run(offset in the exposed memory, bytes)` for each contiguous piece of `bytes` that begin at `start`.
+    fn runs(
+        &self,
+        start: u64,
+        bytes: u64,
+        mut run: impl FnMut(u64, u64) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        if self.layout != Layout::Runs {
+            return run(start, bytes);
+        }
+        let (mut skip, mut left, mut index) = (start, bytes, 0);
+        while left > 0 {
+            let entry = self.row(index);
+            if skip < entry.bytes {
+                let piece = left.min(entry.bytes - skip);
+                run(entry.offset + skip, piece)?;
+                left -= piece;
+            }
+            skip = skip.saturating_sub(entry.bytes);
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// Where the bytes from `at` on are found in this process, and how many of `limit` are in one place.
+    fn place(&self, at: u64, limit: u64) -> (Option<*mut u8>, u64) {
+        let near = self.near_start < self.near_end;
+        if near && at >= self.near_start && at < self.near_end {
+            return (Some(self.near.wrapping_add(at as usize)), limit.min(self.near_end - at));
+        }
+        if !near || self.edges.is_null() {
+            let end = if near && at < self.near_start { self.near_start } else { u64::MAX };
+            return (None, limit.min(end - at));
+        }
+        // SAFETY: the edge room outlives the operation; only addresses are taken, not references.
+        let (head, tail) = unsafe { (&raw const (*self.edges).head, &raw const (*self.edges).tail) };
+        if at < self.near_start {
+            return (
+                Some(head.cast::<u8>().wrapping_add(at as usize).cast_mut()),
+                limit.min(self.near_start - at),
+            );
+        }
+        let place = tail.cast::<u8>().wrapping_add((at - self.near_end) as usize);
+        (Some(place.cast_mut()), limit.min(self.whole - at))
+    }
+}
+
+impl std::fmt::Debug for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let near = self.near_end - self.near_start;
+        write!(f, "{} bytes of process {}, {near} of them mapped", self.bytes, self.pid.0)
+    }
+}
+
+enum Place<'a> {
+    Near(*mut u8),
+    Far(&'a [RemoteSegment]),
+}
+
+/// Pieces that wait to be handed to the back end together: consecutive in the caller's memory.
+struct Far {
+    segments: [RemoteSegment; PIECES],
+    count: usize,
+    bytes: u64,
+}
+
+impl Far {
+    fn push(&mut self, segment: RemoteSegment) {
+        self.segments[self.count] = segment;
+        self.count += 1;
+        self.bytes += segment.bytes as u64;
+    }
+
+    /// Hands on what waits; `done` bytes of the transfer are accounted for, these included.
+    fn flush(
+        &mut self,
+        done: u64,
+        copy: &mut impl FnMut(Place<'_>, usize, usize) -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let (count, bytes) = (self.count, self.bytes);
+        (self.count, self.bytes) = (0, 0);
+        copy(Place::Far(&self.segments[..count]), (done - bytes) as usize, bytes as usize)
+    }
+}
