@@ -8,6 +8,8 @@
 
 use std::fmt;
 
+use crate::BankSizes;
+
 /// When to copy large messages straight out of the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SingleCopy {
@@ -42,6 +44,14 @@ pub struct Config {
     pub check_types: bool,
     /// Check arguments of MPI functions.
     pub check_arguments: bool,
+    /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
+    pub collective_bytes: Option<u64>,
+    /// Payload of a large slot of a bank (`None`: by the number of members).
+    pub bank_bytes: Option<u64>,
+    /// Payload of a small slot of a bank.
+    pub bank_small_bytes: u64,
+    /// Small slots of a bank.
+    pub bank_small_slots: u64,
     /// Force the algorithm of collectives: `bcast=binomial,allreduce=ring`.
     pub algorithm: String,
     /// Print each choice that the library makes.
@@ -61,6 +71,10 @@ impl Default for Config {
             yield_rounds: 64,
             check_types: false,
             check_arguments: true,
+            collective_bytes: None,
+            bank_bytes: None,
+            bank_small_bytes: 4096,
+            bank_small_slots: 32,
             algorithm: String::new(),
             explain: false,
         }
@@ -159,6 +173,34 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| (c.check_arguments as u8).to_string(),
     },
     Setting {
+        name: "TUTTI_COLLECTIVE_BYTES",
+        kind: "size | auto",
+        doc: "bound on the shared memory of collectives, a node (read by mpirun); 0: none; auto: by the number of ranks",
+        set: |c, v| size_or_auto(v).map(|x| c.collective_bytes = x),
+        show: |c| shown_or_auto(c.collective_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_BYTES",
+        kind: "size | auto",
+        doc: "shared scratch of a rank in an operation, large (read by mpirun); auto: by the number of members",
+        set: |c, v| size_or_auto(v).map(|x| c.bank_bytes = x),
+        show: |c| shown_or_auto(c.bank_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_BYTES",
+        kind: "size",
+        doc: "shared scratch of a rank in an operation, small (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.bank_small_bytes = x),
+        show: |c| c.bank_small_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_SLOTS",
+        kind: "count",
+        doc: "small operations that may be under way before the first must have ended everywhere; at most 64 (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.bank_small_slots = x),
+        show: |c| c.bank_small_slots.to_string(),
+    },
+    Setting {
         name: "TUTTI_ALGORITHM",
         kind: "list of collective=algorithm",
         doc: "force algorithms, for example bcast=binomial,allreduce=ring",
@@ -223,6 +265,12 @@ impl Config {
         bytes.next_multiple_of(4096)
     }
 
+    /// Sizes of banks on a node with `ranks` of them, for a launcher that creates the job object.
+    pub fn bank_sizes_for(&self, ranks: u32) -> BankSizes {
+        let (area, large) = (self.collective_bytes, self.bank_bytes);
+        BankSizes::new(area, large, self.bank_small_bytes, self.bank_small_slots, ranks)
+    }
+
     /// Reads settings from `(name, value)` pairs; names outside `TUTTI_` are passed over.
     ///
     /// # Errors
@@ -257,6 +305,17 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     let wrong = || "a size such as 65536, 64K or 1M".to_string();
     let value: u64 = digits.parse().map_err(|_| wrong())?;
     value.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+fn size_or_auto(text: &str) -> std::result::Result<Option<u64>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    size(text).map(Some).map_err(|expected| format!("{expected}, or auto"))
+}
+
+fn shown_or_auto(value: Option<u64>) -> String {
+    value.map_or("auto".to_string(), |bytes| bytes.to_string())
 }
 
 fn number(text: &str) -> std::result::Result<i64, String> {
@@ -305,6 +364,8 @@ mod tests {
         );
         check("TUTTI_EAGRE_BYTES", "1", Err("TUTTI_EAGRE_BYTES: no such setting"));
         check("TUTTI_JOB_FD", "whatever", Ok(Config::default()));
+        check("TUTTI_BANK_BYTES", "32K", Ok(Config { bank_bytes: Some(32 << 10), ..Config::default() }));
+        check("TUTTI_BANK_BYTES", "some", Err("1M, or auto"));
         check("PATH", "whatever", Ok(Config::default()));
     }
 

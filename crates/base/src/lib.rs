@@ -4,10 +4,12 @@
 //! Deliberately absent: I/O, unsafe code, and anything that knows how a message travels.
 #![deny(unsafe_code)]
 
+mod bank_sizes;
 pub mod config;
 pub mod error;
 pub mod ids;
 pub mod sync;
 
+pub use bank_sizes::BankSizes;
 pub use error::{Error, ErrorClass, Result};
 pub use ids::{ContextId, Rank, Tag, WorldRank};

@@ -55,6 +55,7 @@ fn alone(config: &Config) -> Result<Boot> {
         universe_size: 1,
         ring_bytes: config.ring_bytes.max(64 << 10),
         job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,
+        banks: config.bank_sizes_for(1),
         machine: Vec::new(),
     };
     let job = Job::create(&plan).map_err(|error| no_job(&error))?;

@@ -373,6 +373,7 @@ fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Jo
         universe_size: ranks.max(processors),
         ring_bytes: plan.config.ring_bytes_for(ranks),
         job_id: process::random()?,
+        banks: plan.config.bank_sizes_for(ranks),
         machine: if is_known { machine.to_string().into_bytes() } else { Vec::new() },
     })
 }

@@ -9,8 +9,10 @@
 //! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
 //! | the machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
 //! | the ring area: see the shm transport | transport | transport |
+//! | [`NodeBlock`] | ranks | ranks |
+//! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
 //!
-//! Pages exist only once touched, so the ring area may be generous.
+//! Pages exist only once touched, so the areas may be generous.
 
 use std::ffi::CStr;
 use std::io;
@@ -19,7 +21,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tutti_base::BankSizes;
+
 use crate::memory::{self, Mapping};
+use crate::regions::{self, GRANULE};
 
 /// Environment variable: number of the inherited descriptor of the job object.
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
@@ -27,7 +32,7 @@ pub const ENV_FD: &str = "TUTTI_JOB_FD";
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 2;
+const LAYOUT_VERSION: u32 = 3;
 const PAGE: u64 = 4096;
 /// Longest text of what a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
@@ -52,10 +57,15 @@ pub struct Header {
     pub ring_bytes: u64,
     /// Random number that tells this job from others.
     pub job_id: u64,
+    /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
+    pub banks: BankSizes,
     blocks_offset: u64,
     machine_offset: u64,
     machine_bytes: u64,
     rings_offset: u64,
+    node_offset: u64,
+    table_offset: u64,
+    regions_offset: u64,
 }
 
 /// Life of a rank as the launcher sees it, in [`RankBlock::state`].
@@ -81,6 +91,23 @@ pub struct Doorbell {
     pub sleeping: AtomicU32,
     /// The futex: changed by whoever rings.
     pub futex: AtomicU32,
+}
+
+/// What the ranks of a node share beside their own blocks. A page of its own.
+#[derive(Debug)]
+#[repr(C, align(4096))]
+pub struct NodeBlock {
+    /// Threads of the node that sleep on a doorbell or are about to. Who wakes many asks here first.
+    pub parked: AtomicU32,
+}
+
+/// What a thread needs to sleep.
+#[derive(Clone, Copy, Debug)]
+pub struct Sleeper<'a> {
+    /// Of the thread's rank.
+    pub doorbell: &'a Doorbell,
+    /// [`NodeBlock::parked`].
+    pub parked: &'a AtomicU32,
 }
 
 /// What a rank says about itself. A page of its own; first touched by its owner.
@@ -119,6 +146,8 @@ pub struct Plan {
     pub ring_bytes: u64,
     /// Random number of the job.
     pub job_id: u64,
+    /// Sizes of the banks of collectives.
+    pub banks: BankSizes,
     /// Description of this node (text of `tutti_topo::Machine`), or empty.
     pub machine: Vec<u8>,
 }
@@ -146,7 +175,8 @@ impl Job {
         let machine_bytes = plan.machine.len() as u64;
         let rings_offset = round_up(machine_offset + machine_bytes);
         let ring_bytes = round_up(plan.ring_bytes.max(1));
-        let header = Header {
+        let area_bytes = plan.banks.area_bytes / GRANULE * GRANULE;
+        let mut header = Header {
             magic: MAGIC,
             version: LAYOUT_VERSION,
             local_ranks: plan.local_ranks,
@@ -156,18 +186,24 @@ impl Job {
             ring_slots: RING_SLOTS,
             ring_bytes,
             job_id: plan.job_id,
+            banks: BankSizes { area_bytes, ..plan.banks },
             blocks_offset,
             machine_offset,
             machine_bytes,
             rings_offset,
+            node_offset: 0,
+            table_offset: 0,
+            regions_offset: 0,
         };
-        let ranks = u64::from(plan.local_ranks);
-        let total = rings_offset + ranks * inbox_bytes(&header);
+        header.node_offset = rings_offset + u64::from(plan.local_ranks) * inbox_bytes(&header);
+        header.table_offset = header.node_offset + size_of::<NodeBlock>() as u64;
+        header.regions_offset = header.table_offset + round_up(regions::table_bytes(area_bytes));
         let name: &CStr = c"tutti-job";
-        let fd = memory::create_object(name, total)?;
-        let mapping = Mapping::of(fd.as_fd())?;
-        // SAFETY: the mapping is at least a page and nobody else knows the object yet.
+        let fd = memory::create_object(name, header.regions_offset + area_bytes)?;
+        let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
+        // SAFETY: the mapping has room for all of this and nobody else knows the object yet.
         unsafe {
+            regions::initialise(mapping.base().add(header.table_offset as usize).as_ptr())?;
             mapping.base().cast::<Header>().write(header);
             let machine = mapping.base().add(machine_offset as usize);
             machine.copy_from_nonoverlapping(
@@ -183,19 +219,15 @@ impl Job {
     /// # Errors
     /// InvalidData when the descriptor is something else or of another version.
     pub fn attach(fd: OwnedFd) -> io::Result<Job> {
-        let mapping = Mapping::of(fd.as_fd())?;
-        if mapping.bytes() < size_of::<Header>() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+        let first = Mapping::range(fd.as_fd(), 0, PAGE as usize)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a job object"))?;
         // SAFETY: the mapping is page aligned and long enough; Header is plain numbers.
-        let header = unsafe { mapping.base().cast::<Header>().read() };
-        let job = Job { header, mapping, fd };
-        let whole = header.rings_offset.checked_add(u64::from(header.local_ranks) * inbox_bytes(&header));
-        let fits = whole.is_some_and(|bytes| bytes <= job.mapping.bytes() as u64);
-        if header.magic != MAGIC || header.version != LAYOUT_VERSION || !fits {
+        let header = unsafe { first.base().cast::<Header>().read() };
+        if header.magic != MAGIC || header.version != LAYOUT_VERSION || !header.is_consistent() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
         }
-        Ok(job)
+        let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
+        Ok(Job { header, mapping, fd })
     }
 
     /// What the launcher decided.
@@ -232,6 +264,32 @@ impl Job {
         unsafe { std::slice::from_raw_parts(self.mapping.base().add(offset).as_ptr(), bytes) }
     }
 
+    /// What the ranks of the node share.
+    pub fn node(&self) -> &NodeBlock {
+        // SAFETY: inside the mapping, page aligned, atomics for which zero is valid.
+        unsafe { self.mapping.base().add(self.header.node_offset as usize).cast().as_ref() }
+    }
+
+    /// What a thread of local rank `rank` needs to sleep.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    pub fn sleeper(&self, rank: u32) -> Sleeper<'_> {
+        Sleeper { doorbell: &self.block(rank).doorbell, parked: &self.node().parked }
+    }
+
+    /// The table of regions and the bytes of their area.
+    pub(crate) fn region_table(&self) -> (std::ptr::NonNull<u8>, u64) {
+        // SAFETY: inside the mapping.
+        let base = unsafe { self.mapping.base().add(self.header.table_offset as usize) };
+        (base, self.header.banks.area_bytes)
+    }
+
+    /// Where in the object the area of the regions begins.
+    pub(crate) fn regions_offset(&self) -> u64 {
+        self.header.regions_offset
+    }
+
     /// First byte of the ring area of `receiver`: [`inbox_bytes`] long, page aligned, zero at first.
     ///
     /// # Panics
@@ -241,6 +299,18 @@ impl Job {
         let offset = self.header.rings_offset + u64::from(receiver) * inbox_bytes(&self.header);
         // SAFETY: create and attach made sure that the ring area lies inside the mapping.
         unsafe { self.mapping.base().add(offset as usize) }
+    }
+}
+
+impl Header {
+    /// Whether the parts follow each other as [`Job::create`] lays them out.
+    fn is_consistent(&self) -> bool {
+        let inboxes = u64::from(self.local_ranks).checked_mul(inbox_bytes(self));
+        inboxes.and_then(|bytes| self.rings_offset.checked_add(bytes)) == Some(self.node_offset)
+            && self.node_offset.checked_add(size_of::<NodeBlock>() as u64) == Some(self.table_offset)
+            && self.banks.area_bytes.is_multiple_of(GRANULE)
+            && self.table_offset.checked_add(round_up(regions::table_bytes(self.banks.area_bytes)))
+                == Some(self.regions_offset)
     }
 }
 
@@ -341,6 +411,7 @@ mod tests {
             universe_size: ranks,
             ring_bytes: 65536,
             job_id: 7,
+            banks: BankSizes::default(),
             machine: b"<topology/>".to_vec(),
         }
     }

@@ -12,5 +12,6 @@ pub mod hwloc;
 pub mod job;
 pub mod memory;
 pub mod process;
+pub mod regions;
 pub mod signal;
 pub mod this_process;

@@ -43,7 +43,21 @@ pub fn set_inheritable(fd: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// A shared, writable mapping of a whole memory object.
+/// Gives the pages of a range of `fd` back to the system: it reads as zeros from now on, in every mapping.
+///
+/// # Errors
+/// What fallocate reports.
+pub fn punch(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let whole = |number: u64| libc::off_t::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: fd is open.
+    if unsafe { libc::fallocate(fd.as_raw_fd(), mode, whole(offset)?, whole(bytes)?) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// A shared, writable mapping of a memory object or a part of it.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -62,7 +76,18 @@ impl Mapping {
     /// # Errors
     /// What fstat or mmap report; InvalidInput for an empty object.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Mapping> {
-        let bytes = object_bytes(fd)?;
+        Mapping::range(fd, 0, object_bytes(fd)?)
+    }
+
+    /// Maps `bytes` from `offset`, a multiple of the page size, on.
+    ///
+    /// # Errors
+    /// What fstat or mmap report; InvalidInput for a range that is empty or beyond the object.
+    pub fn range(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Mapping> {
+        let end = offset.checked_add(bytes as u64).ok_or(io::ErrorKind::InvalidInput)?;
+        if bytes == 0 || end > object_bytes(fd)? as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         // SAFETY: a fresh mapping at an address the kernel chooses cannot overlap live objects.
         let base = unsafe {
             libc::mmap(
@@ -71,7 +96,7 @@ impl Mapping {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_NORESERVE,
                 fd.as_raw_fd(),
-                0,
+                offset as libc::off_t,
             )
         };
         if base == libc::MAP_FAILED {
@@ -127,6 +152,23 @@ mod tests {
             two.base().add(5000).read()
         };
         assert_eq!((seen, one.bytes()), (42, 8192));
+    }
+
+    #[test]
+    fn a_part_can_be_mapped_and_given_back() {
+        let fd = create_object(c"test", 3 * 4096).unwrap();
+        let (whole, part) =
+            (Mapping::of(fd.as_fd()).unwrap(), Mapping::range(fd.as_fd(), 4096, 4096).unwrap());
+        // SAFETY: the mappings are long enough and nobody else uses them.
+        let write = |value| unsafe { whole.base().add(4096).write(value) };
+        // SAFETY: as above.
+        let read = || unsafe { part.base().read() };
+        write(7);
+        assert_eq!(read(), 7);
+        punch(fd.as_fd(), 4096, 4096).unwrap();
+        assert_eq!(read(), 0);
+        let beyond = Mapping::range(fd.as_fd(), 8192, 8192).unwrap_err();
+        assert_eq!(beyond.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

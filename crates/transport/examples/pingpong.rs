@@ -91,6 +91,7 @@ fn job(ranks: u32, ring_bytes: u64) -> Arc<Job> {
         universe_size: ranks,
         ring_bytes,
         job_id: 7,
+        banks: tutti_base::BankSizes::default(),
         machine: Vec::new(),
     };
     Arc::new(Job::create(&plan).expect("memory for a job object"))

@@ -23,6 +23,7 @@ fn shm(ranks: u32, ring_bytes: u64) -> Vec<ShmLink> {
         universe_size: ranks,
         ring_bytes,
         job_id: 1,
+        banks: tutti_base::BankSizes::default(),
         machine: Vec::new(),
     };
     let job = Arc::new(Job::create(&plan).unwrap());

@@ -166,6 +166,7 @@ mod tests {
             universe_size: 1,
             ring_bytes: 4096,
             job_id: 1,
+            banks: tutti_base::BankSizes::default(),
             machine: Vec::new(),
         };
         Arc::new(Job::create(&plan).unwrap())

@@ -24,6 +24,7 @@ fn processes(count: u32, config: &Config) -> Vec<Process> {
         universe_size: count,
         ring_bytes: 4096,
         job_id: 1,
+        banks: tutti_base::BankSizes::default(),
         machine: Vec::new(),
     };
     let job = Arc::new(Job::create(&plan).unwrap());

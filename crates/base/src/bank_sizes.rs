@@ -1,0 +1,81 @@
+//! Sizes of the banks of collectives (S1), decided once a node by whoever creates the job object: the members of
+//! a communicator must agree on where everything lies, whatever their environments say.
+
+/// Sizes in bytes and numbers of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct BankSizes {
+    /// Address room for the banks of all communicators of the node. Memory is taken only where it is touched.
+    pub area_bytes: u64,
+    /// Payload of a large slot of one member; 0: by the number of members.
+    pub large_bytes: u64,
+    /// Payload of a small slot of one member.
+    pub small_bytes: u64,
+    /// Small slots: a power of two, at most 64.
+    pub small_slots: u32,
+    /// Large slots: a power of two, at most 64.
+    pub large_slots: u32,
+}
+
+impl BankSizes {
+    /// More slots than this cannot be told apart by the word that holds which operations have ended.
+    pub const MAX_SLOTS: u32 = 64;
+
+    /// The sizes that settings ask for, on a node with `ranks` of them; `None` is by their number.
+    pub fn new(
+        area_bytes: Option<u64>,
+        large_bytes: Option<u64>,
+        small_bytes: u64,
+        small_slots: u64,
+        ranks: u32,
+    ) -> BankSizes {
+        let generous = (u64::from(ranks) * (64 << 20)).clamp(1 << 30, 64 << 30);
+        BankSizes {
+            area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
+            large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
+            small_bytes: small_bytes.clamp(64, 1 << 20).next_multiple_of(64),
+            small_slots: small_slots.clamp(2, u64::from(Self::MAX_SLOTS)).next_power_of_two() as u32,
+            large_slots: 2,
+        }
+    }
+
+    /// Payload of a large slot of one of `members`: their banks together stay within 8 MiB, which a shared cache
+    /// may hold, as long as each has 16 KiB, below which the cost of the steps shows.
+    pub fn large_bytes_for(&self, members: u32) -> u64 {
+        match self.large_bytes {
+            0 => ((8 << 20) / u64::from(members.max(1))).clamp(16 << 10, 256 << 10).next_multiple_of(4096),
+            stated => stated,
+        }
+    }
+}
+
+impl Default for BankSizes {
+    fn default() -> BankSizes {
+        BankSizes::new(None, None, 4096, 32, 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(members: u32, expected_kib: u64) {
+        assert_eq!(BankSizes::default().large_bytes_for(members), expected_kib << 10, "{members} members");
+    }
+
+    #[test]
+    fn large_banks_shrink_with_the_number_of_members() {
+        for (members, kib) in [(1, 256), (2, 256), (32, 256), (33, 252), (64, 128), (300, 28), (4000, 16)] {
+            check(members, kib);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_made_possible() {
+        let sizes = BankSizes::new(Some(0), Some(5000), 100, 33, 4);
+        assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
+        assert_eq!((sizes.small_slots, sizes.large_slots), (64, 2));
+        assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
+        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 6400 << 20);
+    }
+}
