@@ -8,7 +8,7 @@
 use crate::ir::{Edge, Loop, Order, Schedule, StepId};
 
 /// One run of a step: the step and the iteration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instance {
     /// The step.
     pub step: StepId,

@@ -11,13 +11,16 @@ pub mod cost;
 pub mod cursor;
 pub mod hierarchy;
 pub mod ir;
+pub mod model;
 pub mod registry;
 pub mod shape;
 mod show;
+pub mod simulate;
 pub mod verify;
 
 pub use cost::Environment;
 pub use hierarchy::Hierarchy;
 pub use ir::Schedule;
+pub use model::Model;
 pub use registry::{Choice, Generator, Plan, registry, select};
 pub use shape::{Collective, Params, Shape};

@@ -1,0 +1,312 @@
+//! What a machine costs: the named parameters of the LogGP-like model that the simulator and the closed forms share.
+//!
+//! All parameters are in SI units (seconds, bytes, bytes a second). They are probed once a machine (`tutti probe`) and
+//! kept as text, a parameter a line; what the text does not name keeps its default. Parameters that depend on how far
+//! two ranks are apart have one value a [`DISTANCES`] level. The text also holds what measuring whole operations taught
+//! ([`Correction`]).
+//!
+//! ```text
+//! # probed on ...
+//! line.1 6.5e-08
+//! reduce_byte 4e-11
+//! correction allreduce tree 3 1.27
+//! ```
+//!
+//! All ranks of a job must use the same model, or they choose different algorithms: the launcher hands it to them.
+
+use std::fmt::{self, Write as _};
+
+use crate::shape::Collective;
+
+/// Levels of distance: 0 the same core, 1 to 6 as `tutti_topo::Distance`, 7 another machine.
+pub const DISTANCES: usize = 8;
+
+/// A value a distance.
+pub type ByDistance = [f64; DISTANCES];
+
+/// The parameters. Defaults are those of a current server, of which only the ratios matter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Beginning and ending an operation: argument checks, finding the plan. Seconds.
+    pub call: f64,
+    /// The engine's work for a step. Seconds.
+    pub step: f64,
+    /// A processor's work to send or to receive one message, without its bytes. Seconds.
+    pub message_overhead: f64,
+    /// From the end of a send to when its receiver can see it. Seconds.
+    pub message_latency: ByDistance,
+    /// To move a byte of a message into or out of the transport, in cache: each side pays it. Seconds.
+    pub message_byte: f64,
+    /// Messages above this take a handshake. Bytes.
+    pub eager_bytes: f64,
+    /// Piece in which a long message passes. Bytes.
+    pub fragment_bytes: f64,
+    /// From a flag's change to when a rank that waits for it sees it; the price of one cache line. Seconds.
+    pub line: ByDistance,
+    /// Between two readers of one changed line. Seconds.
+    pub line_gap: f64,
+    /// To set a flag. Seconds.
+    pub post: f64,
+    /// To copy a byte that is in a cache, by where it lies. Seconds.
+    pub copy_byte: ByDistance,
+    /// To copy a byte that is in no cache, by where it lies. Seconds.
+    pub memory_byte: ByDistance,
+    /// What all copies of one memory controller get together. Bytes a second.
+    pub memory_bandwidth: f64,
+    /// What all readers of one rank's memory get together. Bytes a second.
+    pub source_bandwidth: f64,
+    /// What a last-level cache holds. Bytes.
+    pub cache_bytes: f64,
+    /// To combine a byte with another, both in cache. Seconds.
+    pub reduce_byte: f64,
+    /// To publish a span of memory, and for a peer to find it. Seconds.
+    pub expose: f64,
+    /// A single copy by system call, whatever its size. Seconds.
+    pub single_copy_call: f64,
+    /// A page of it. Seconds.
+    pub single_copy_page: f64,
+    /// From one process to another on the same core. Seconds.
+    pub switch: f64,
+    /// What all ranks of a machine get of the network together, each way. Bytes a second.
+    pub network_bandwidth: f64,
+    /// What measured operations took in relation to what the parameters say.
+    pub corrections: Vec<Correction>,
+}
+
+/// What measuring taught about an algorithm.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Correction {
+    /// The operation.
+    pub collective: Collective,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The ranks it was measured with.
+    pub ranks: u32,
+    /// [`size_class`] of its bytes.
+    pub class: u32,
+    /// Measured time over predicted time.
+    pub factor: f64,
+}
+
+/// The class of a size: its binary logarithm, 0 for nothing.
+pub fn size_class(bytes: u64) -> u32 {
+    if bytes == 0 { 0 } else { bytes.ilog2() + 1 }
+}
+
+impl Default for Model {
+    fn default() -> Model {
+        let nanoseconds = |values: ByDistance| values.map(|value| value * 1e-9);
+        Model {
+            call: 80e-9,
+            step: 15e-9,
+            message_overhead: 110e-9,
+            message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 2000.0]),
+            message_byte: 0.045e-9,
+            eager_bytes: 16384.0,
+            fragment_bytes: 32768.0,
+            line: nanoseconds([40.0, 60.0, 80.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
+            line_gap: 15e-9,
+            post: 8e-9,
+            copy_byte: nanoseconds([0.03, 0.03, 0.033, 0.045, 0.05, 0.065, 0.1, 1.0]),
+            memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
+            memory_bandwidth: 40e9,
+            source_bandwidth: 100e9,
+            cache_bytes: 33554432.0,
+            reduce_byte: 0.05e-9,
+            expose: 40e-9,
+            single_copy_call: 1.8e-6,
+            single_copy_page: 0.1e-6,
+            switch: 1.8e-6,
+            network_bandwidth: 10e9,
+            corrections: Vec::new(),
+        }
+    }
+}
+
+/// One scalar parameter: its name, and where it is.
+type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
+/// One parameter with a value a distance.
+type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
+
+static SCALARS: [Scalar; 17] = [
+    ("call", |m| &mut m.call),
+    ("step", |m| &mut m.step),
+    ("message_overhead", |m| &mut m.message_overhead),
+    ("message_byte", |m| &mut m.message_byte),
+    ("eager_bytes", |m| &mut m.eager_bytes),
+    ("fragment_bytes", |m| &mut m.fragment_bytes),
+    ("line_gap", |m| &mut m.line_gap),
+    ("post", |m| &mut m.post),
+    ("memory_bandwidth", |m| &mut m.memory_bandwidth),
+    ("source_bandwidth", |m| &mut m.source_bandwidth),
+    ("cache_bytes", |m| &mut m.cache_bytes),
+    ("reduce_byte", |m| &mut m.reduce_byte),
+    ("expose", |m| &mut m.expose),
+    ("single_copy_call", |m| &mut m.single_copy_call),
+    ("single_copy_page", |m| &mut m.single_copy_page),
+    ("switch", |m| &mut m.switch),
+    ("network_bandwidth", |m| &mut m.network_bandwidth),
+];
+
+static VECTORS: [Vector; 4] = [
+    ("message_latency", |m| &mut m.message_latency),
+    ("line", |m| &mut m.line),
+    ("copy_byte", |m| &mut m.copy_byte),
+    ("memory_byte", |m| &mut m.memory_byte),
+];
+
+impl Model {
+    /// Reads the text of a model.
+    ///
+    /// # Errors
+    /// The first line that is wrong, with its number.
+    pub fn parse(text: &str) -> Result<Model, String> {
+        let mut model = Model::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if !line.is_empty() {
+                model.read(line).map_err(|reason| format!("line {number}: {reason}"))?;
+            }
+        }
+        Ok(model)
+    }
+
+    fn read(&mut self, line: &str) -> Result<(), String> {
+        let (name, value) = line.split_once(' ').ok_or_else(|| format!("{line:?} has no value"))?;
+        if name == "correction" {
+            self.corrections.push(Correction::parse(value)?);
+            return Ok(());
+        }
+        *self.parameter(name)? = positive(value)?;
+        Ok(())
+    }
+
+    fn parameter(&mut self, name: &str) -> Result<&mut f64, String> {
+        let unknown = || format!("no parameter is named {name:?}");
+        if let Some((vector, distance)) = name.split_once('.') {
+            let (_, get) = VECTORS.iter().find(|(known, _)| *known == vector).ok_or_else(unknown)?;
+            let distance: usize = distance.parse().map_err(|_| unknown())?;
+            return get(self).get_mut(distance).ok_or_else(unknown);
+        }
+        let (_, get) = SCALARS.iter().find(|(known, _)| *known == name).ok_or_else(unknown)?;
+        Ok(get(self))
+    }
+
+    /// What predictions for an algorithm are multiplied by: 1, or what was measured nearby. Between two measured sizes
+    /// it changes gradually; measurements with other numbers of ranks do not count.
+    pub fn correction(&self, collective: Collective, algorithm: &str, ranks: u32, bytes: u64) -> f64 {
+        let position = (bytes.max(1) as f64).log2() + 1.0;
+        let (mut below, mut above) = (None::<(f64, f64)>, None::<(f64, f64)>);
+        let known = self.corrections.iter().filter(|correction| {
+            correction.collective == collective
+                && correction.algorithm == algorithm
+                && correction.ranks == ranks
+        });
+        for correction in known {
+            let at = f64::from(correction.class);
+            if at <= position && below.is_none_or(|(other, _)| at > other) {
+                below = Some((at, correction.factor));
+            }
+            if at >= position && above.is_none_or(|(other, _)| at < other) {
+                above = Some((at, correction.factor));
+            }
+        }
+        match (below, above) {
+            (Some((from, one)), Some((to, two))) if to > from => {
+                one + (two - one) * (position - from) / (to - from)
+            }
+            (Some((_, factor)), _) | (None, Some((_, factor))) => factor,
+            (None, None) => 1.0,
+        }
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let value: Option<f64> = text.trim().parse().ok();
+    let value = value.filter(|value| value.is_finite() && *value >= 0.0);
+    value.ok_or_else(|| format!("{text:?} is not a number of at least 0"))
+}
+
+impl Correction {
+    fn parse(text: &str) -> Result<Correction, String> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let &[collective, algorithm, ranks, class, factor] = fields.as_slice() else {
+            return Err("a correction is: collective algorithm ranks class factor".to_string());
+        };
+        let known = Collective::ALL.into_iter().find(|known| known.name() == collective);
+        let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not a number"));
+        Ok(Correction {
+            collective: known.ok_or_else(|| format!("{collective:?} is no collective"))?,
+            algorithm: algorithm.to_string(),
+            ranks: number(ranks)?,
+            class: number(class)?,
+            factor: positive(factor)?,
+        })
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut model = self.clone();
+        let mut text = String::new();
+        for (name, get) in &SCALARS {
+            writeln!(text, "{name} {:e}", get(&mut model))?;
+        }
+        for (name, get) in &VECTORS {
+            for (distance, value) in get(&mut model).iter().enumerate() {
+                writeln!(text, "{name}.{distance} {value:e}")?;
+            }
+        }
+        for correction in &self.corrections {
+            let Correction { collective, algorithm, ranks, class, factor } = correction;
+            writeln!(text, "correction {collective} {algorithm} {ranks} {class} {factor:e}")?;
+        }
+        f.write_str(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: Result<Model, &str>) {
+        match (Model::parse(text), expected) {
+            (Ok(model), Ok(wanted)) => assert_eq!(model, wanted, "{text}"),
+            (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn a_model_reads_as_it_was_written() {
+        check("", Ok(Model::default()));
+        check("# nothing\n\nswitch 2e-6 # slow\n", Ok(Model { switch: 2e-6, ..Model::default() }));
+        check("switch", Err("line 1: \"switch\" has no value"));
+        check("\nsvitch 1", Err("line 2: no parameter is named \"svitch\""));
+        check("line.8 1", Err("no parameter is named \"line.8\""));
+        check("line.2 -1", Err("\"-1\" is not a number of at least 0"));
+        check("correction bcast knomial 2 x 1", Err("\"x\" is not a number"));
+        check("correction broadcast knomial 2 1 1", Err("\"broadcast\" is no collective"));
+        let mut model = Model { switch: 1.25e-6, ..Model::default() };
+        model.line[3] = 7e-8;
+        model.corrections.push(Correction {
+            collective: Collective::Bcast,
+            algorithm: "kary".into(),
+            ranks: 4,
+            class: 11,
+            factor: 1.5,
+        });
+        check(&model.to_string(), Ok(model));
+    }
+
+    #[test]
+    fn corrections_change_gradually() {
+        let text = "correction bcast kary 4 11 2\ncorrection bcast kary 4 13 4\n";
+        let model = Model::parse(text).unwrap();
+        let factor = |ranks, bytes| model.correction(Collective::Bcast, "kary", ranks, bytes);
+        assert_eq!([1, 1024, 2048, 4096, 1 << 20].map(|bytes| factor(4, bytes)), [2.0, 2.0, 3.0, 4.0, 4.0]);
+        assert_eq!(factor(2, 1024), 1.0);
+        assert_eq!(size_class(0), 0);
+        assert_eq!(size_class(1024), 11);
+    }
+}

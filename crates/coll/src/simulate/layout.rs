@@ -1,0 +1,339 @@
+//! Where the ranks run: which processors each may use, and how far two of them are apart.
+//!
+//! Ranks that may run on the same processors form a [`Pool`], which runs as many of them at a time as it has processors.
+//! A rank bound to a core of its own is a pool of one; ranks that are not bound share one pool.
+
+use std::sync::Arc;
+
+use tutti_topo::{Distance, Level, Machine, ProcessorSet};
+
+use crate::hierarchy::{self, Hierarchy};
+
+/// Ranks that share processors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// How many ranks can run at a time.
+    pub processors: u32,
+    /// How many there are.
+    pub ranks: u32,
+}
+
+/// Where one rank is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which machine, of several.
+    pub host: u32,
+    /// Its pool.
+    pub pool: u32,
+    /// Its memory controller, numbered over all hosts.
+    pub memory: u32,
+    /// Its last-level cache, numbered over all hosts.
+    pub cache: u32,
+    /// For each of [`LEVELS`], from the inside out, the instance that holds it wholly.
+    at: [u32; LEVELS.len()],
+}
+
+/// Levels that distance depends on.
+const LEVELS: [Level; 6] = [Level::Core, Level::L2, Level::L3, Level::Package, Level::Numa, Level::Board];
+/// In no instance of a level.
+const NONE: u32 = u32::MAX;
+
+/// Where all ranks are.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    places: Vec<Place>,
+    pools: Vec<Pool>,
+    memories: u32,
+    /// The largest number of ranks that share a last-level cache.
+    cache_ranks: u32,
+    hierarchy: Arc<Hierarchy>,
+}
+
+/// The usual ways to put ranks on the cores of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Binding {
+    /// Neighbours side by side.
+    Compact,
+    /// Neighbours as far apart as possible: packages in turn, memory controllers in turn.
+    Scatter,
+    /// Shuffled cores, from this seed.
+    Random(u64),
+    /// These processors, in turn.
+    List(Vec<usize>),
+    /// Not bound: all ranks share all cores.
+    None,
+}
+
+impl Layout {
+    /// `ranks` ranks that share `cores` cores of which nothing is known but that they share a cache.
+    pub fn flat(ranks: u32, cores: u32) -> Layout {
+        let place = Place { host: 0, pool: 0, memory: 0, cache: 0, at: [NONE, NONE, 0, 0, 0, 0] };
+        Layout {
+            places: vec![place; ranks as usize],
+            pools: vec![Pool { processors: cores.max(1), ranks }],
+            memories: 1,
+            cache_ranks: ranks,
+            hierarchy: Arc::new(Hierarchy::flat(ranks)),
+        }
+    }
+
+    /// Ranks confined to sets of processors of `machine`. `hosts` machines that are all alike; the first of them is filled
+    /// first.
+    pub fn on(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
+        let per_host = sets.len().div_ceil(hosts.max(1) as usize).max(1);
+        let (mut places, mut pools) = (Vec::with_capacity(sets.len()), Vec::new());
+        let mut known: Vec<(u32, Vec<usize>)> = Vec::new();
+        let mut near = Vec::with_capacity(sets.len());
+        let memories = machine.count(Level::Numa).max(1) as u32;
+        let caches = machine.count(Level::L3).max(machine.count(Level::L2)).max(1) as u32;
+        for (rank, set) in sets.iter().enumerate() {
+            let host = (rank / per_host) as u32;
+            let at = LEVELS.map(|level| machine.location(set, level).unwrap_or(NONE));
+            // The threads of one core do the work of one: what binds to a thread binds to its core.
+            let key = match at[0] {
+                NONE => set.iter().collect(),
+                core => vec![usize::MAX, core as usize],
+            };
+            let pool = known.iter().position(|other| *other == (host, key.clone())).unwrap_or_else(|| {
+                known.push((host, key));
+                pools.push(Pool { processors: cores(machine, set), ranks: 0 });
+                pools.len() - 1
+            });
+            pools[pool].ranks += 1;
+            near.push(hierarchy::Place { host, at: machine.places(set) });
+            let shared = if machine.count(Level::L3) > 0 { at[2] } else { at[1] };
+            places.push(Place {
+                host,
+                pool: pool as u32,
+                memory: host * memories + if at[4] == NONE { 0 } else { at[4] },
+                cache: host * caches + if shared == NONE { 0 } else { shared },
+                at,
+            });
+        }
+        let mut sharing = vec![0; (hosts.max(1) * caches) as usize];
+        places.iter().for_each(|place| sharing[place.cache as usize] += 1);
+        let cache_ranks = sharing.into_iter().max().unwrap_or(1);
+        let hierarchy = Arc::new(Hierarchy::new(&near));
+        Layout { places, pools, memories: hosts.max(1) * memories, cache_ranks, hierarchy }
+    }
+
+    /// `ranks` ranks on `hosts` machines, put on their cores by `binding`.
+    pub fn bound(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
+        let hosts = hosts.clamp(1, ranks.max(1));
+        let per_host = ranks.div_ceil(hosts) as usize;
+        let order = order(machine, binding);
+        let sets: Vec<ProcessorSet> = (0..ranks as usize)
+            .map(|rank| match binding {
+                Binding::None => machine.processors().collect(),
+                _ => std::iter::once(order[rank % per_host % order.len()]).collect(),
+            })
+            .collect();
+        Layout::on(machine, &sets, hosts)
+    }
+
+    /// Number of ranks.
+    pub fn ranks(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    /// Where `rank` is.
+    pub fn place(&self, rank: u32) -> &Place {
+        &self.places[rank as usize]
+    }
+
+    /// All pools.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// How many memory controllers there are.
+    pub fn memories(&self) -> u32 {
+        self.memories
+    }
+
+    /// The largest number of ranks that share a last-level cache.
+    pub fn cache_ranks(&self) -> u32 {
+        self.cache_ranks
+    }
+
+    /// Who is near whom, as algorithms see it.
+    pub fn hierarchy(&self) -> &Arc<Hierarchy> {
+        &self.hierarchy
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> u32 {
+        self.places.iter().map(|place| place.host + 1).max().unwrap_or(1)
+    }
+
+    /// Whether some processor has more than one rank.
+    pub fn crowded(&self) -> bool {
+        self.pools.iter().any(|pool| pool.ranks > pool.processors)
+    }
+
+    /// How far apart two ranks are: an index into a [`crate::model::ByDistance`].
+    #[inline]
+    pub fn distance(&self, one: u32, two: u32) -> usize {
+        let (one, two) = (&self.places[one as usize], &self.places[two as usize]);
+        if one.host != two.host {
+            return 7;
+        }
+        let share = |level: usize| one.at[level] != NONE && one.at[level] == two.at[level];
+        if share(0) {
+            return 0;
+        }
+        let distance = if share(1) || share(2) {
+            Distance::SharedCache
+        } else {
+            match (share(3), share(4), share(5)) {
+                (true, true, _) => Distance::SamePackageAndNuma,
+                (false, true, _) => Distance::SameNuma,
+                (true, false, _) => Distance::SamePackage,
+                (false, false, true) => Distance::SameBoard,
+                (false, false, false) => Distance::OtherBoard,
+            }
+        };
+        distance as usize
+    }
+}
+
+/// Cores that hold processors of `set`; processors of which no core is known count by themselves.
+fn cores(machine: &Machine, set: &ProcessorSet) -> u32 {
+    let mut seen: Vec<u32> = set.iter().filter_map(|number| machine.instance(number, Level::Core)).collect();
+    let known = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    ((seen.len() + set.len() - known) as u32).max(1)
+}
+
+/// One processor a core, in the order in which ranks get them.
+fn order(machine: &Machine, binding: &Binding) -> Vec<usize> {
+    let mut cores: Vec<(u32, usize)> = Vec::new();
+    for processor in machine.processors() {
+        let core = machine.instance(processor, Level::Core).unwrap_or(NONE - processor as u32);
+        if cores.iter().all(|(known, _)| *known != core) {
+            cores.push((core, processor));
+        }
+    }
+    let compact: Vec<usize> = cores.into_iter().map(|(_, processor)| processor).collect();
+    match binding {
+        Binding::Compact | Binding::None => compact,
+        Binding::List(list) => list.clone(),
+        Binding::Scatter => scatter(machine, &compact),
+        Binding::Random(seed) => shuffle(compact, *seed),
+    }
+}
+
+/// Boards in turn, in each its packages in turn, and so on inwards: by the reversed digits of the place in the table.
+fn scatter(machine: &Machine, compact: &[usize]) -> Vec<usize> {
+    const TURNS: [Level; 4] = [Level::Board, Level::Package, Level::Numa, Level::L3];
+    let mut keyed: Vec<(Vec<usize>, usize)> = compact
+        .iter()
+        .enumerate()
+        .map(|(position, &processor)| {
+            let inside = |level: Level| machine.instance(processor, level).unwrap_or(0);
+            // The place of each instance among its siblings, innermost first.
+            let mut key: Vec<usize> = vec![0; TURNS.len() + 1];
+            for (depth, &level) in TURNS.iter().enumerate() {
+                let outer = |other: usize| {
+                    TURNS[..depth]
+                        .iter()
+                        .all(|&level| machine.instance(other, level) == machine.instance(processor, level))
+                };
+                let mut siblings: Vec<u32> = compact
+                    .iter()
+                    .filter(|&&other| outer(other))
+                    .map(|&other| machine.instance(other, level).unwrap_or(0))
+                    .collect();
+                siblings.dedup();
+                key[TURNS.len() - depth] =
+                    siblings.iter().position(|&sibling| sibling == inside(level)).unwrap_or(0);
+            }
+            let same = |other: &&usize| {
+                TURNS
+                    .iter()
+                    .all(|&level| machine.instance(**other, level) == machine.instance(processor, level))
+            };
+            key[0] = compact[..position].iter().filter(same).count();
+            (key, processor)
+        })
+        .collect();
+    keyed.sort();
+    keyed.into_iter().map(|(_, processor)| processor).collect()
+}
+
+/// The same for the same seed, on every machine (Fisher and Yates, numbers by Knuth's multiplier).
+fn shuffle(mut list: Vec<usize>, seed: u64) -> Vec<usize> {
+    let mut state = seed;
+    for last in (1..list.len()).rev() {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        list.swap(last, ((state >> 33) % (last as u64 + 1)) as usize);
+    }
+    list
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A recorded machine.
+    pub fn machine(name: &str) -> Machine {
+        let path = format!("{}/../../fixtures/machines/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    fn check(machine_name: &str, binding: Binding, ranks: u32, pairs: &[(u32, u32, usize)]) {
+        let layout = Layout::bound(&machine(machine_name), &binding, ranks, 1);
+        for &(one, two, expected) in pairs {
+            assert_eq!(layout.distance(one, two), expected, "{binding:?} {one} {two}");
+            assert_eq!(layout.distance(two, one), expected, "{binding:?} {two} {one}");
+        }
+    }
+
+    #[test]
+    fn bindings_put_neighbours_near_or_far() {
+        check(
+            "epyc-2x16-nps2",
+            Binding::Compact,
+            64,
+            &[(0, 1, 1), (0, 4, 2), (0, 8, 4), (0, 16, 5), (0, 32, 0)],
+        );
+        check(
+            "epyc-2x16-nps2",
+            Binding::Scatter,
+            32,
+            &[(0, 1, 5), (0, 2, 4), (0, 4, 2), (0, 8, 1), (1, 9, 1)],
+        );
+        check("boards-2x2x2", Binding::Scatter, 8, &[(0, 1, 6), (0, 2, 5)]);
+        check("boards-2x2x2", Binding::List(vec![0, 7, 1]), 3, &[(0, 1, 6), (0, 2, 2)]);
+        check("laptop-4x2", Binding::Compact, 8, &[(0, 1, 1), (0, 4, 0)]);
+    }
+
+    #[test]
+    fn pools_are_the_ranks_that_share_processors() {
+        let laptop = machine("laptop-4x2");
+        let pools = |binding, ranks, hosts| {
+            let layout = Layout::bound(&laptop, &binding, ranks, hosts);
+            let all: Vec<_> = layout.pools().iter().map(|pool| (pool.processors, pool.ranks)).collect();
+            (all, layout.crowded())
+        };
+        assert_eq!(pools(Binding::None, 6, 1), (vec![(4, 6)], true));
+        assert_eq!(pools(Binding::Compact, 4, 1), (vec![(1, 1); 4], false));
+        assert_eq!(pools(Binding::Compact, 5, 1), (vec![(1, 2), (1, 1), (1, 1), (1, 1)], true));
+        assert_eq!(pools(Binding::Compact, 8, 2), (vec![(1, 1); 8], false));
+        let two = Layout::bound(&laptop, &Binding::Compact, 8, 2);
+        assert_eq!((two.distance(3, 4), two.hosts(), two.memories(), two.cache_ranks()), (7, 2, 2, 4));
+        assert!(!Layout::flat(2, 2).crowded() && Layout::flat(3, 2).crowded());
+    }
+
+    #[test]
+    fn a_random_binding_is_a_permutation() {
+        let epyc = machine("epyc-2x16-nps2");
+        let (one, two) = (order(&epyc, &Binding::Random(1)), order(&epyc, &Binding::Random(2)));
+        assert_ne!(one, two);
+        assert_eq!(one, order(&epyc, &Binding::Random(1)));
+        let mut sorted = one;
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..32).collect::<Vec<_>>());
+    }
+}

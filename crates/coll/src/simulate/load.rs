@@ -1,0 +1,75 @@
+//! What is simulated: one operation, as all ranks see it.
+
+use crate::ir::Tables;
+use crate::shape::{Collective, Shape};
+
+/// Units of a block where nobody knows them on all ranks (the v collectives): the middle of what is usual.
+const UNKNOWN_BLOCK: u64 = 4096;
+
+/// An operation on equal blocks.
+#[derive(Clone, Debug)]
+pub struct Load {
+    shape: Shape,
+    /// Running sums over the blocks, where the collective takes a table.
+    sums: Vec<u64>,
+}
+
+impl Load {
+    /// The operation that `shape` (any rank's) is part of. Where counts differ from rank to rank all blocks are taken to be
+    /// of equal size: `shape.count` for gatherv, scatterv and alltoallv, or some usual size if that is 0.
+    pub fn new(shape: &Shape) -> Load {
+        use Collective as C;
+        let mut shape = Shape { rank: 0, in_place: false, own: 0, ..*shape };
+        let ranks = u64::from(shape.ranks);
+        if matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && shape.count == 0 {
+            shape.count = UNKNOWN_BLOCK;
+        }
+        let sums = match shape.collective {
+            C::Gatherv | C::Scatterv | C::Alltoallv => (0..=ranks).map(|block| block * shape.count).collect(),
+            C::Allgatherv | C::ReduceScatter => {
+                let (quotient, rest) = (shape.count / ranks, shape.count % ranks);
+                (0..=ranks).map(|block| block * quotient + block.min(rest)).collect()
+            }
+            _ => Vec::new(),
+        };
+        Load { shape, sums }
+    }
+
+    /// The operation, as rank 0 sees it.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// What `rank` asks for.
+    pub fn shape_of(&self, rank: u32) -> Shape {
+        let mut shape = Shape { rank, ..self.shape };
+        match shape.collective {
+            Collective::ReduceScatter => {
+                shape.own = self.sums[rank as usize + 1] - self.sums[rank as usize];
+            }
+            Collective::Alltoallv => shape.count = 0,
+            _ => {}
+        }
+        shape
+    }
+
+    /// The tables of any rank.
+    pub fn tables(&self) -> Tables<'_> {
+        Tables { send: &self.sums, recv: &self.sums }
+    }
+
+    /// Bytes of both buffers of a rank; for a rooted operation, the mean.
+    pub fn footprint(&self) -> f64 {
+        use Collective as C;
+        let (ranks, bytes) = (f64::from(self.shape.ranks), self.shape.bytes() as f64);
+        match self.shape.collective {
+            C::Barrier => 0.0,
+            C::Bcast => bytes,
+            C::Reduce | C::Allreduce | C::Scan | C::Exscan => 2.0 * bytes,
+            C::Gather | C::Gatherv | C::Scatter | C::Scatterv => 2.0 * bytes,
+            C::Allgather | C::ReduceScatterBlock => (ranks + 1.0) * bytes,
+            C::Allgatherv | C::ReduceScatter => (1.0 + 1.0 / ranks) * bytes,
+            C::Alltoall | C::Alltoallv => 2.0 * ranks * bytes,
+        }
+    }
+}

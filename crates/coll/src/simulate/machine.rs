@@ -1,0 +1,471 @@
+//! All ranks of one operation, event by event.
+//!
+//! A rank is a processor's program: it starts what its cursor lets it, does the work that has come up, one piece after the
+//! other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a length when they begin; what
+//! they cause elsewhere (a message arrives, a flag is seen) are events.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::convert::Infallible;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::layout::Layout;
+use super::load::Load;
+use super::prices::Prices;
+use super::resources::{Processors, Server, Time};
+use crate::cursor::{Cursor, Instance};
+use crate::ir::{BufferId, Kind, Schedule, Span, Tables};
+
+/// A piece of work of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    /// What has no work any more: a flag was seen.
+    Nothing,
+    /// Sends a message that needs no handshake.
+    Eager(Message),
+    /// Asks whether a long message may come.
+    Request(Message),
+    /// Takes a message that has arrived.
+    Take(Message),
+    /// Answers a request.
+    Clear(Message, Instance),
+    /// Sends a long message to the step of its receiver.
+    Data(Message, Instance),
+    /// Takes a long message, which ends not before this.
+    Fetch(Message, Time),
+    /// Copies bytes.
+    Copy(u64),
+    /// Combines bytes.
+    Reduce(u64),
+    /// Sets a flag.
+    Post(u16, u64),
+    /// Reads the flag of a rank, set before.
+    Look(u32, u16),
+    /// Publishes memory.
+    Expose,
+    /// Moves bytes from or to another's bank or memory, or combines them with own ones.
+    Access { peer: u32, bytes: u64, bank: bool, combine: bool },
+}
+
+/// A message, by the sender's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Message {
+    from: u32,
+    to: u32,
+    lane: u16,
+    bytes: u64,
+    sent: Instance,
+}
+
+/// A piece of work and the step that is complete after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Task {
+    instance: Instance,
+    work: Work,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A rank has work.
+    Ready(u32, Task),
+    /// A rank has done its work.
+    Done(u32, Task),
+    /// A rank has a processor.
+    Run(u32),
+    /// A message, or the request for one, has arrived.
+    Arrived(Message),
+}
+
+/// What one rank is at.
+struct Rank {
+    cursor: Cursor,
+    ready: VecDeque<Task>,
+    /// It has a processor or waits for one.
+    awake: bool,
+    end: Option<Time>,
+}
+
+/// The messages of one lane between two ranks.
+#[derive(Default)]
+struct Channel {
+    arrived: VecDeque<Message>,
+    posted: VecDeque<Instance>,
+}
+
+/// A flag of a rank.
+#[derive(Default)]
+struct Flag {
+    value: u64,
+    line: Server,
+    /// Who waits for which value.
+    waiting: Vec<(u32, u64, Instance)>,
+}
+
+/// Multiplies: the keys are few bits, and nothing hostile.
+#[derive(Default)]
+pub(super) struct Multiply(u64);
+
+impl Hasher for Multiply {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 29;
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u16(&mut self, value: u16) {
+        self.write_u64(u64::from(value));
+    }
+}
+
+type Map<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+
+/// How an operation went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// When each rank was done.
+    pub ends: Vec<Time>,
+    /// Pieces of work.
+    pub tasks: u64,
+    /// Waits that nothing ended, in a run that was cut short.
+    pub forced: u64,
+}
+
+/// See the module.
+pub(super) struct Machine<'a> {
+    schedules: &'a [Schedule],
+    tables: Tables<'a>,
+    unit_bytes: u64,
+    layout: &'a Layout,
+    prices: Prices<'a>,
+    now: Time,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    sequence: u64,
+    ranks: Vec<Rank>,
+    pools: Vec<Processors>,
+    channels: Map<(u32, u32, u16), Channel>,
+    flags: Map<(u32, u16), Flag>,
+    /// The value of a flag that a rank has seen.
+    seen: Map<(u32, u32, u16), u64>,
+    tasks: u64,
+    forced: u64,
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(
+        schedules: &'a [Schedule],
+        load: &'a Load,
+        layout: &'a Layout,
+        prices: Prices<'a>,
+    ) -> Machine<'a> {
+        let rank = |schedule: &Schedule| {
+            let mut cursor = Cursor::default();
+            cursor.reset(schedule);
+            Rank { cursor, ready: VecDeque::new(), awake: true, end: None }
+        };
+        let pools = layout.pools().iter().map(|pool| Processors::new(pool.processors, pool.ranks));
+        Machine {
+            schedules,
+            tables: load.tables(),
+            unit_bytes: load.shape().unit_bytes,
+            layout,
+            prices,
+            now: 0,
+            events: BinaryHeap::new(),
+            sequence: 0,
+            ranks: schedules.iter().map(rank).collect(),
+            pools: pools.collect(),
+            channels: Map::default(),
+            flags: Map::default(),
+            seen: Map::default(),
+            tasks: 0,
+            forced: 0,
+        }
+    }
+
+    /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in loops
+    /// that were cut short) are completed when nothing else happens any more.
+    pub fn run(mut self) -> Run {
+        for rank in 0..self.schedules.len() as u32 {
+            self.acquire(rank, 0);
+        }
+        loop {
+            while let Some(Reverse((time, _, event))) = self.events.pop() {
+                self.now = time;
+                match event {
+                    Event::Ready(rank, task) => self.give(rank, task),
+                    Event::Done(rank, task) => {
+                        self.done(rank, task);
+                        self.go(rank);
+                    }
+                    Event::Run(rank) => self.go(rank),
+                    Event::Arrived(message) => self.arrived(message),
+                }
+            }
+            if !self.force() {
+                break;
+            }
+        }
+        let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
+        Run { ends, tasks: self.tasks, forced: self.forced }
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.sequence += 1;
+        self.events.push(Reverse((time, self.sequence, event)));
+    }
+
+    fn acquire(&mut self, rank: u32, now: Time) {
+        let pool = &mut self.pools[self.layout.place(rank).pool as usize];
+        if let Some(time) = pool.acquire(rank, now, self.prices.switch) {
+            self.at(time, Event::Run(rank));
+        }
+    }
+
+    /// Something to do for a rank.
+    fn give(&mut self, rank: u32, task: Task) {
+        let state = &mut self.ranks[rank as usize];
+        state.ready.push_back(task);
+        if !state.awake {
+            state.awake = true;
+            self.acquire(rank, self.now);
+        }
+    }
+
+    /// A rank that has a processor goes on until something else happens before it is done.
+    fn go(&mut self, rank: u32) {
+        loop {
+            self.advance(rank);
+            let Some(task) = self.ranks[rank as usize].ready.pop_front() else {
+                return self.rest(rank);
+            };
+            let end = self.begin(rank, task);
+            self.tasks += 1;
+            if self.events.peek().is_some_and(|Reverse((time, ..))| *time <= end) {
+                return self.at(end, Event::Done(rank, task));
+            }
+            self.now = end;
+            self.done(rank, task);
+        }
+    }
+
+    fn rest(&mut self, rank: u32) {
+        let state = &mut self.ranks[rank as usize];
+        state.awake = false;
+        if state.end.is_none() && state.cursor.finished(&self.schedules[rank as usize]) {
+            state.end = Some(self.now);
+        }
+        let next = self.pools[self.layout.place(rank).pool as usize].release(rank);
+        if let Some(next) = next {
+            self.at(self.now + self.prices.switch, Event::Run(next));
+        }
+    }
+
+    /// Starts what may start.
+    fn advance(&mut self, rank: u32) {
+        let schedule = &self.schedules[rank as usize];
+        let mut cursor = std::mem::take(&mut self.ranks[rank as usize].cursor);
+        let started = cursor.advance(schedule, |instance| Ok::<bool, Infallible>(self.start(rank, instance)));
+        started.unwrap_or_else(|never| match never {});
+        self.ranks[rank as usize].cursor = cursor;
+    }
+
+    fn bytes(&self, span: &Span, instance: Instance) -> u64 {
+        span.at(instance.iteration, &self.tables).length * self.unit_bytes
+    }
+
+    /// Starts a step; whether it was complete at once.
+    fn start(&mut self, rank: u32, instance: Instance) -> bool {
+        let kind = &self.schedules[rank as usize].steps[instance.step.0 as usize].kind;
+        let iteration = instance.iteration;
+        let own = |work| Task { instance, work };
+        let task = match *kind {
+            Kind::Send { peer, lane, ref from } => {
+                let bytes = self.bytes(from, instance);
+                if bytes == 0 && !from.is_signal() {
+                    return true;
+                }
+                let message =
+                    Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
+                own(if self.prices.is_eager(bytes) { Work::Eager(message) } else { Work::Request(message) })
+            }
+            Kind::Recv { peer, lane, ref into } => {
+                if self.bytes(into, instance) == 0 && !into.is_signal() {
+                    return true;
+                }
+                let channel = self.channels.entry((rank, peer.at(iteration) as u32, lane)).or_default();
+                let Some(message) = channel.arrived.pop_front() else {
+                    channel.posted.push_back(instance);
+                    return false;
+                };
+                self.received(message, instance)
+            }
+            Kind::Copy { ref from, .. } => own(Work::Copy(self.bytes(from, instance))),
+            Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
+            Kind::Post { flag, value } => own(Work::Post(flag, value.at(iteration))),
+            Kind::Await { peer, flag, value } => {
+                match self.waits(rank, instance, peer.at(iteration) as u32, flag, value.at(iteration)) {
+                    Some(work) => own(work),
+                    None => return self.sees(rank, peer.at(iteration) as u32, flag, value.at(iteration)),
+                }
+            }
+            Kind::Expose { .. } => own(Work::Expose),
+            Kind::Pull { peer, ref from, ref into } => {
+                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
+            }
+            Kind::Combine { peer, ref from, ref into, .. } => {
+                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
+            }
+            Kind::Push { peer, ref from, ref into } => {
+                own(self.access(peer.at(iteration) as u32, into.buffer, from, instance, false))
+            }
+        };
+        self.ranks[rank as usize].ready.push_back(task);
+        false
+    }
+
+    fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
+        Work::Access { peer, bytes: self.bytes(own, instance), bank: theirs == BufferId::BANK, combine }
+    }
+
+    /// The work that a message makes for who receives it.
+    fn received(&self, message: Message, instance: Instance) -> Task {
+        let eager = self.prices.is_eager(message.bytes);
+        let work = if eager { Work::Take(message) } else { Work::Clear(message, instance) };
+        Task { instance, work }
+    }
+
+    /// Whether a rank knows already that a flag has a value.
+    fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
+        rank == peer || self.seen.get(&(rank, peer, flag)).is_some_and(|seen| *seen >= value)
+    }
+
+    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the rank is
+    /// noted there).
+    fn waits(&mut self, rank: u32, instance: Instance, peer: u32, flag: u16, value: u64) -> Option<Work> {
+        if self.sees(rank, peer, flag, value) {
+            return None;
+        }
+        let state = self.flags.entry((peer, flag)).or_default();
+        if state.value >= value {
+            self.seen.insert((rank, peer, flag), state.value);
+            return Some(Work::Look(peer, flag));
+        }
+        state.waiting.push((rank, value, instance));
+        None
+    }
+
+    fn arrived(&mut self, message: Message) {
+        let channel = self.channels.entry((message.to, message.from, message.lane)).or_default();
+        match channel.posted.pop_front() {
+            Some(instance) => {
+                let task = self.received(message, instance);
+                self.give(message.to, task);
+            }
+            None => channel.arrived.push_back(message),
+        }
+    }
+
+    /// A rank begins with a piece of work. Returns when it will be done.
+    fn begin(&mut self, rank: u32, task: Task) -> Time {
+        let now = self.now + self.prices.step;
+        let prices = &mut self.prices;
+        match task.work {
+            Work::Nothing => now,
+            Work::Eager(message) => prices.send(now, self.layout, message.from, message.to, message.bytes),
+            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes),
+            Work::Request(_) | Work::Clear(..) => now + prices.overhead,
+            Work::Data(message, recv) => {
+                let end = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                let (first, last) = prices.fragments(self.layout, message.from, message.to, message.bytes);
+                let fetch = Task { instance: recv, work: Work::Fetch(message, end + last) };
+                self.at(now + first, Event::Ready(message.to, fetch));
+                end
+            }
+            Work::Fetch(message, end) => {
+                end.max(prices.take(now, self.layout, message.from, message.to, message.bytes))
+            }
+            Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
+            Work::Reduce(bytes) => prices.reduce(now, self.layout, rank, bytes),
+            Work::Post(..) => now + prices.post,
+            Work::Look(peer, flag) => {
+                let (gap, line) = (prices.line_gap, prices.line(self.layout.distance(rank, peer)));
+                let flag = self.flags.get_mut(&(peer, flag)).expect("a flag that is looked at was set");
+                flag.line.book(now, gap) - gap + line
+            }
+            Work::Expose => now + prices.expose,
+            Work::Access { peer, bytes, bank, combine } => {
+                prices.access(now, self.layout, (rank, peer), bytes, bank, combine)
+            }
+        }
+    }
+
+    /// What a piece of work causes when it is done.
+    fn done(&mut self, rank: u32, task: Task) {
+        match task.work {
+            Work::Eager(message) | Work::Request(message) => {
+                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                self.at(self.now + latency, Event::Arrived(message));
+                if matches!(task.work, Work::Request(_)) {
+                    return;
+                }
+            }
+            Work::Clear(message, recv) => {
+                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                let data = Task { instance: message.sent, work: Work::Data(message, recv) };
+                return self.at(self.now + latency, Event::Ready(message.from, data));
+            }
+            Work::Post(flag, value) => self.posted(rank, flag, value),
+            _ => {}
+        }
+        self.ranks[rank as usize].cursor.complete(task.instance);
+    }
+
+    fn posted(&mut self, owner: u32, flag: u16, value: u64) {
+        let state = self.flags.entry((owner, flag)).or_default();
+        state.value = value;
+        let mut woken = Vec::new();
+        state.waiting.retain(|&(rank, wanted, instance)| {
+            if wanted <= value {
+                let seen = state.line.book(self.now, self.prices.line_gap) - self.prices.line_gap;
+                woken.push((rank, seen, instance));
+            }
+            wanted > value
+        });
+        for (rank, seen, instance) in woken {
+            self.seen.insert((rank, owner, flag), value);
+            let line = self.prices.line(self.layout.distance(owner, rank));
+            self.at(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+        }
+    }
+
+    /// Completes all that is waited for; whether there was any.
+    fn force(&mut self) -> bool {
+        let mut stuck: Vec<(u32, Instance)> = Vec::new();
+        for (&(receiver, ..), channel) in &mut self.channels {
+            stuck.extend(channel.posted.drain(..).map(|instance| (receiver, instance)));
+            let long = channel.arrived.drain(..).filter(|message| !self.prices.is_eager(message.bytes));
+            stuck.extend(long.map(|message| (message.from, message.sent)));
+        }
+        for flag in self.flags.values_mut() {
+            stuck.extend(flag.waiting.drain(..).map(|(rank, _, instance)| (rank, instance)));
+        }
+        // The order of a map means nothing.
+        stuck.sort_unstable();
+        self.forced += stuck.len() as u64;
+        for &(rank, instance) in &stuck {
+            self.at(self.now, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+        }
+        !stuck.is_empty()
+    }
+}

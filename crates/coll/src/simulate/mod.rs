@@ -1,0 +1,143 @@
+//! How long a collective takes: runs the schedules of all ranks on a [`Model`] of the machine.
+//!
+//! The model is LogGP's (latency, overhead, gap, bytes; by distance) with what decides within a node added: flags move as
+//! cache lines and their readers queue; copies slow down when the data leave the cache, and those of one memory controller
+//! share its bandwidth; readers of one rank's memory share what it can give; ranks that share a processor run one at a
+//! time, keep it while they have work, and hand it over at the price of a switch.
+//!
+//! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on every rank. Loops
+//! of many iterations settle to a period; beyond a bound on the work, two cut runs are extended by a straight line
+//! ([`Prediction::exact`] says so). For ranks by the million there are the closed forms of [`crate::cost`].
+
+mod layout;
+mod load;
+mod machine;
+mod prices;
+mod resources;
+#[cfg(test)]
+mod tests;
+
+pub use layout::{Binding, Layout, Place, Pool};
+pub use load::Load;
+pub use prices::Reach;
+
+use machine::{Machine, Run};
+use prices::Prices;
+
+use crate::ir::Schedule;
+use crate::model::Model;
+use crate::registry::Generator;
+use crate::shape::Params;
+
+/// The machine and where the ranks are.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage<'a> {
+    /// What things cost.
+    pub model: &'a Model,
+    /// Where the ranks run.
+    pub layout: &'a Layout,
+    /// How exposed memory is reached.
+    pub reach: Reach,
+}
+
+/// What the simulator says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// From the beginning, which all ranks share, to the end of the last rank.
+    pub seconds: f64,
+    /// The mean of the ends of all ranks.
+    pub mean_seconds: f64,
+    /// Pieces of work that were simulated.
+    pub tasks: u64,
+    /// Whether all iterations of all loops were simulated.
+    pub exact: bool,
+}
+
+/// Iterations below which a loop is not cut.
+const LEAST_CUT: u32 = 4;
+
+/// Runs `schedules`, one a rank, that do `load`.
+pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
+    assert_eq!(schedules.len(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
+    let run = run(schedules, load, stage);
+    let prediction = summary(&run, stage);
+    debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
+    prediction
+}
+
+/// Generates and runs the schedules of an algorithm. If that takes (about) more than `bound` pieces of work, loops are cut
+/// short and the rest is extrapolated.
+pub fn predict(
+    generator: &Generator,
+    load: &Load,
+    params: &Params,
+    stage: &Stage<'_>,
+    bound: u64,
+) -> Prediction {
+    let ranks = load.shape().ranks;
+    let hierarchy = Some(stage.layout.hierarchy());
+    let write = |rank| generator.generate_on(&load.shape_of(rank), params, hierarchy);
+    let mut schedules: Vec<Schedule> = (0..ranks).map(write).collect();
+    let longest = longest(&schedules);
+    let cut = cut_for(&schedules, longest, bound);
+    if 2 * cut >= longest {
+        return simulate(&schedules, load, stage);
+    }
+    let counts: Vec<Vec<u32>> =
+        schedules.iter().map(|schedule| schedule.loops.iter().map(|one| one.count).collect()).collect();
+    let mut cut_to = |cut: u32| {
+        for (schedule, counts) in schedules.iter_mut().zip(&counts) {
+            for (one, count) in schedule.loops.iter_mut().zip(counts) {
+                one.count = (*count).min(cut);
+            }
+        }
+        summary(&run(&schedules, load, stage), stage)
+    };
+    let (one, two) = (cut_to(cut), cut_to(2 * cut));
+    let more = f64::from(longest - 2 * cut) / f64::from(cut);
+    let extend = |one: f64, two: f64| two + (two - one).max(0.0) * more;
+    Prediction {
+        seconds: extend(one.seconds, two.seconds),
+        mean_seconds: extend(one.mean_seconds, two.mean_seconds),
+        tasks: one.tasks + two.tasks,
+        exact: false,
+    }
+}
+
+fn run(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Run {
+    let footprint = load.footprint() * f64::from(stage.layout.cache_ranks());
+    let prices = Prices::new(stage.model, stage.layout, stage.reach, footprint);
+    Machine::new(schedules, load, stage.layout, prices).run()
+}
+
+fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
+    let last = run.ends.iter().copied().max().unwrap_or(0);
+    let sum: f64 = run.ends.iter().map(|end| *end as f64).sum();
+    Prediction {
+        seconds: stage.model.call + last as f64 * 1e-12,
+        mean_seconds: stage.model.call + sum / run.ends.len().max(1) as f64 * 1e-12,
+        tasks: run.tasks,
+        exact: true,
+    }
+}
+
+fn longest(schedules: &[Schedule]) -> u32 {
+    schedules.iter().flat_map(|schedule| &schedule.loops).map(|one| one.count).max().unwrap_or(0)
+}
+
+/// After how many iterations to cut, twice which keeps the work below `bound`.
+fn cut_for(schedules: &[Schedule], longest: u32, bound: u64) -> u32 {
+    let work = |cut: u32| -> u64 {
+        let of = |schedule: &Schedule| -> u64 {
+            let looped: u64 =
+                schedule.loops.iter().map(|one| u64::from(one.steps) * u64::from(one.count.min(cut))).sum();
+            schedule.steps.len() as u64 + looped
+        };
+        schedules.iter().map(of).sum()
+    };
+    let mut cut = longest;
+    while cut > LEAST_CUT && work(cut.saturating_mul(2)) > bound {
+        cut /= 2;
+    }
+    cut.max(LEAST_CUT)
+}

@@ -1,0 +1,180 @@
+//! What pieces of work take: the parameters of the model in picoseconds, and the servers that copies share.
+
+use super::layout::Layout;
+use super::resources::{Server, Time, time};
+use crate::model::{ByDistance, DISTANCES, Model};
+
+/// How a rank gets at the memory that another exposes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// It is mapped: by load and store.
+    Mapped,
+    /// By a system call that copies.
+    Call,
+}
+
+/// Bytes that come with a flag in one line.
+const BESIDE_FLAG: u64 = 56;
+const PAGE: u64 = 4096;
+const BETWEEN_HOSTS: usize = DISTANCES - 1;
+
+pub(super) struct Prices<'a> {
+    model: &'a Model,
+    reach: Reach,
+    pub step: Time,
+    pub overhead: Time,
+    pub post: Time,
+    pub expose: Time,
+    pub switch: Time,
+    pub line_gap: Time,
+    /// Seconds a byte, with the share that is not found in a cache.
+    byte: ByDistance,
+    /// That share.
+    miss: f64,
+    memories: Vec<Server>,
+    /// Reading from a rank.
+    sources: Vec<Server>,
+    /// Out of a host, and into it.
+    networks: Vec<[Server; 2]>,
+}
+
+impl<'a> Prices<'a> {
+    /// `footprint`: bytes that the ranks which share a cache touch together.
+    pub fn new(model: &'a Model, layout: &Layout, reach: Reach, footprint: f64) -> Prices<'a> {
+        let miss = if footprint > model.cache_bytes { 1.0 - model.cache_bytes / footprint } else { 0.0 };
+        let mut byte = model.copy_byte;
+        for (byte, memory) in byte.iter_mut().zip(model.memory_byte) {
+            *byte += miss * (memory - *byte).max(0.0);
+        }
+        Prices {
+            model,
+            reach,
+            step: time(model.step),
+            overhead: time(model.message_overhead),
+            post: time(model.post),
+            expose: time(model.expose),
+            switch: time(model.switch),
+            line_gap: time(model.line_gap),
+            byte,
+            miss,
+            memories: vec![Server::default(); layout.memories() as usize],
+            sources: vec![Server::default(); layout.ranks() as usize],
+            networks: vec![[Server::default(); 2]; layout.hosts() as usize],
+        }
+    }
+
+    pub fn is_eager(&self, bytes: u64) -> bool {
+        bytes as f64 <= self.model.eager_bytes
+    }
+
+    pub fn latency(&self, distance: usize) -> Time {
+        time(self.model.message_latency[distance])
+    }
+
+    pub fn line(&self, distance: usize) -> Time {
+        time(self.model.line[distance])
+    }
+
+    /// Seconds beyond those of a cache next to the rank, a byte.
+    fn beyond(&self, distance: usize) -> f64 {
+        (self.byte[distance] - self.model.copy_byte[0]).max(0.0)
+    }
+
+    /// Bytes that no cache holds pass the controller of who owns them.
+    fn memory(&mut self, now: Time, layout: &Layout, owner: u32, bytes: u64) -> Time {
+        if self.miss == 0.0 || bytes == 0 {
+            return now;
+        }
+        let service = time(self.miss * bytes as f64 / self.model.memory_bandwidth);
+        self.memories[layout.place(owner).memory as usize].book(now, service)
+    }
+
+    /// The sender's part of a message: into the transport.
+    pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+        let own = now + self.overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
+        let end = own.max(self.memory(now, layout, from, bytes));
+        self.network(end, layout, from, to, bytes, 0)
+    }
+
+    /// The receiver's part: out of the transport, where the bytes are in the sender's cache.
+    pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+        let distance = layout.distance(from, to);
+        let far = match distance {
+            BETWEEN_HOSTS => 0.0,
+            _ => self.model.copy_byte[distance] - self.model.copy_byte[0],
+        };
+        let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
+        let own = now + self.overhead + time(bytes as f64 * byte);
+        let end = own.max(self.memory(now, layout, to, bytes));
+        self.network(end, layout, to, from, bytes, 1)
+    }
+
+    fn network(&mut self, end: Time, layout: &Layout, me: u32, peer: u32, bytes: u64, way: usize) -> Time {
+        if layout.distance(me, peer) != BETWEEN_HOSTS {
+            return end;
+        }
+        let service = time(bytes as f64 / self.model.network_bandwidth);
+        self.networks[layout.place(me).host as usize][way].book(end.saturating_sub(service), service)
+    }
+
+    /// From the start of a long message to when its first fragment can be taken, and from the end of its send to when its
+    /// last one has been.
+    pub fn fragments(&self, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
+        let latency = self.latency(layout.distance(from, to));
+        let piece = (bytes as f64).min(self.model.fragment_bytes);
+        let fragment = time(piece * (self.model.message_byte + self.beyond(0)));
+        (latency + fragment, latency + fragment)
+    }
+
+    pub fn copy(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
+        let own = now + time(bytes as f64 * self.byte[0]);
+        own.max(self.memory(now, layout, rank, bytes))
+    }
+
+    pub fn reduce(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
+        let own = now + time(bytes as f64 * (self.model.reduce_byte + self.beyond(0)));
+        own.max(self.memory(now, layout, rank, bytes))
+    }
+
+    /// One-sided access of the first of `pair` to the bank or the exposed memory of the second.
+    pub fn access(
+        &mut self,
+        now: Time,
+        layout: &Layout,
+        pair: (u32, u32),
+        bytes: u64,
+        bank: bool,
+        combine: bool,
+    ) -> Time {
+        let (rank, peer) = pair;
+        let distance = layout.distance(rank, peer);
+        if rank == peer {
+            return if combine {
+                self.reduce(now, layout, rank, bytes)
+            } else {
+                self.copy(now, layout, rank, bytes)
+            };
+        }
+        // A bank is small and used again and again: it stays in a cache.
+        let byte = if bank { self.model.copy_byte[distance] } else { self.byte[distance] };
+        let amount = bytes as f64;
+        let called = self.reach == Reach::Call && !bank && bytes > 0;
+        let fixed = match bytes {
+            _ if called => {
+                let pages = bytes.div_ceil(PAGE) as f64;
+                self.model.single_copy_call + pages * self.model.single_copy_page
+            }
+            0..=BESIDE_FLAG if bank => 0.0,
+            _ => self.model.line[distance],
+        };
+        let combined = match (combine, called) {
+            (false, _) => 0.0,
+            (true, true) => self.model.reduce_byte,
+            (true, false) => self.model.reduce_byte - self.model.copy_byte[0],
+        };
+        let own = now + time((fixed + amount * (byte + combined)).max(0.0));
+        let source = self.sources[peer as usize].book(now, time(amount / self.model.source_bandwidth));
+        let memory = if bank { now } else { self.memory(now, layout, peer, bytes) };
+        own.max(source).max(memory)
+    }
+}

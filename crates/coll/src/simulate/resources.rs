@@ -1,0 +1,98 @@
+//! What ranks share and wait for: processors ([`Processors`]), and everything that serves one after the other
+//! ([`Server`]): a memory controller, the readers of one rank, a flag's line, a network interface.
+
+use std::collections::VecDeque;
+
+/// Picoseconds since the operation began: whole numbers, so that every machine computes the same.
+pub(super) type Time = u64;
+
+/// As [`Time`].
+pub(super) fn time(seconds: f64) -> Time {
+    (seconds * 1e12).round() as Time
+}
+
+/// Serves in order of arrival. That gives the rate of all requests together, and the end of the last of them, exactly; of
+/// those that are served side by side in truth the first end early.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Server {
+    free: Time,
+}
+
+impl Server {
+    /// When a request that takes `service` and arrives `now` is served.
+    pub fn book(&mut self, now: Time, service: Time) -> Time {
+        self.free = self.free.max(now) + service;
+        self.free
+    }
+}
+
+/// The processors of a pool. A rank keeps one while it has work; where ranks are more than processors, the next one gets
+/// it at the price of a switch.
+#[derive(Clone, Debug)]
+pub(super) struct Processors {
+    /// Those that are free, by the rank that had them last.
+    free: Vec<Option<u32>>,
+    queue: VecDeque<u32>,
+    crowded: bool,
+}
+
+impl Processors {
+    pub fn new(processors: u32, ranks: u32) -> Processors {
+        let crowded = ranks > processors;
+        let free = if crowded { vec![None; processors as usize] } else { Vec::new() };
+        Processors { free, queue: VecDeque::new(), crowded }
+    }
+
+    /// When `rank`, which has work from `now` on, gets a processor; `None` if it has to wait for [`Processors::release`].
+    pub fn acquire(&mut self, rank: u32, now: Time, switch: Time) -> Option<Time> {
+        if !self.crowded {
+            return Some(now);
+        }
+        let own = self.free.iter().position(|last| *last == Some(rank) || last.is_none());
+        let Some(found) = own.or(self.free.len().checked_sub(1)) else {
+            self.queue.push_back(rank);
+            return None;
+        };
+        let last = self.free.swap_remove(found);
+        Some(if last.is_none_or(|last| last == rank) { now } else { now + switch })
+    }
+
+    /// `rank` has no more work. Returns who gets its processor.
+    pub fn release(&mut self, rank: u32) -> Option<u32> {
+        if !self.crowded {
+            return None;
+        }
+        let next = self.queue.pop_front();
+        if next.is_none() {
+            self.free.push(Some(rank));
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_goes_to_who_waits_longest() {
+        let mut pool = Processors::new(1, 3);
+        assert_eq!(pool.acquire(0, 5, 100), Some(5));
+        assert_eq!(pool.acquire(1, 6, 100), None);
+        assert_eq!(pool.acquire(2, 7, 100), None);
+        assert_eq!(pool.release(0), Some(1));
+        assert_eq!(pool.release(1), Some(2));
+        assert_eq!(pool.release(2), None);
+        assert_eq!(pool.acquire(2, 9, 100), Some(9));
+        assert_eq!(pool.release(2), None);
+        assert_eq!(pool.acquire(0, 9, 100), Some(109));
+        assert_eq!(Processors::new(2, 2).acquire(1, 3, 100), Some(3));
+    }
+
+    #[test]
+    fn a_server_serves_one_after_the_other() {
+        let mut server = Server::default();
+        assert_eq!([server.book(0, 10), server.book(5, 10), server.book(50, 1)], [10, 20, 51]);
+        assert_eq!(time(1e-9), 1000);
+    }
+}

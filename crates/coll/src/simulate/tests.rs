@@ -1,0 +1,144 @@
+//! The simulator against what can be computed by hand, and against itself.
+
+use super::layout::tests::machine;
+use super::*;
+use crate::hierarchy::Ignored;
+use crate::registry::registry;
+use crate::shape::{Collective, Shape};
+
+fn generator(collective: Collective, name: &str) -> &'static Generator {
+    let found = registry().iter().find(|other| other.collective == collective && other.name == name);
+    found.expect("the test names an algorithm")
+}
+
+/// Predicts on `cores` cores, exactly.
+fn seconds(collective: Collective, name: &str, params: Params, bytes: u64, ranks: u32, cores: u32) -> f64 {
+    let (model, layout) = (Model::default(), Layout::flat(ranks, cores));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    let load = Load::new(&Shape::new(collective, ranks, 0, bytes));
+    let prediction = predict(generator(collective, name), &load, &params, &stage, u64::MAX);
+    assert!(prediction.exact && prediction.mean_seconds <= prediction.seconds);
+    prediction.seconds
+}
+
+fn check(name: &str, found: f64, expected: f64) {
+    // A picosecond a piece of work is lost to rounding.
+    assert!((found - expected).abs() < 1e-10, "{name}: {found:e} instead of {expected:e}");
+}
+
+const WHOLE: Params = Params { radix: 2, segment: 0, window: 4, ignored: Ignored::NONE };
+
+#[test]
+fn messages_cost_what_they_cost_by_hand() {
+    let m = Model::default();
+    let message = |bytes: f64| m.step + m.message_overhead + bytes * m.message_byte;
+    let latency = m.message_latency[1];
+    use Collective as C;
+    for (ranks, rounds) in [(2, 1.0), (4, 2.0), (8, 3.0), (64, 6.0)] {
+        let round = 2.0 * message(0.0) + latency;
+        check(
+            "barrier",
+            seconds(C::Barrier, "dissemination", WHOLE, 0, ranks, ranks),
+            m.call + rounds * round,
+        );
+        // The last leaf waits for the longest way: the first child of a first child, and so on.
+        let hop = 2.0 * message(100.0) + latency;
+        check("bcast", seconds(C::Bcast, "knomial", WHOLE, 100, ranks, ranks), m.call + rounds * hop);
+    }
+    let flat = Params { radix: Params::FLAT, ..WHOLE };
+    for ranks in [2, 3, 7, 20] {
+        let expected = m.call + f64::from(ranks) * message(8.0) + latency;
+        check("flat", seconds(C::Bcast, "kary", flat, 8, ranks, ranks), expected);
+    }
+    for collective in Collective::ALL {
+        let all = registry().iter().filter(|other| other.collective == collective);
+        for generator in all.filter(|generator| generator.requires.node == crate::registry::Node::Any) {
+            let alone = seconds(collective, generator.name, WHOLE, 0, 1, 1);
+            assert!(alone < 1e-6, "{generator:?}: {alone:e}");
+        }
+    }
+}
+
+#[test]
+fn a_long_message_overlaps_and_asks_first() {
+    let m = Model::default();
+    let bytes = f64::from(1 << 20);
+    let piece = m.step + m.message_overhead;
+    let request = 2.0 * (piece + m.message_latency[1]);
+    // Sending and taking go on at the same time, once a fragment is there.
+    let first = m.message_latency[1] + m.fragment_bytes * m.message_byte;
+    let data = m.step + first + piece + bytes * m.message_byte;
+    let found = seconds(Collective::Bcast, "knomial", WHOLE, 1 << 20, 2, 2);
+    check("rendezvous", found, m.call + request + data);
+}
+
+#[test]
+fn ranks_that_share_a_core_take_turns() {
+    let m = Model::default();
+    let piece = m.step + m.message_overhead;
+    // The root sends, gives the core away, and the other one finds its message; the root does not come again.
+    let found = seconds(Collective::Bcast, "knomial", WHOLE, 8, 2, 1);
+    check("bcast", found, m.call + 2.0 * (piece + 8.0 * m.message_byte) + m.switch);
+    for ranks in [4, 8, 16] {
+        let (few, enough) = (
+            seconds(Collective::Allreduce, "recursive_doubling", WHOLE, 8, ranks, 2),
+            seconds(Collective::Allreduce, "recursive_doubling", WHOLE, 8, ranks, ranks),
+        );
+        assert!(few > enough + m.switch * f64::from(ranks / 2 - 1), "{ranks}: {few:e} {enough:e}");
+    }
+}
+
+#[test]
+fn more_bytes_never_take_less_time() {
+    for generator in registry().iter().filter(|other| other.requires.node == crate::registry::Node::Any) {
+        for (ranks, cores) in [(4, 4), (5, 2)] {
+            let suits = generator.suits(&Shape::new(generator.collective, ranks, 0, 1));
+            if !suits || generator.collective == Collective::Barrier {
+                continue;
+            }
+            let params = Params { radix: 2, segment: 8192, window: 4, ignored: Ignored::NONE };
+            let mut last = 0.0;
+            for bytes in [1 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20] {
+                let now = seconds(generator.collective, generator.name, params, bytes, ranks, cores);
+                assert!(now >= last, "{generator:?} {ranks} ranks {bytes}: {now:e} after {last:e}");
+                last = now;
+            }
+        }
+    }
+}
+
+#[test]
+fn cut_loops_come_close() {
+    let model = Model::default();
+    for (collective, name, bytes) in [
+        (Collective::Allgather, "ring", 1024),
+        (Collective::Alltoall, "pairwise", 64 << 10),
+        (Collective::Alltoall, "spread", 1024),
+        (Collective::Bcast, "kary", 8 << 20),
+        (Collective::Allreduce, "ring", 4 << 20),
+    ] {
+        let layout = Layout::flat(64, 64);
+        let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+        let load = Load::new(&Shape::new(collective, 64, 0, bytes));
+        let params = Params { radix: 2, segment: 8192, window: 4, ignored: Ignored::NONE };
+        let all = predict(generator(collective, name), &load, &params, &stage, u64::MAX);
+        let cut = predict(generator(collective, name), &load, &params, &stage, 64 * 48);
+        assert!(all.exact && !cut.exact && cut.tasks < all.tasks, "{collective} {name}");
+        let ratio = cut.seconds / all.seconds;
+        assert!((0.7..1.4).contains(&ratio), "{collective} {name}: {ratio}");
+        assert_eq!(cut, predict(generator(collective, name), &load, &params, &stage, 64 * 48));
+    }
+}
+
+#[test]
+fn far_ranks_take_longer() {
+    let model = Model::default();
+    let epyc = machine("epyc-2x16-nps2");
+    let time = |binding| {
+        let layout = Layout::bound(&epyc, &binding, 32, 1);
+        let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+        let load = Load::new(&Shape::new(Collective::Allgather, 32, 0, 4096));
+        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, u64::MAX).seconds
+    };
+    assert!(time(Binding::Scatter) > 1.2 * time(Binding::Compact));
+}
