@@ -9,9 +9,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_coll::ir::Access;
 use tutti_coll::{Collective, Environment, Plan, Shape};
 use tutti_core::buffer::Buffer;
-use tutti_core::engine::{Array, Execution, Memory, Port, Started, Status};
+use tutti_core::engine::{Array, Execution, Exposed, Memory, NodePort, Port, Remote, Started, Status};
 use tutti_data::{Datatype, Op};
 
 struct Counting;
@@ -39,6 +40,33 @@ static ALLOCATOR: Counting = Counting;
 
 /// Peers that are always there: a send is complete at once, a receive at the second question.
 struct Instant;
+
+/// No schedule here has steps within a node.
+impl NodePort for Instant {
+    fn granted(&mut self) -> bool {
+        unreachable!("no node")
+    }
+    fn post(&mut self, _: u16, _: u64) {}
+    fn reached(&mut self, _: u32, _: u16, _: u64) -> bool {
+        unreachable!("no node")
+    }
+    fn bank(&mut self, _: u32) -> *mut u8 {
+        unreachable!("no node")
+    }
+    fn expose(&mut self, _: u16, _: Exposed<'_>, _: Access) -> Result<()> {
+        Ok(())
+    }
+    fn direct(&mut self, _: Remote, _: u64) -> Option<*const u8> {
+        None
+    }
+    fn pull(&mut self, _: Remote, _: &Buffer) -> Result<()> {
+        Ok(())
+    }
+    fn push(&mut self, _: &Buffer, _: Remote) -> Result<()> {
+        Ok(())
+    }
+    fn leave(&mut self) {}
+}
 
 impl Port for Instant {
     type Handle = bool;
@@ -76,7 +104,7 @@ fn a_cached_operation_allocates_nothing() {
         let mut execution = Execution::new(plan);
         let mut run = |rounds: u32| {
             for _ in 0..rounds {
-                execution.bindings().operate(add.clone());
+                execution.bindings().operate(&add);
                 let array = |base| Memory::Whole(Array { base, count: 4, datatype: int });
                 let (from, into) = (send.as_mut_ptr().cast(), recv.as_mut_ptr().cast());
                 // SAFETY: both vectors outlive the run and hold four items.

@@ -97,6 +97,12 @@ impl Op {
 }
 
 impl Reducer {
+    /// Whether `other` is certainly the same operator on the same datatype.
+    #[inline]
+    pub fn is_same(&self, other: &Reducer) -> bool {
+        std::sync::Arc::ptr_eq(&self.datatype.0, &other.datatype.0) && self.action.is_same(&other.action)
+    }
+
     /// The datatype it is bound to.
     pub fn datatype(&self) -> &Datatype {
         &self.datatype
@@ -171,6 +177,20 @@ impl Reducer {
 }
 
 impl Action {
+    fn is_same(&self, other: &Action) -> bool {
+        let same =
+            |one: &Kernels, two: &Kernels| std::ptr::fn_addr_eq(one.two, two.two) && one.lanes == two.lanes;
+        match (self, other) {
+            (Action::Runs { kernels: one, bytes }, Action::Runs { kernels: two, bytes: others }) => {
+                same(one, two) && bytes == others
+            }
+            (Action::Pairs(one), Action::Pairs(two)) => same(one, two),
+            (Action::User(one), Action::User(two)) => std::sync::Arc::ptr_eq(one, two),
+            (Action::Replace, Action::Replace) | (Action::Nothing, Action::Nothing) => true,
+            _ => false,
+        }
+    }
+
     /// # Safety
     /// As for [`Reducer::apply`].
     unsafe fn apply(&self, datatype: &Datatype, input: *const u8, inout: *mut u8, count: u64) {

@@ -94,7 +94,7 @@ impl<'a> Operation<'a> {
     pub(super) fn bind(&self, bindings: &mut Bindings, ranks: u32) {
         use Collective as C;
         if let Some((reducer, _)) = &self.reducer {
-            bindings.operate(reducer.clone());
+            bindings.operate(reducer);
         }
         let all = u64::from(ranks);
         let total = self.blocks.iter().sum::<u64>();

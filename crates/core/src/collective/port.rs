@@ -1,12 +1,13 @@
 //! The messages of one collective operation on one communicator, for the engine.
 
 use tutti_base::{Rank, Result};
+use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
-use crate::engine::{Port, Started};
+use crate::engine::{Exposed, NodePort, Port, Remote, Started};
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Mode, ReceiveSpec, SendSpec};
@@ -97,5 +98,35 @@ impl Port for CommPort<'_> {
         if let Work::Receive { buffer, .. } = &mut request.work {
             *buffer = Buffer::empty();
         }
+    }
+}
+
+impl NodePort for CommPort<'_> {
+    fn granted(&mut self) -> bool {
+        todo!()
+    }
+    fn post(&mut self, _flag: u16, _value: u64) {
+        todo!()
+    }
+    fn reached(&mut self, _peer: u32, _flag: u16, _value: u64) -> bool {
+        todo!()
+    }
+    fn bank(&mut self, _peer: u32) -> *mut u8 {
+        todo!()
+    }
+    fn expose(&mut self, _slot: u16, _memory: Exposed<'_>, _access: Access) -> Result<()> {
+        todo!()
+    }
+    fn direct(&mut self, _from: Remote, _bytes: u64) -> Option<*const u8> {
+        todo!()
+    }
+    fn pull(&mut self, _from: Remote, _into: &Buffer) -> Result<()> {
+        todo!()
+    }
+    fn push(&mut self, _from: &Buffer, _into: Remote) -> Result<()> {
+        todo!()
+    }
+    fn leave(&mut self) {
+        todo!()
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tutti_base::Result;
-use tutti_coll::Plan;
+use tutti_base::{Error, Result};
 use tutti_coll::cursor::{Cursor, Instance};
-use tutti_coll::ir::{Kind, Range, Span};
+use tutti_coll::ir::{Kind, Order, Range, Span};
+use tutti_coll::{Plan, Schedule};
 
 use super::memory::Bindings;
 use super::port::{Port, Started};
@@ -27,13 +27,34 @@ pub struct Execution<H> {
     bindings: Bindings,
     cursor: Cursor,
     flying: Vec<(Instance, H)>,
+    /// A schedule in program order has its flags and its bank.
+    granted: bool,
+    /// What it waits for within the node.
+    waiting: Option<Waiting>,
+}
+
+/// A flag of a peer that has not come so far.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    instance: Instance,
+    peer: u32,
+    flag: u16,
+    value: u64,
+}
+
+/// What became of a step.
+enum Begun<H> {
+    Done,
+    Flying(H),
+    Waiting(Waiting),
 }
 
 impl<H> Execution<H> {
     /// A run of `plan`, not started; bind its memory first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
         let bindings = Bindings::new(&plan.schedule);
-        Execution { plan, bindings, cursor: Cursor::default(), flying: Vec::new() }
+        let cursor = Cursor::default();
+        Execution { plan, bindings, cursor, flying: Vec::new(), granted: false, waiting: None }
     }
 
     /// What it runs.
@@ -51,6 +72,7 @@ impl<H> Execution<H> {
     pub fn start(&mut self) {
         assert!(self.flying.is_empty(), "one run ends before the next starts");
         self.cursor.reset(&self.plan.schedule);
+        self.granted = false;
     }
 
     /// Does what can be done without waiting.
@@ -68,9 +90,17 @@ impl<H> Execution<H> {
     /// Cancels what is under way.
     pub fn abandon<P: Port<Handle = H>>(&mut self, port: &mut P) {
         self.flying.drain(..).for_each(|(_, handle)| port.cancel(handle));
+        self.waiting = None;
+        if std::mem::take(&mut self.granted) {
+            port.leave();
+        }
     }
 
     fn step<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
+        let local = self.plan.schedule.order == Order::Program;
+        if local && !self.ready(port) {
+            return Ok(Status::Pending);
+        }
         let mut next = 0;
         while next < self.flying.len() {
             if port.done(&mut self.flying[next].1)? {
@@ -80,23 +110,126 @@ impl<H> Execution<H> {
                 next += 1;
             }
         }
-        let Execution { plan, bindings, cursor, flying } = self;
+        let Execution { plan, bindings, cursor, flying, waiting, .. } = self;
         let schedule = &plan.schedule;
-        cursor.advance(schedule, |instance| {
-            let kind = &schedule.steps[instance.step.0 as usize].kind;
-            match begin(kind, instance.iteration, bindings, port)? {
-                Started::Done => Ok(true),
-                Started::Pending(handle) => {
-                    flying.push((instance, handle));
-                    Ok(false)
-                }
+        cursor.advance(schedule, |instance| match begin(schedule, instance, bindings, port)? {
+            Begun::Done => Ok::<bool, Error>(true),
+            Begun::Flying(handle) => {
+                flying.push((instance, handle));
+                Ok(false)
+            }
+            Begun::Waiting(flag) => {
+                *waiting = Some(flag);
+                Ok(false)
             }
         })?;
-        Ok(if cursor.finished(schedule) { Status::Done } else { Status::Pending })
+        if !cursor.finished(schedule) {
+            return Ok(Status::Pending);
+        }
+        if local {
+            bindings.finish();
+            port.leave();
+            self.granted = false;
+        }
+        Ok(Status::Done)
+    }
+
+    /// Whether a schedule in program order has its bank and may go on.
+    #[inline]
+    fn ready<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
+        if !self.granted {
+            if !port.granted() {
+                return false;
+            }
+            self.granted = true;
+            let me = self.plan.shape.rank;
+            self.bindings.bind_bank(port.bank(me));
+        }
+        if let Some(Waiting { instance, peer, flag, value }) = self.waiting {
+            if !port.reached(peer, flag, value) {
+                return false;
+            }
+            self.waiting = None;
+            self.cursor.complete(instance);
+        }
+        true
     }
 }
 
+/// Does a step, or starts it.
+#[inline]
 fn begin<P: Port>(
+    schedule: &Schedule,
+    instance: Instance,
+    bindings: &mut Bindings,
+    port: &mut P,
+) -> Result<Begun<P::Handle>> {
+    let kind = &schedule.steps[instance.step.0 as usize].kind;
+    let iteration = instance.iteration;
+    if let Kind::Post { .. }
+    | Kind::Await { .. }
+    | Kind::Expose { .. }
+    | Kind::Pull { .. }
+    | Kind::Combine { .. }
+    | Kind::Push { .. } = kind
+    {
+        return within_node(kind, instance, bindings, port);
+    }
+    Ok(match message_or_local(kind, iteration, bindings, port)? {
+        Started::Done => Begun::Done,
+        Started::Pending(handle) => Begun::Flying(handle),
+    })
+}
+
+/// A step that involves the memory or the flags of a neighbour.
+#[inline]
+fn within_node<P: Port>(
+    kind: &Kind,
+    instance: Instance,
+    bindings: &mut Bindings,
+    port: &mut P,
+) -> Result<Begun<P::Handle>> {
+    let iteration = instance.iteration;
+    let at = |span: &Span, bindings: &Bindings| span.at(iteration, &bindings.tables());
+    match kind {
+        Kind::Post { flag, value } => port.post(*flag, value.at(iteration)),
+        Kind::Await { peer, flag, value } => {
+            let (peer, value) = (peer.at(iteration) as u32, value.at(iteration));
+            if !port.reached(peer, *flag, value) {
+                return Ok(Begun::Waiting(Waiting { instance, peer, flag: *flag, value }));
+            }
+        }
+        Kind::Expose { slot, what, access } => {
+            let what = at(what, bindings);
+            bindings.expose(port, *slot, &what, *access)?;
+        }
+        Kind::Pull { peer, from, into } => {
+            let (from, into) = (at(from, bindings), at(into, bindings));
+            if into.length > 0 {
+                bindings.pull(port, peer.at(iteration) as u32, &from, &into)?;
+            }
+        }
+        Kind::Combine { peer, from, with, into } => {
+            let (from, into) = (at(from, bindings), at(into, bindings));
+            let with = at(with, bindings);
+            if into.length > 0 {
+                bindings.combine(port, peer.at(iteration) as u32, &from, &with, &into)?;
+            }
+        }
+        Kind::Push { peer, from, into } => {
+            let (from, into) = (at(from, bindings), at(into, bindings));
+            if from.length > 0 {
+                bindings.push(port, peer.at(iteration) as u32, &from, &into)?;
+            }
+        }
+        Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => {
+            unreachable!("steps that need no neighbour")
+        }
+    }
+    Ok(Begun::Done)
+}
+
+fn message_or_local<P: Port>(
     kind: &Kind,
     iteration: u32,
     bindings: &mut Bindings,
@@ -135,8 +268,8 @@ fn begin<P: Port>(
                 bindings.reduce(&left, &right);
             }
         }
-        Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => todo!(),
-        Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => todo!(),
+        Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => unreachable!("steps within a node"),
+        Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => unreachable!("steps within a node"),
     }
     Ok(Started::Done)
 }

@@ -12,7 +12,7 @@
 use std::mem::MaybeUninit;
 
 use tutti_coll::Schedule;
-use tutti_coll::ir::{BufferId, Range, Tables, Unit};
+use tutti_coll::ir::{BufferId, Kind, Order, Range, Tables, Unit};
 use tutti_data::{Datatype, Reducer};
 
 use crate::buffer::Buffer;
@@ -40,11 +40,16 @@ pub enum Memory<'a> {
 
 /// A buffer of the schedule as addresses.
 #[derive(Debug, Default)]
-enum Place {
+pub(super) enum Place {
     #[default]
     Absent,
     /// Unit u begins at `base + u * scale`.
     Run {
+        base: *mut u8,
+        scale: usize,
+    },
+    /// Unit u is stored packed at `base + u * scale`: a bank, or what stands in for exposed memory with gaps.
+    Packed {
         base: *mut u8,
         scale: usize,
     },
@@ -60,6 +65,7 @@ enum Place {
 }
 
 impl Place {
+    #[inline]
     fn new(array: Array<'_>, unit: Unit) -> Place {
         let size = match unit {
             Unit::Byte => 1,
@@ -76,11 +82,17 @@ impl Place {
         }
     }
 
+    /// Whether elements lie packed.
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(self, Place::Packed { .. })
+    }
+
     /// The memory of `length` units from `start` on.
-    fn buffer(&self, start: u64, length: u64) -> Buffer {
+    #[inline]
+    pub(super) fn buffer(&self, start: u64, length: u64) -> Buffer {
         match self {
             // SAFETY: the module's Safety section.
-            Place::Run { base, scale } => unsafe {
+            Place::Run { base, scale } | Place::Packed { base, scale } => unsafe {
                 let bytes = length * *scale as u64;
                 Buffer::bytes_at(base.wrapping_add(start as usize * scale), bytes)
             },
@@ -95,12 +107,14 @@ impl Place {
     }
 
     /// The address from which the displacements of element `start` count.
-    fn element(&self, start: u64, element: &Datatype) -> *mut u8 {
+    #[inline]
+    pub(super) fn element(&self, start: u64, element: &Datatype) -> *mut u8 {
         match self {
             // The datatype has no gaps, but may begin beside its origin.
             Place::Run { base, scale } => {
                 base.wrapping_add(start as usize * scale).wrapping_offset(-(element.true_lb() as isize))
             }
+            Place::Packed { base, scale } => base.wrapping_add(start as usize * scale),
             Place::Typed { base, .. } => base.wrapping_offset(start as isize * element.extent() as isize),
             Place::Absent | Place::Entries(_) => {
                 unreachable!("a verified schedule uses the buffers that its collective has")
@@ -112,23 +126,42 @@ impl Place {
 /// One cache line of temporary memory.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "only its address is used")] [u8; Line::BYTES]);
+pub(super) struct Line(#[allow(dead_code, reason = "only its address is used")] [u8; Line::BYTES]);
 
 impl Line {
-    const BYTES: usize = 64;
+    pub(super) const BYTES: usize = 64;
 }
 
 /// The memory of an execution. Kept from run to run.
 pub struct Bindings {
-    unit: Unit,
+    pub(super) unit: Unit,
+    /// Temporaries are packed: within a node they are read and exposed as the bank is.
+    packed: bool,
     temporary_units: Vec<u64>,
     user: [Place; 2],
+    /// The rank exposes (part of) this buffer of the user's.
+    exposes: [bool; 2],
+    /// What stands in for exposed memory with gaps.
+    stand_ins: Vec<StandIn>,
     temporaries: Vec<Place>,
     storage: Vec<MaybeUninit<Line>>,
+    bank: Place,
     sums: [Vec<u64>; 2],
-    reducer: Option<Reducer>,
+    pub(super) reducer: Option<Reducer>,
+    /// Elements lie side by side without gaps wherever they are.
+    pub(super) dense: bool,
+    /// Where elements are unpacked, or fetched to, before they are combined.
+    pub(super) scratch: Vec<MaybeUninit<Line>>,
     /// The temporaries have their addresses.
     ready: bool,
+}
+
+/// Packed memory in the place of exposed memory of the user's that has gaps.
+#[derive(Debug)]
+struct StandIn {
+    /// The user's.
+    original: Place,
+    packed: Vec<u8>,
 }
 
 // SAFETY: addresses with a promise about them, valid in every thread of the process; an execution is
@@ -144,8 +177,18 @@ impl std::fmt::Debug for Bindings {
 impl Bindings {
     /// Room for the buffers of `schedule`; nothing is bound or allocated.
     pub(super) fn new(schedule: &Schedule) -> Bindings {
+        let exposes = |buffer: BufferId| {
+            let exposed = |kind: &Kind| matches!(kind, Kind::Expose { what, .. } if what.buffer == buffer);
+            schedule.steps.iter().any(|step| exposed(&step.kind))
+        };
         Bindings {
             unit: schedule.unit,
+            packed: schedule.order == Order::Program,
+            exposes: [exposes(BufferId::SEND), exposes(BufferId::RECV)],
+            stand_ins: Vec::new(),
+            bank: Place::Absent,
+            dense: true,
+            scratch: Vec::new(),
             temporary_units: schedule.temporaries.clone(),
             user: [Place::Absent, Place::Absent],
             temporaries: Vec::new(),
@@ -158,9 +201,15 @@ impl Bindings {
 
     /// Sets the operator, bound to the datatype of the elements. Before [`Bindings::bind`], for
     /// reductions; stays for later runs.
-    pub fn operate(&mut self, reducer: Reducer) {
+    pub fn operate(&mut self, reducer: &Reducer) {
+        if self.reducer.as_ref().is_some_and(|bound| bound.is_same(reducer)) {
+            return;
+        }
+        let element = reducer.datatype();
+        let plain = element.extent() == element.size() && element.true_lb() == 0;
+        self.dense = plain && element.contiguous(2).is_some();
         self.ready = false;
-        self.reducer = Some(reducer);
+        self.reducer = Some(reducer.clone());
     }
 
     /// Binds the user's memory. `blocks` are the elements of each rank's block in reduce_scatter, else
@@ -169,10 +218,14 @@ impl Bindings {
     ///
     /// # Safety
     /// See the module's Safety section.
+    #[inline]
     pub unsafe fn bind(&mut self, send: Memory<'_>, recv: Memory<'_>, blocks: &[u64]) {
         self.sums.iter_mut().for_each(Vec::clear);
         self.bind_user(0, send);
         self.bind_user(1, recv);
+        if self.exposes != [false, false] {
+            self.stand_in();
+        }
         if !blocks.is_empty() {
             sum(&mut self.sums[1], blocks.iter().copied());
         }
@@ -181,6 +234,54 @@ impl Bindings {
         }
     }
 
+    /// Binds the bank.
+    pub(super) fn bind_bank(&mut self, base: *mut u8) {
+        self.bank = Place::Packed { base, scale: self.unit_bytes() };
+    }
+
+    /// The own work is done: what stood in for the user's memory goes back to it.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        for StandIn { original, packed } in self.stand_ins.drain(..) {
+            let Place::Typed { count, size, .. } = &original else { unreachable!("only memory with gaps") };
+            // SAFETY: the vector lives to the end of this iteration.
+            let packed = unsafe { Buffer::bytes_at(packed.as_ptr().cast_mut(), packed.len() as u64) };
+            let units = packed.bytes() / (*size).max(1);
+            debug_assert!(*count >= units.min(1));
+            original.buffer(0, units).copy_from(&packed);
+        }
+    }
+
+    /// Packed bytes of a unit.
+    #[inline]
+    pub(super) fn unit_bytes(&self) -> usize {
+        match (self.unit, &self.reducer) {
+            (Unit::Element, Some(reducer)) => reducer.datatype().size() as usize,
+            _ => 1,
+        }
+    }
+
+    /// Others find exposed memory without gaps.
+    fn stand_in(&mut self) {
+        let Bindings { user, exposes, stand_ins, .. } = self;
+        stand_ins.clear();
+        let mut replace = |place: &mut Place| {
+            let Place::Typed { count, datatype, size, .. } = &*place else { return };
+            let (bytes, scale) = (*count * datatype.size() as u64, *size as usize);
+            let mut packed = place.buffer(0, bytes / (*size).max(1)).to_vec();
+            let base = packed.as_mut_ptr();
+            let original = std::mem::replace(place, Place::Packed { base, scale });
+            stand_ins.push(StandIn { original, packed });
+        };
+        for (place, _) in user.iter_mut().zip(&*exposes).filter(|(_, exposes)| **exposes) {
+            match place {
+                Place::Entries(entries) => entries.iter_mut().for_each(&mut replace),
+                place => replace(place),
+            }
+        }
+    }
+
+    #[inline]
     fn bind_user(&mut self, which: usize, memory: Memory<'_>) {
         let place = &mut self.user[which];
         match memory {
@@ -206,13 +307,15 @@ impl Bindings {
     }
 
     fn place_temporaries(&mut self) {
+        let scale = self.unit_bytes();
         let element = match self.unit {
             Unit::Byte => None,
+            Unit::Element if self.packed => None,
             Unit::Element => self.reducer.as_ref().map(|reducer| reducer.datatype().clone()),
         };
         // The bytes of `units` units around the address from which they count.
         let span = |units: u64| match &element {
-            None => (0, units as i64),
+            None => (0, units as i64 * scale as i64),
             Some(datatype) => datatype.span(units).unwrap_or((0, 0)),
         };
         let lines = |units: u64| {
@@ -229,7 +332,7 @@ impl Bindings {
         for &units in &self.temporary_units {
             let base = next.wrapping_offset(-span(units).0 as isize);
             self.temporaries.push(match &element {
-                None => Place::Run { base, scale: 1 },
+                None => Place::Packed { base, scale },
                 Some(datatype) => Place::new(Array { base, count: units, datatype }, Unit::Element),
             });
             next = next.wrapping_add(lines(units) * Line::BYTES);
@@ -243,7 +346,11 @@ impl Bindings {
     }
 
     /// The place of a range, and the range's start in it.
-    fn find(&self, range: &Range) -> (&Place, u64) {
+    #[inline]
+    pub(super) fn find(&self, range: &Range) -> (&Place, u64) {
+        if range.buffer == BufferId::BANK {
+            return (&self.bank, range.start);
+        }
         if let Some(number) = range.buffer.temporary() {
             return (&self.temporaries[number], range.start);
         }
@@ -260,21 +367,15 @@ impl Bindings {
         place.buffer(start, range.length)
     }
 
-    /// Copies one range to another.
-    pub(super) fn copy(&mut self, from: &Range, into: &Range) {
-        self.buffer(into).copy_from(&self.buffer(from));
-    }
-
-    /// `right = left op right`.
-    pub(super) fn reduce(&mut self, left: &Range, right: &Range) {
-        let reducer = self.reducer.as_ref().expect("a reduction has its operator before it starts");
-        let element = reducer.datatype();
-        let address = |range: &Range| {
-            let (place, start) = self.find(range);
-            place.element(start, element)
-        };
-        // SAFETY: the module's Safety section: both ranges lie in their buffers and are disjoint.
-        unsafe { reducer.apply(address(left), address(right), right.length) };
+    /// The entries of a buffer given by a table, each one run: base and bytes.
+    pub(super) fn entries(&self, buffer: BufferId) -> Option<impl ExactSizeIterator<Item = (*mut u8, u64)>> {
+        let which = usize::from(buffer.0);
+        let Some(Place::Entries(entries)) = self.user.get(which) else { return None };
+        let lengths = self.sums[which].windows(2).map(|pair| pair[1] - pair[0]);
+        Some(entries.iter().zip(lengths).map(|(place, length)| {
+            let buffer = place.buffer(0, length);
+            (buffer.address() as usize as *mut u8, length)
+        }))
     }
 }
 

@@ -8,10 +8,11 @@
 
 pub mod execution;
 pub mod memory;
+mod node;
 pub mod port;
 #[cfg(test)]
 mod tests;
 
 pub use execution::{Execution, Status};
 pub use memory::{Array, Bindings, Memory};
-pub use port::{Port, Started};
+pub use port::{Exposed, NodePort, Port, Remote, Started};

@@ -1,7 +1,8 @@
-//! What the engine needs of point-to-point communication: to start a send or a receive on a piece
-//! of memory, and to ask whether it is complete.
+//! What the engine needs of the world: to start a send or a receive on a piece of memory and to ask whether it
+//! is complete; and of the node ([`NodePort`]) flags, banks, and the exposed memory of others.
 
 use tutti_base::Result;
+use tutti_coll::ir::Access;
 
 use crate::buffer::Buffer;
 
@@ -18,7 +19,7 @@ pub enum Started<H> {
 /// one; messages of one (peer, lane) arrive in the order in which they were sent; lanes (below
 /// [`tutti_coll::verify::LANES`]) are independent; nothing matches traffic of the user or of another
 /// collective operation of the communicator.
-pub trait Port {
+pub trait Port: NodePort {
     /// An operation under way.
     type Handle;
 
@@ -43,4 +44,66 @@ pub trait Port {
 
     /// Gives an operation up (another one of the schedule failed): its memory is not touched after.
     fn cancel(&mut self, handle: Self::Handle);
+}
+
+/// Where in the memory that a peer has exposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Whose.
+    pub peer: u32,
+    /// Under which number.
+    pub slot: u16,
+    /// Which entry, where the memory is a table of entries; else 0.
+    pub entry: u32,
+    /// Packed bytes from the beginning (of the entry).
+    pub offset: u64,
+}
+
+/// Memory to be exposed: one run, or one for each rank. Base and bytes.
+pub enum Exposed<'a> {
+    /// One run.
+    Run(*mut u8, u64),
+    /// Entries.
+    Table(&'a mut dyn ExactSizeIterator<Item = (*mut u8, u64)>),
+}
+
+/// What a schedule in program order needs of the node, for one operation. Peers are ranks of the communicator and may be
+/// this one.
+pub trait NodePort {
+    /// Whether the operation may use its flags and its bank by now: whoever needs what lay there before has left.
+    /// Asked until it is true; everything below comes after.
+    fn granted(&mut self) -> bool;
+
+    /// Sets the own flag. What was written before is visible to whoever finds it reached.
+    fn post(&mut self, flag: u16, value: u64);
+
+    /// Whether the flag of `peer` is at least `value`.
+    fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool;
+
+    /// The bank of `peer`: as many bytes as the operation was said to need. Own: to be written; of others: to be read.
+    fn bank(&mut self, peer: u32) -> *mut u8;
+
+    /// Lets the others at own memory until this rank leaves.
+    ///
+    /// # Errors
+    /// Why the memory cannot be exposed.
+    fn expose(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> Result<()>;
+
+    /// The memory of a peer as an address of this process, if it is mapped here.
+    fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8>;
+
+    /// Copies exposed memory of a peer to `into`, which says how much.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()>;
+
+    /// Copies `from` to exposed memory of a peer.
+    ///
+    /// # Errors
+    /// Why it stopped.
+    fn push(&mut self, from: &Buffer, into: Remote) -> Result<()>;
+
+    /// The operation is over for this rank; others may still read its bank.
+    fn leave(&mut self);
 }

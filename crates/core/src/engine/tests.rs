@@ -11,10 +11,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_coll::ir::Access;
 use tutti_coll::{Collective, Environment, Generator, Params, Plan, Shape, registry};
 use tutti_data::{Datatype, Form, Op};
 
-use super::{Array, Execution, Memory, Port, Started, Status};
+use super::{Array, Execution, Exposed, Memory, NodePort, Port, Remote, Started, Status};
 use crate::buffer::Buffer;
 
 /// Numbers that look random and are the same in every run.
@@ -93,6 +94,10 @@ struct World {
     buffers: Vec<Buffer>,
     waiting: HashMap<(u32, u32, u16), [VecDeque<usize>; 2]>,
     matched: Vec<(usize, usize)>,
+    /// Within the node: banks, flags, and what is exposed.
+    banks: Vec<Vec<u64>>,
+    flags: HashMap<(u32, u16), u64>,
+    exposed: HashMap<(u32, u16), Vec<(*mut u8, u64)>>,
 }
 
 struct FakePort {
@@ -134,6 +139,64 @@ impl Port for FakePort {
     }
 
     fn cancel(&mut self, _: usize) {}
+}
+
+impl FakePort {
+    fn address(&self, remote: Remote, bytes: u64) -> *mut u8 {
+        let world = self.world.borrow();
+        let (base, length) = world.exposed[&(remote.peer, remote.slot)][remote.entry as usize];
+        assert!(remote.offset + bytes <= length, "inside of what is exposed");
+        base.wrapping_add(remote.offset as usize)
+    }
+}
+
+impl NodePort for FakePort {
+    fn granted(&mut self) -> bool {
+        self.world.borrow_mut().flags.retain(|(rank, _), _| *rank != self.rank);
+        true
+    }
+
+    fn post(&mut self, flag: u16, value: u64) {
+        let before = self.world.borrow_mut().flags.insert((self.rank, flag), value);
+        assert!(before.unwrap_or(0) < value, "flags grow");
+    }
+
+    fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
+        self.world.borrow().flags.get(&(peer, flag)).is_some_and(|reached| *reached >= value)
+    }
+
+    fn bank(&mut self, peer: u32) -> *mut u8 {
+        self.world.borrow_mut().banks[peer as usize].as_mut_ptr().cast()
+    }
+
+    fn expose(&mut self, slot: u16, memory: Exposed<'_>, _: Access) -> Result<()> {
+        let runs = match memory {
+            Exposed::Run(base, bytes) => vec![(base, bytes)],
+            Exposed::Table(entries) => entries.collect(),
+        };
+        self.world.borrow_mut().exposed.insert((self.rank, slot), runs);
+        Ok(())
+    }
+
+    fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
+        self.eager.then(|| self.address(from, bytes).cast_const())
+    }
+
+    fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()> {
+        let address = self.address(from, into.bytes());
+        // SAFETY: exposed by an execution whose memory lives until the run is over.
+        into.copy_from(&unsafe { Buffer::bytes_at(address, into.bytes()) });
+        Ok(())
+    }
+
+    fn push(&mut self, from: &Buffer, into: Remote) -> Result<()> {
+        let address = self.address(into, from.bytes());
+        // SAFETY: as above.
+        unsafe { Buffer::bytes_at(address, from.bytes()) }.copy_from(from);
+        Ok(())
+    }
+
+    fn leave(&mut self) {}
 }
 
 impl World {
@@ -374,6 +437,8 @@ fn operator(commutative: bool) -> Op {
 
 fn run(case: &Case, executions: &mut [Execution<usize>], random: &mut Random) {
     let world = Rc::new(RefCell::new(World::default()));
+    let bank = |run: &Execution<usize>| run.plan().schedule.bank as usize * ITEM_BYTES as usize / 8 + 1;
+    world.borrow_mut().banks = executions.iter().map(|run| vec![0xa5a5; bank(run)]).collect();
     let mut ports: Vec<FakePort> = (0..case.ranks)
         .map(|rank| FakePort { rank, world: world.clone(), eager: random.below(2) == 0 })
         .collect();
@@ -424,7 +489,7 @@ fn check(generator: &Generator, case: Case, random: &mut Random) {
             let mut execution = Execution::new(Arc::new(plan));
             if case.collective.unit() == tutti_coll::ir::Unit::Element {
                 let reducer = operator(case.commutative).bind(&datatype).expect("user operators take any");
-                execution.bindings().operate(reducer);
+                execution.bindings().operate(&reducer);
             }
             execution
         })

@@ -1,0 +1,223 @@
+//! The steps within a node: from ranges of a schedule to memory of this process and of its neighbours.
+//!
+//! Whatever others read is packed ([`super::memory`]), so a range of a peer's is an address and a length. Elements without
+//! gaps are combined where they lie, in a bank or in exposed memory that is mapped here; elements with gaps, and
+//! memory that only the kernel can reach, pass through a scratch of a few pages that stays in the cache.
+//!
+//! # Safety
+//! As for [`super::memory`]: the verifier has shown that the ranges lie inside their buffers, that flags order the accesses
+//! of different ranks, and that a step's operands are disjoint or the same.
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use tutti_base::Result;
+use tutti_coll::ir::{Access, BufferId, Range};
+
+use super::memory::{Bindings, Line};
+use super::port::{Exposed, NodePort, Remote};
+use crate::buffer::Buffer;
+
+/// Bytes of the scratch for one operand.
+const PIECE: usize = 16 << 10;
+
+impl Bindings {
+    /// Copies one range to another.
+    #[inline]
+    pub(super) fn copy(&mut self, from: &Range, into: &Range) {
+        self.buffer(into).copy_from(&self.buffer(from));
+    }
+
+    /// `right = left op right`.
+    pub(super) fn reduce(&mut self, left: &Range, right: &Range) {
+        let reducer = self.reducer.as_ref().expect("a reduction has its operator before it starts");
+        let element = reducer.datatype();
+        let typed = [left, right].map(|range| {
+            let (place, start) = self.find(range);
+            (place.is_packed(), place.element(start, element))
+        });
+        if self.dense || !typed[0].0 && !typed[1].0 {
+            // SAFETY: the module's Safety section: both ranges lie in their buffers and are disjoint.
+            return unsafe { reducer.apply(typed[0].1, typed[1].1, right.length) };
+        }
+        let packed = self.buffer(left).to_vec();
+        self.combine_with_gaps(packed.as_ptr(), right, right);
+    }
+
+    /// Lets the others at a range, or at all of a buffer that has entries.
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub(super) fn expose<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        slot: u16,
+        what: &Range,
+        access: Access,
+    ) -> Result<()> {
+        let run = |buffer: Buffer| (buffer.address() as usize as *mut u8, buffer.bytes());
+        if let Some(mut entries) = self.entries(what.buffer) {
+            return port.expose(slot, Exposed::Table(&mut entries), access);
+        }
+        let (base, bytes) = run(self.buffer(what));
+        port.expose(slot, Exposed::Run(base, bytes), access)
+    }
+
+    /// Copies a range of a peer's to an own one.
+    ///
+    /// # Errors
+    /// Those of the port.
+    #[inline]
+    pub(super) fn pull<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        peer: u32,
+        from: &Range,
+        into: &Range,
+    ) -> Result<()> {
+        let into = self.buffer(into);
+        if from.buffer == BufferId::BANK {
+            let offset = from.start as usize * self.unit_bytes();
+            // SAFETY: the module's Safety section: a range of the peer's bank.
+            let from = unsafe { Buffer::bytes_at(port.bank(peer).wrapping_add(offset), into.bytes()) };
+            into.copy_from(&from);
+            return Ok(());
+        }
+        port.pull(self.remote(peer, from), &into)
+    }
+
+    /// Copies an own range to one that a peer has exposed.
+    ///
+    /// # Errors
+    /// Those of the port.
+    pub(super) fn push<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        peer: u32,
+        from: &Range,
+        into: &Range,
+    ) -> Result<()> {
+        port.push(&self.buffer(from), self.remote(peer, into))
+    }
+
+    /// `into = from op with`, `from` being a peer's.
+    ///
+    /// # Errors
+    /// Those of the port.
+    #[inline]
+    pub(super) fn combine<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        peer: u32,
+        from: &Range,
+        with: &Range,
+        into: &Range,
+    ) -> Result<()> {
+        if from.buffer == BufferId::BANK {
+            let left = port.bank(peer).wrapping_add(from.start as usize * self.unit_bytes());
+            self.combine_packed(left, with, into);
+            return Ok(());
+        }
+        let remote = self.remote(peer, from);
+        let bytes = into.length * self.unit_bytes() as u64;
+        match port.direct(remote, bytes) {
+            Some(left) => {
+                self.combine_packed(left, with, into);
+                Ok(())
+            }
+            None => self.combine_fetched(port, remote, with, into),
+        }
+    }
+
+    fn remote(&self, peer: u32, range: &Range) -> Remote {
+        let slot = range.buffer.exposure().expect("what is not in a bank is exposed");
+        Remote { peer, slot, entry: range.block, offset: range.start * self.unit_bytes() as u64 }
+    }
+
+    /// `into = left op with`, `left` being packed elements.
+    #[inline]
+    fn combine_packed(&mut self, left: *const u8, with: &Range, into: &Range) {
+        if !self.dense {
+            return self.combine_with_gaps(left, with, into);
+        }
+        let reducer = self.reducer.as_ref().expect("a reduction has its operator before it starts");
+        let address = |range: &Range| {
+            let (place, start) = self.find(range);
+            place.element(start, reducer.datatype())
+        };
+        let (with, out) = (address(with), address(into));
+        // SAFETY: the module's Safety section.
+        unsafe {
+            if with == out {
+                reducer.apply(left, out, into.length);
+            } else {
+                reducer.apply_to(left, with, out, into.length);
+            }
+        }
+    }
+
+    /// As [`Bindings::combine_packed`] piece by piece, with elements unpacked beside one another.
+    #[cold]
+    fn combine_with_gaps(&mut self, left: *const u8, with: &Range, into: &Range) {
+        let reducer = self.reducer.clone().expect("a reduction has its operator before it starts");
+        let element = reducer.datatype();
+        let size = element.size() as usize;
+        let (low, high) = element.span(1).unwrap_or((0, 0));
+        let reach = element.extent().unsigned_abs().max((high - low) as u64).max(1);
+        let step = (PIECE as u64 / reach).clamp(1, into.length.max(1));
+        let (low, high) = element.span(step).unwrap_or((0, 0));
+        let lines = ((high - low) as usize).div_ceil(Line::BYTES);
+        let origin = self.scratch(2 * lines).wrapping_offset(-low as isize);
+        let origins = [origin, origin.wrapping_add(lines * Line::BYTES)];
+        let mut done = 0;
+        while done < into.length {
+            let count = step.min(into.length - done);
+            let part = |range: &Range| Range { start: range.start + done, length: count, ..*range };
+            // SAFETY: the scratch holds `step` elements at each origin; `left` holds all elements packed.
+            unsafe {
+                let bytes = count * size as u64;
+                let fetched = Buffer::bytes_at(left.cast_mut().wrapping_add(done as usize * size), bytes);
+                let unpacked = origins.map(|origin| Buffer::part(origin, count, element, 0, bytes));
+                unpacked[0].copy_from(&fetched);
+                unpacked[1].copy_from(&self.buffer(&part(with)));
+                reducer.apply(origins[0], origins[1], count);
+                self.buffer(&part(into)).copy_from(&unpacked[1]);
+            }
+            done += count;
+        }
+    }
+
+    /// As [`Bindings::combine_packed`], `left` being fetched piece by piece.
+    fn combine_fetched<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        left: Remote,
+        with: &Range,
+        into: &Range,
+    ) -> Result<()> {
+        let size = self.unit_bytes().max(1) as u64;
+        // The kernel's fixed cost wants larger pieces than the first-level cache does.
+        let step = (8 * PIECE as u64 / size).clamp(1, into.length.max(1));
+        let mut fetched = vec![MaybeUninit::<u128>::uninit(); ((step * size) as usize).div_ceil(16)];
+        let mut done = 0;
+        while done < into.length {
+            let count = step.min(into.length - done);
+            let part = |range: &Range| Range { start: range.start + done, length: count, ..*range };
+            let base = fetched.as_mut_ptr().cast::<u8>();
+            // SAFETY: the vector has room for `step` elements and lives through this iteration.
+            let piece = unsafe { Buffer::bytes_at(base, count * size) };
+            port.pull(Remote { offset: left.offset + done * size, ..left }, &piece)?;
+            self.combine_packed(base, &part(with), &part(into));
+            done += count;
+        }
+        Ok(())
+    }
+
+    /// Room of so many lines, kept from use to use.
+    fn scratch(&mut self, lines: usize) -> *mut u8 {
+        if self.scratch.len() < lines {
+            self.scratch.resize(lines, MaybeUninit::uninit());
+        }
+        self.scratch.as_mut_ptr().cast()
+    }
+}
