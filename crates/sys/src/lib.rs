@@ -13,5 +13,6 @@ pub mod job;
 pub mod memory;
 pub mod process;
 pub mod regions;
+pub mod siblings;
 pub mod signal;
 pub mod this_process;
