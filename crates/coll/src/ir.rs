@@ -308,6 +308,16 @@ impl Span {
         self.buffer == Span::SIGNAL.buffer
     }
 
+    /// Whether a table says where it is or how long.
+    pub fn uses_table(&self) -> bool {
+        let table = |division: Division| matches!(division, Division::Table(_));
+        let start = match self.start {
+            Start::Block { division, .. } => table(division),
+            Start::Affine { .. } | Start::Entry(_) => false,
+        };
+        start || matches!(self.length, Length::Blocks { division, .. } if table(division))
+    }
+
     /// The range it denotes in iteration `iteration`.
     #[inline]
     pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {

@@ -7,6 +7,7 @@ use tutti_coll::cursor::{Cursor, Instance};
 use tutti_coll::ir::{Kind, Order, Range, Span};
 use tutti_coll::{Plan, Schedule};
 
+use super::compiled::{Program, Reached};
 use super::memory::Bindings;
 use super::port::{Port, Started};
 use crate::buffer::Buffer;
@@ -31,6 +32,10 @@ pub struct Execution<H> {
     granted: bool,
     /// What it waits for within the node.
     waiting: Option<Waiting>,
+    /// The schedule compiled, and how far it is, where this run's memory allows that.
+    program: Option<Program>,
+    compiled: bool,
+    next: usize,
 }
 
 /// A flag of a peer that has not come so far.
@@ -54,7 +59,20 @@ impl<H> Execution<H> {
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
         let bindings = Bindings::new(&plan.schedule);
         let cursor = Cursor::default();
-        Execution { plan, bindings, cursor, flying: Vec::new(), granted: false, waiting: None }
+        let local = plan.schedule.order == Order::Program;
+        let scale = plan.shape.unit_bytes as usize;
+        let program = if local { Program::new(&plan.schedule, scale) } else { None };
+        Execution {
+            plan,
+            bindings,
+            cursor,
+            flying: Vec::new(),
+            granted: false,
+            waiting: None,
+            program,
+            compiled: false,
+            next: 0,
+        }
     }
 
     /// What it runs.
@@ -71,8 +89,11 @@ impl<H> Execution<H> {
     /// Goes (back) to the beginning; the next [`Execution::progress`] starts the first steps.
     pub fn start(&mut self) {
         assert!(self.flying.is_empty(), "one run ends before the next starts");
-        self.cursor.reset(&self.plan.schedule);
-        self.granted = false;
+        (self.granted, self.next) = (false, 0);
+        self.compiled = self.program.is_some() && self.bindings.is_flat();
+        if !self.compiled {
+            self.cursor.reset(&self.plan.schedule);
+        }
     }
 
     /// Does what can be done without waiting.
@@ -80,7 +101,7 @@ impl<H> Execution<H> {
     /// # Errors
     /// The first error of the port. The execution is then over: what was under way is cancelled.
     pub fn progress<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
-        let result = self.step(port);
+        let result = if self.compiled { self.run_program(port) } else { self.step(port) };
         if result.is_err() {
             self.abandon(port);
         }
@@ -93,6 +114,26 @@ impl<H> Execution<H> {
         self.waiting = None;
         if std::mem::take(&mut self.granted) {
             port.leave();
+        }
+    }
+
+    #[inline]
+    fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
+        if !self.ready(port) {
+            return Ok(Status::Pending);
+        }
+        let program = self.program.as_ref().expect("a compiled execution has its program");
+        let (bases, reducer) = self.bindings.flat();
+        match program.run(self.next, bases, reducer, port)? {
+            Reached::Flag(next) => {
+                self.next = next;
+                Ok(Status::Pending)
+            }
+            Reached::End => {
+                port.leave();
+                self.granted = false;
+                Ok(Status::Done)
+            }
         }
     }
 

@@ -15,6 +15,7 @@ use tutti_coll::Schedule;
 use tutti_coll::ir::{BufferId, Kind, Order, Range, Tables, Unit};
 use tutti_data::{Datatype, Reducer};
 
+use super::compiled::{BANK, Bases};
 use crate::buffer::Buffer;
 
 /// Items of a datatype in the user's memory.
@@ -154,6 +155,10 @@ pub struct Bindings {
     pub(super) scratch: Vec<MaybeUninit<Line>>,
     /// The temporaries have their addresses.
     ready: bool,
+    /// Where every buffer begins: send, receive, bank, temporaries.
+    bases: Vec<*mut u8>,
+    /// Every buffer is one run of memory.
+    flat: bool,
 }
 
 /// Packed memory in the place of exposed memory of the user's that has gaps.
@@ -196,6 +201,8 @@ impl Bindings {
             sums: [Vec::new(), Vec::new()],
             reducer: None,
             ready: false,
+            bases: Vec::new(),
+            flat: false,
         }
     }
 
@@ -232,11 +239,46 @@ impl Bindings {
         if !self.ready {
             self.place_temporaries();
         }
+        if self.packed {
+            self.flatten();
+        }
     }
 
     /// Binds the bank.
+    #[inline]
     pub(super) fn bind_bank(&mut self, base: *mut u8) {
         self.bank = Place::Packed { base, scale: self.unit_bytes() };
+        self.bases[BANK] = base;
+    }
+
+    /// Whether every buffer is one run of memory that holds elements side by side.
+    #[inline]
+    pub(super) fn is_flat(&self) -> bool {
+        self.flat
+    }
+
+    /// The addresses of the buffers, and the operator.
+    #[inline]
+    pub(super) fn flat(&self) -> (&Bases, Option<&Reducer>) {
+        (&self.bases, self.reducer.as_ref())
+    }
+
+    /// Notes where the buffers begin, after they were bound.
+    fn flatten(&mut self) {
+        self.flat = (self.unit == Unit::Byte || self.dense) && self.stand_ins.is_empty();
+        // The bank takes its place when it is granted.
+        let bank = std::iter::once(&Place::Absent);
+        self.bases.clear();
+        for place in self.user.iter().chain(bank).chain(&self.temporaries) {
+            self.bases.push(match place {
+                Place::Run { base, .. } | Place::Packed { base, .. } => *base,
+                Place::Absent => std::ptr::null_mut(),
+                Place::Typed { .. } | Place::Entries(_) => {
+                    self.flat = false;
+                    std::ptr::null_mut()
+                }
+            });
+        }
     }
 
     /// The own work is done: what stood in for the user's memory goes back to it.

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: knowledge of how a message travels ([`Port`] does), and of communicators.
 
+mod compiled;
 pub mod execution;
 pub mod memory;
 mod node;

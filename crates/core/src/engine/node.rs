@@ -196,21 +196,10 @@ impl Bindings {
         into: &Range,
     ) -> Result<()> {
         let size = self.unit_bytes().max(1) as u64;
-        // The kernel's fixed cost wants larger pieces than the first-level cache does.
-        let step = (8 * PIECE as u64 / size).clamp(1, into.length.max(1));
-        let mut fetched = vec![MaybeUninit::<u128>::uninit(); ((step * size) as usize).div_ceil(16)];
-        let mut done = 0;
-        while done < into.length {
-            let count = step.min(into.length - done);
+        in_pieces(port, left, into.length, size, |fetched, done, count| {
             let part = |range: &Range| Range { start: range.start + done, length: count, ..*range };
-            let base = fetched.as_mut_ptr().cast::<u8>();
-            // SAFETY: the vector has room for `step` elements and lives through this iteration.
-            let piece = unsafe { Buffer::bytes_at(base, count * size) };
-            port.pull(Remote { offset: left.offset + done * size, ..left }, &piece)?;
-            self.combine_packed(base, &part(with), &part(into));
-            done += count;
-        }
-        Ok(())
+            self.combine_packed(fetched, &part(with), &part(into));
+        })
     }
 
     /// Room of so many lines, kept from use to use.
@@ -220,4 +209,32 @@ impl Bindings {
         }
         self.scratch.as_mut_ptr().cast()
     }
+}
+
+/// Fetches `count` elements of `size` bytes from `from` piece by piece: calls `use_piece` with its address, its first
+/// element and how many it has.
+///
+/// # Errors
+/// Those of the port.
+pub(super) fn in_pieces<P: NodePort>(
+    port: &mut P,
+    from: Remote,
+    count: u64,
+    size: u64,
+    mut use_piece: impl FnMut(*const u8, u64, u64),
+) -> Result<()> {
+    // The kernel's fixed cost wants larger pieces than the first-level cache does.
+    let step = (8 * PIECE as u64 / size).clamp(1, count.max(1));
+    let mut fetched = vec![MaybeUninit::<u128>::uninit(); ((step * size) as usize).div_ceil(16)];
+    let mut done = 0;
+    while done < count {
+        let piece = step.min(count - done);
+        let base = fetched.as_mut_ptr().cast::<u8>();
+        // SAFETY: the vector has room for `step` elements and lives through this iteration.
+        let room = unsafe { Buffer::bytes_at(base, piece * size) };
+        port.pull(Remote { offset: from.offset + done * size, ..from }, &room)?;
+        use_piece(base, done, piece);
+        done += piece;
+    }
+    Ok(())
 }

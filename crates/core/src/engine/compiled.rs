@@ -1,0 +1,298 @@
+//! A schedule in program order as straight-line code: loops unrolled, spans resolved to a base and an offset in
+//! bytes, so that running it looks nothing up. It comes from the schedule and does what
+//! [`super::execution`] does with it step by step; it is there for the operations whose nanoseconds count.
+//!
+//! It fits a run whose buffers are single runs of memory, with elements side by side, and that has no table; others
+//! take the schedule itself.
+//!
+//! # Safety
+//! As for [`super::memory`]: who binds memory has promised that it is as large as the shape says, and the verifier has
+//! shown that every span lies inside its buffer and that the operands of a step are disjoint or the same.
+#![allow(unsafe_code)]
+
+use tutti_base::Result;
+use tutti_coll::Schedule;
+use tutti_coll::ir::{Access, BufferId, Kind, Range, Span, Start, StepId, Tables};
+use tutti_data::Reducer;
+
+use super::port::{Exposed, NodePort, Remote};
+use crate::buffer::Buffer;
+
+/// Longer programs are run from the schedule: what they do takes longer than looking it up.
+const MOST: usize = 512;
+
+/// A place in one of the buffers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    base: u32,
+    offset: usize,
+}
+
+/// The addresses of the buffers of a run: send, receive, the own bank, temporaries.
+pub(super) type Bases = [*mut u8];
+
+/// Where the bank is among the bases.
+pub(super) const BANK: usize = 2;
+
+/// One instruction. Lengths are in bytes, counts in elements.
+#[derive(Clone, Copy, Debug)]
+enum Instruction {
+    Copy { from: At, into: At, bytes: usize },
+    Reduce { left: At, right: At, count: u64 },
+    Post { flag: u16, value: u64 },
+    Await { peer: u32, flag: u16, value: u64 },
+    Pull { peer: u32, from: usize, into: At, bytes: usize },
+    Combine { peer: u32, from: usize, with: At, into: At, count: u64 },
+    Expose { slot: u16, what: At, bytes: usize, access: Access },
+    Fetch { from: Remote, into: At, bytes: usize },
+    FetchCombine { from: Remote, with: At, into: At, count: u64 },
+    Push { from: At, into: Remote, bytes: usize },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Program {
+    instructions: Box<[Instruction]>,
+}
+
+/// How a program stands after [`Program::run`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// Its end.
+    End,
+    /// An instruction that waits for a flag.
+    Flag(usize),
+}
+
+impl Program {
+    /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or needs tables or messages.
+    pub(super) fn new(schedule: &Schedule, scale: usize) -> Option<Program> {
+        let mut writer = Writer { scale, instructions: Vec::new() };
+        let mut step = 0;
+        while step < schedule.steps.len() {
+            let (steps, count) = match schedule.steps[step].in_loop {
+                Some(number) => {
+                    let this = schedule.loops[usize::from(number)];
+                    (this.steps as usize, this.count)
+                }
+                None => (1, schedule.iterations(StepId(step as u32))),
+            };
+            if writer.instructions.len() + steps * count as usize > MOST {
+                return None;
+            }
+            for iteration in 0..count {
+                for step in &schedule.steps[step..step + steps] {
+                    writer.write(&step.kind, iteration)?;
+                }
+            }
+            step += steps;
+        }
+        Some(Program { instructions: writer.instructions.into() })
+    }
+
+    /// Goes on from instruction `next`.
+    ///
+    /// # Errors
+    /// Those of the port.
+    #[inline]
+    pub(super) fn run<P: NodePort>(
+        &self,
+        mut next: usize,
+        bases: &Bases,
+        reducer: Option<&Reducer>,
+        port: &mut P,
+    ) -> Result<Reached> {
+        let at = |at: At| bases[at.base as usize].wrapping_add(at.offset);
+        while let Some(instruction) = self.instructions.get(next) {
+            match *instruction {
+                // SAFETY: the module's Safety section.
+                Instruction::Copy { from, into, bytes } => unsafe { copy(at(from), at(into), bytes) },
+                Instruction::Post { flag, value } => port.post(flag, value),
+                Instruction::Await { peer, flag, value } => {
+                    if !port.reached(peer, flag, value) {
+                        return Ok(Reached::Flag(next));
+                    }
+                }
+                Instruction::Pull { peer, from, into, bytes } => {
+                    let from = port.bank(peer).wrapping_add(from);
+                    // SAFETY: as above.
+                    unsafe { copy(from, at(into), bytes) }
+                }
+                Instruction::Combine { peer, from, with, into, count } => {
+                    let left = port.bank(peer).wrapping_add(from);
+                    combine(reducer, left, at(with), at(into), count);
+                }
+                Instruction::Reduce { left, right, count } => {
+                    combine(reducer, at(left), at(right), at(right), count);
+                }
+                _ => exposed(instruction, at, reducer, port)?,
+            }
+            next += 1;
+        }
+        Ok(Reached::End)
+    }
+}
+
+/// The steps on exposed memory: they move much, or make system calls.
+fn exposed<P: NodePort>(
+    instruction: &Instruction,
+    at: impl Fn(At) -> *mut u8,
+    reducer: Option<&Reducer>,
+    port: &mut P,
+) -> Result<()> {
+    // SAFETY: the module's Safety section.
+    let buffer = |place: At, bytes: usize| unsafe { Buffer::bytes_at(at(place), bytes as u64) };
+    match *instruction {
+        Instruction::Expose { slot, what, bytes, access } => {
+            port.expose(slot, Exposed::Run(at(what), bytes as u64), access)
+        }
+        Instruction::Fetch { from, into, bytes } => port.pull(from, &buffer(into, bytes)),
+        Instruction::Push { from, into, bytes } => port.push(&buffer(from, bytes), into),
+        Instruction::FetchCombine { from, with, into, count } => {
+            let size = reducer.map_or(1, |reducer| reducer.datatype().size() as u64);
+            if let Some(left) = port.direct(from, count * size) {
+                combine(reducer, left, at(with), at(into), count);
+                return Ok(());
+            }
+            super::node::in_pieces(port, from, count, size, |left, first, count| {
+                let offset = (first * size) as usize;
+                let (with, into) = (at(with).wrapping_add(offset), at(into).wrapping_add(offset));
+                combine(reducer, left, with, into, count);
+            })
+        }
+        _ => unreachable!("the other instructions are done where they are met"),
+    }
+}
+
+/// Copies; short lengths without a call.
+///
+/// # Safety
+/// Both are valid for `bytes` bytes and disjoint.
+#[inline(always)]
+unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bytes {
+            8 => into.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => into.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => std::ptr::copy_nonoverlapping(from, into, bytes),
+        }
+    }
+}
+
+/// `into = left op with`.
+#[inline]
+fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut u8, count: u64) {
+    let reducer = reducer.expect("a reduction has its operator before it starts");
+    // SAFETY: the module's Safety section.
+    unsafe {
+        if with == into {
+            reducer.apply(left, into, count);
+        } else {
+            reducer.apply_to(left, with, into, count);
+        }
+    }
+}
+
+struct Writer {
+    scale: usize,
+    instructions: Vec<Instruction>,
+}
+
+impl Writer {
+    /// Appends a step; `None` if it does not fit.
+    fn write(&mut self, kind: &Kind, iteration: u32) -> Option<()> {
+        let scale = self.scale;
+        let bytes = |range: &Range| range.length as usize * scale;
+        let instruction = match kind {
+            Kind::Send { .. } | Kind::Recv { .. } => return None,
+            Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },
+            Kind::Await { peer, flag, value } => {
+                let peer = peer.at(iteration) as u32;
+                Instruction::Await { peer, flag: *flag, value: value.at(iteration) }
+            }
+            Kind::Copy { from, into } => {
+                let (from, into) = (range(from, iteration)?, range(into, iteration)?);
+                Instruction::Copy { from: self.at(&from), into: self.at(&into), bytes: bytes(&into) }
+            }
+            Kind::Reduce { left, right } => {
+                let (left, right) = (range(left, iteration)?, range(right, iteration)?);
+                Instruction::Reduce { left: self.at(&left), right: self.at(&right), count: right.length }
+            }
+            Kind::Expose { slot, what, access } => {
+                let what = range(what, iteration)?;
+                let (at, bytes) = (self.at(&what), bytes(&what));
+                Instruction::Expose { slot: *slot, what: at, bytes, access: *access }
+            }
+            Kind::Pull { peer, from, into } => {
+                let (from, into) = (range(from, iteration)?, range(into, iteration)?);
+                let (peer, bytes, into) = (peer.at(iteration) as u32, bytes(&into), self.at(&into));
+                match self.remote(peer, &from) {
+                    None => Instruction::Pull { peer, from: from.start as usize * scale, into, bytes },
+                    Some(from) => Instruction::Fetch { from, into, bytes },
+                }
+            }
+            Kind::Combine { peer, from, with, into } => {
+                let (from, with) = (range(from, iteration)?, range(with, iteration)?);
+                let out = range(into, iteration)?;
+                let (peer, count) = (peer.at(iteration) as u32, out.length);
+                let (with, into) = (self.at(&with), self.at(&out));
+                match self.remote(peer, &from) {
+                    None => {
+                        Instruction::Combine { peer, from: from.start as usize * scale, with, into, count }
+                    }
+                    Some(from) => Instruction::FetchCombine { from, with, into, count },
+                }
+            }
+            Kind::Push { peer, from, into } => {
+                let (from, into) = (range(from, iteration)?, range(into, iteration)?);
+                let bytes = bytes(&from);
+                let into = self.remote(peer.at(iteration) as u32, &into)?;
+                Instruction::Push { from: self.at(&from), into, bytes }
+            }
+        };
+        if !instruction.is_empty() {
+            self.instructions.push(instruction);
+        }
+        Some(())
+    }
+
+    fn at(&self, range: &Range) -> At {
+        let base = match range.buffer {
+            BufferId::BANK => BANK,
+            buffer => buffer.temporary().map_or(usize::from(buffer.0), |number| BANK + 1 + number),
+        };
+        At { base: base as u32, offset: range.start as usize * self.scale }
+    }
+
+    fn remote(&self, peer: u32, range: &Range) -> Option<Remote> {
+        let slot = range.buffer.exposure()?;
+        Some(Remote { peer, slot, entry: range.block, offset: range.start * self.scale as u64 })
+    }
+}
+
+impl Instruction {
+    /// Whether it moves nothing.
+    fn is_empty(&self) -> bool {
+        match self {
+            Instruction::Copy { bytes, .. }
+            | Instruction::Pull { bytes, .. }
+            | Instruction::Fetch { bytes, .. }
+            | Instruction::Push { bytes, .. } => *bytes == 0,
+            Instruction::Reduce { count, .. }
+            | Instruction::Combine { count, .. }
+            | Instruction::FetchCombine { count, .. } => *count == 0,
+            Instruction::Post { .. } | Instruction::Await { .. } | Instruction::Expose { .. } => false,
+        }
+    }
+}
+
+/// The range of a span, if it takes no table to tell.
+fn range(span: &Span, iteration: u32) -> Option<Range> {
+    if span.uses_table() || matches!(span.start, Start::Entry(_)) {
+        return None;
+    }
+    let mut range = span.at(iteration, &Tables::default());
+    range.block = 0;
+    Some(range)
+}
