@@ -257,6 +257,16 @@ impl Case {
         let slots = u64::from(self.params.window.min(8)) + 4;
         slots * send.max(recv).max(1) * blocks
     }
+
+    /// More units than the bank of a rank may have: a few slots with something of every rank. In a pipeline that is a
+    /// segment, whatever the size of the operation.
+    pub(super) fn bank_bound(&self) -> u64 {
+        // Blocks differ in length by tables; none has more than twice the mean.
+        let whole = 2 * self.count.max(1);
+        let something = if self.params.segment > 0 { whole.min(self.params.segment) } else { whole };
+        let slots = u64::from(self.params.window.min(crate::ir::Loop::MAX_WINDOW)) + 4;
+        slots * (u64::from(self.ranks) + 1) * something
+    }
 }
 
 /// What a unit must hold at the end.

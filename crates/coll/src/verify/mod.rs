@@ -1,25 +1,43 @@
-//! Proves schedules: runs those of all ranks on symbolic data ([`value`]) against what the standard
+//! Proves schedules: runs those of all ranks on symbolic data ([`value`], [`memory`]) against what the standard
 //! asks for ([`case`]; for a barrier, [`signals`]), with sends that complete only when they are
-//! received, and checks that nothing depends on timing ([`races`]).
+//! received, and checks that nothing depends on timing ([`races`] within a rank, [`accesses`] between ranks).
 //!
-//! One execution stands for all: steps without order do not conflict, messages match by program
-//! order, and what may start stays able to start; so every interleaving computes the same values and
-//! none gets stuck if one does not.
+//! # One execution stands for all
+//! *Messages.* Steps without order do not conflict, messages match by program order, and what may start stays able to
+//! start; so every interleaving computes the same values and none gets stuck if one does not.
+//!
+//! *Memory that ranks share*, in schedules of program order. A rank is a single thread of events, and what it does
+//! next depends on nothing but that it may go on. It may when it awaits a flag that has reached a value;
+//! a flag belongs to one rank and only grows, so that once it may go on it always may. Hence every interleaving runs the
+//! same events, each rank's in the same order, and gets stuck where one does. What an event reads is
+//! the same too: an await orders the rank after the *first* post that suffices, which in every interleaving comes
+//! before the await returns (a later one may be there as well, and orders more, never less). So the order by
+//! vector clocks ([`clocks`]) that is checked here holds in all interleavings. Any two conflicting accesses to a
+//! unit are ordered by it; therefore the write that a read sees is the last one before it in that order, the same
+//! one in every interleaving, and by induction along the order, so is its value. On the machine, a post releases
+//! and an await acquires, which makes that order the one of the memory model.
+//!
+//! *Leaving.* A rank's own memory belongs to its caller again when it leaves. So at the end all accesses of others
+//! to what it exposed come before its last event. Banks are exempt: who uses one next waits until all have left.
 
+mod accesses;
 mod case;
+mod clocks;
+mod machine;
+mod memory;
 mod races;
 mod signals;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::fmt;
 
 pub use case::{Case, Sums};
-use signals::Signals;
-use value::{Atom, Values};
+use machine::Machine;
 
-use crate::cursor::{Cursor, Instance};
-use crate::ir::{BufferId, Kind, Length, Range, Schedule, Span, Start, Step, Tables};
-use crate::shape::Collective;
+use crate::cursor::Instance;
+use crate::ir::{BufferId, Kind, Length, Order, Schedule, Span, Start, Step, Table};
 
 /// Why schedules are wrong, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +52,10 @@ impl Fault {
 
     fn at(self, rank: u32) -> Fault {
         Fault::new(format!("rank {rank}: {}", self.what))
+    }
+
+    fn in_step(self, instance: Instance) -> Fault {
+        Fault::new(format!("step {} (iteration {}): {}", instance.step.0, instance.iteration, self.what))
     }
 }
 
@@ -56,11 +78,18 @@ pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
     let sums: Vec<Sums> = (0..case.ranks).map(|rank| case.sums(rank)).collect();
     for (rank, schedule) in (0..).zip(schedules) {
         bounded(case, rank, schedule).map_err(|fault| fault.at(rank))?;
-        races::check(schedule, &sums[rank as usize].tables()).map_err(|fault| fault.at(rank))?;
+        if schedule.order == Order::Edges {
+            races::check(schedule, &sums[rank as usize].tables()).map_err(|fault| fault.at(rank))?;
+        }
+        if (schedule.order, schedule.bank) != (schedules[0].order, schedules[0].bank) {
+            return Err(
+                Fault::new("differs from rank 0 in its order or the size of the bank".into()).at(rank)
+            );
+        }
     }
     let mut machine = Machine::new(case, schedules, &sums);
     machine.run()?;
-    machine.check(case)
+    machine.check()
 }
 
 fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
@@ -70,6 +99,14 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     let (units, bound) = (schedule.temporary_units(), case.temporary_bound(rank));
     if units > bound {
         return Err(Fault::new(format!("{units} units of temporaries, more than {bound}")));
+    }
+    let bound = case.bank_bound();
+    if schedule.bank > bound {
+        return Err(Fault::new(format!("a bank of {} units, more than {bound}", schedule.bank)));
+    }
+    let local = schedule.bank > 0 || schedule.steps.iter().any(|step| is_local(&step.kind));
+    if schedule.order == Order::Edges && local {
+        return Err(Fault::new("steps within a node need program order".into()));
     }
     if let Some(step) = schedule.steps.iter().position(|step| !whole_entries(case, step)) {
         return Err(Fault::new(format!("step {step}: a span of a buffer with a table is one entry")));
@@ -83,249 +120,32 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     Ok(())
 }
 
-/// One side of a message that waits for the other.
-struct Posted {
-    rank: u32,
-    peer: u32,
-    lane: u16,
-    instance: Instance,
-    range: Option<Range>,
-}
-
-/// All ranks.
-struct Machine<'a> {
-    schedules: &'a [Schedule],
-    sums: &'a [Sums],
-    values: Values,
-    cursors: Vec<Cursor>,
-    /// Send, receive and temporaries of every rank.
-    memory: Vec<Vec<Vec<Atom>>>,
-    /// By the rank that receives.
-    sends: Vec<Vec<Posted>>,
-    recvs: Vec<Vec<Posted>>,
-    /// For a barrier.
-    signals: Option<Signals>,
-}
-
-impl<'a> Machine<'a> {
-    fn new(case: &Case, schedules: &'a [Schedule], sums: &'a [Sums]) -> Machine<'a> {
-        let memory = (0..case.ranks).zip(schedules).map(|(rank, schedule)| {
-            let mut buffers = Vec::from(case.initial(rank));
-            let temporaries = schedule.temporaries.iter();
-            buffers.extend(temporaries.map(|&units| vec![Atom::UNDEFINED; units as usize]));
-            buffers
-        });
-        let cursors = schedules.iter().map(|schedule| {
-            let mut cursor = Cursor::default();
-            cursor.reset(schedule);
-            cursor
-        });
-        Machine {
-            schedules,
-            sums,
-            values: Values::new(case.ranks),
-            memory: memory.collect(),
-            cursors: cursors.collect(),
-            sends: schedules.iter().map(|_| Vec::new()).collect(),
-            recvs: schedules.iter().map(|_| Vec::new()).collect(),
-            signals: (case.collective == Collective::Barrier).then(|| Signals::new(schedules.len())),
-        }
-    }
-
-    fn run(&mut self) -> Result<(), Fault> {
-        let mut awake: Vec<u32> = (0..self.schedules.len() as u32).rev().collect();
-        while let Some(rank) = awake.pop() {
-            let posted = self.advance(rank).map_err(|fault| fault.at(rank))?;
-            for (receiver, sent) in posted {
-                self.matches(receiver, sent, &mut awake)?;
-            }
-        }
-        for (rank, schedule) in self.schedules.iter().enumerate() {
-            if !self.cursors[rank].finished(schedule) {
-                let waits = self.sends.iter().chain(&self.recvs).flatten();
-                let steps: Vec<_> = waits
-                    .filter(|posted| posted.rank == rank as u32)
-                    .map(|posted| (posted.instance.step.0, posted.instance.iteration, posted.peer))
-                    .collect();
-                let what = format!("deadlock; open (step, iteration, peer): {steps:?}");
-                return Err(Fault::new(what).at(rank as u32));
-            }
-        }
-        match self.sends.iter().flatten().next() {
-            Some(posted) => Err(Fault::new("sends what nobody receives".into()).at(posted.rank)),
-            None => Ok(()),
-        }
-    }
-
-    /// Starts what may start at `rank`. Returns, for every message posted, the rank that receives it
-    /// and the one that sends it.
-    fn advance(&mut self, rank: u32) -> Result<Vec<(u32, u32)>, Fault> {
-        let index = rank as usize;
-        let (schedule, sums) = (&self.schedules[index], &self.sums[index]);
-        let Machine { values, cursors, memory, sends, recvs, .. } = self;
-        let tables = sums.tables();
-        let buffers = &mut memory[index];
-        let mut posted = Vec::new();
-        let ranks = self.schedules.len() as u64;
-        cursors[index].advance(schedule, |instance| {
-            let kind = &schedule.steps[instance.step.0 as usize].kind;
-            let (into, peer, lane, span) = match kind {
-                Kind::Send { peer, lane, from } => (false, peer, *lane, from),
-                Kind::Recv { peer, lane, into } => (true, peer, *lane, into),
-                Kind::Copy { from, into } => {
-                    local(values, buffers, from, into, instance, &tables, |_, left, _| Some(left))?;
-                    return Ok(true);
-                }
-                Kind::Reduce { left, right } => {
-                    local(values, buffers, left, right, instance, &tables, |values, left, right| {
-                        values.combine(left, right)
-                    })?;
-                    return Ok(true);
-                }
-                Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => todo!(),
-                Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => todo!(),
-            };
-            let peer = peer.at(instance.iteration);
-            if peer >= ranks || peer == u64::from(rank) || lane >= LANES {
-                return Err(Fault::new(format!("step {} has no such peer or lane", instance.step.0)));
-            }
-            let peer = peer as u32;
-            let range = resolve(buffers, span, instance, into, &tables)?;
-            if range.is_some_and(|range| range.length == 0) {
-                return Ok(true);
-            }
-            let waits = Posted { rank, peer, lane, instance, range };
-            if into {
-                recvs[index].push(waits);
-                posted.push((rank, peer));
-            } else {
-                sends[peer as usize].push(waits);
-                posted.push((peer, rank));
-            }
-            Ok(false)
-        })?;
-        Ok(posted)
-    }
-
-    /// Completes every message from `sender` to `receiver` of which both sides are there.
-    fn matches(&mut self, receiver: u32, sender: u32, awake: &mut Vec<u32>) -> Result<(), Fault> {
-        let (sends, recvs) = (&mut self.sends[receiver as usize], &mut self.recvs[receiver as usize]);
-        let mut seen = 0_u64;
-        let mut next = 0;
-        while let Some(found) = sends[next..].iter().position(|send| send.rank == sender) {
-            next += found;
-            let lane = sends[next].lane;
-            let recv = recvs.iter().position(|recv| recv.peer == sender && recv.lane == lane);
-            let (Some(recv), 0) = (recv, seen >> lane & 1) else {
-                seen |= 1 << lane;
-                next += 1;
-                continue;
-            };
-            let (send, recv) = (sends.remove(next), recvs.remove(recv));
-            let length = |range: Option<Range>| range.map_or(0, |range| range.length);
-            if length(send.range) != length(recv.range) || send.range.is_some() != recv.range.is_some() {
-                return Err(Fault::new(format!(
-                    "step {} sends {:?} to rank {receiver}, whose step {} receives {:?}",
-                    send.instance.step.0, send.range, recv.instance.step.0, recv.range
-                ))
-                .at(sender));
-            }
-            if let (Some(from), Some(into)) = (send.range, recv.range) {
-                let data = self.memory[sender as usize][usize::from(from.buffer.0)]
-                    [from.start as usize..from.end() as usize]
-                    .to_vec();
-                self.memory[receiver as usize][usize::from(into.buffer.0)]
-                    [into.start as usize..into.end() as usize]
-                    .copy_from_slice(&data);
-            }
-            if let Some(signals) = &mut self.signals {
-                signals.message(self.schedules, (sender, send.instance), (receiver, recv.instance));
-            }
-            self.cursors[sender as usize].complete(send.instance);
-            self.cursors[receiver as usize].complete(recv.instance);
-            awake.extend([sender, receiver]);
-        }
-        Ok(())
-    }
-
-    fn check(&self, case: &Case) -> Result<(), Fault> {
-        if let Some(signals) = &self.signals {
-            signals.check(case.ranks)?;
-        }
-        for rank in 0..case.ranks {
-            let [_, before] = case.initial(rank);
-            let after = &self.memory[rank as usize][1];
-            case.check(rank, &before, after, &self.values)
-                .map_err(|what| Fault::new(format!("wrong result: {what}")).at(rank))?;
-        }
-        Ok(())
+/// Whether a step is one for ranks that share a node.
+fn is_local(kind: &Kind) -> bool {
+    match kind {
+        Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => false,
+        Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => true,
+        Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => true,
     }
 }
 
-/// The range of a span, which must lie in its buffer; `None` for a signal.
-fn resolve(
-    buffers: &[Vec<Atom>],
-    span: &Span,
-    instance: Instance,
-    written: bool,
-    tables: &Tables<'_>,
-) -> Result<Option<Range>, Fault> {
-    if span.is_signal() {
-        return Ok(None);
+/// The table that describes a buffer, if its blocks lie anywhere.
+fn table_of(case: &Case, buffer: BufferId) -> Option<Table> {
+    use crate::shape::Collective as C;
+    match (case.collective, buffer) {
+        (C::Gatherv | C::Allgatherv | C::Alltoallv, BufferId::RECV) => Some(Table::Recv),
+        (C::Scatterv | C::Alltoallv, BufferId::SEND) => Some(Table::Send),
+        _ => None,
     }
-    let range = span.at(instance.iteration, tables);
-    let size = buffers.get(usize::from(range.buffer.0)).map_or(0, Vec::len) as u64;
-    let step = instance.step.0;
-    if range.end() > size {
-        return Err(Fault::new(format!("step {step} touches {range:?} of a buffer of {size}")));
-    }
-    if written && range.buffer == BufferId::SEND {
-        return Err(Fault::new(format!("step {step} writes the send buffer")));
-    }
-    Ok(Some(range))
-}
-
-fn local(
-    values: &mut Values,
-    buffers: &mut [Vec<Atom>],
-    from: &Span,
-    into: &Span,
-    instance: Instance,
-    tables: &Tables<'_>,
-    combine: impl Fn(&mut Values, Atom, Atom) -> Option<Atom>,
-) -> Result<(), Fault> {
-    let step = instance.step.0;
-    let source = resolve(buffers, from, instance, false, tables)?;
-    let target = resolve(buffers, into, instance, true, tables)?;
-    let (Some(source), Some(target)) = (source, target) else {
-        return Err(Fault::new(format!("step {step} works on a signal")));
-    };
-    if source.length != target.length || source.overlaps(&target) {
-        return Err(Fault::new(format!("step {step} overlaps or differs: {source:?}, {target:?}")));
-    }
-    for unit in 0..source.length {
-        let left = buffers[usize::from(source.buffer.0)][(source.start + unit) as usize];
-        let right = &mut buffers[usize::from(target.buffer.0)][(target.start + unit) as usize];
-        *right = combine(values, left, *right).ok_or_else(|| {
-            Fault::new(format!("step {step} combines {} and {}", values.show(left), values.show(*right)))
-        })?;
-    }
-    Ok(())
 }
 
 /// Whether the spans of a step that lie in a buffer given by a table are entries of it.
 fn whole_entries(case: &Case, step: &Step) -> bool {
-    use crate::shape::Collective as C;
-    let has_table = |span: &Span| match case.collective {
-        C::Gatherv | C::Allgatherv => span.buffer == BufferId::RECV,
-        C::Scatterv => span.buffer == BufferId::SEND,
-        C::Alltoallv => span.buffer.temporary().is_none(),
-        _ => false,
-    };
-    [step.kind.reads(), step.kind.writes()]
+    let spans = [step.kind.reads(), step.kind.writes()];
+    spans
         .into_iter()
         .flatten()
-        .all(|span| span.is_signal() || !has_table(span) || is_entry(span))
+        .all(|span| span.is_signal() || table_of(case, span.buffer).is_none() || is_entry(span))
 }
 
 fn is_entry(span: &Span) -> bool {

@@ -1,0 +1,70 @@
+//! Who touched which part of a memory that several ranks touch, and whether conflicting accesses are ordered.
+//!
+//! An access is forgotten when a later one stands for it: whoever conflicts with the old one conflicts
+//! with the new one, and comes after the old one if it comes after the new one.
+
+use super::clocks::Clocks;
+use crate::cursor::Instance;
+
+/// One step's use of units `start..end` of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Access {
+    pub start: u64,
+    pub end: u64,
+    pub rank: u32,
+    /// The epoch of `rank`.
+    pub epoch: u32,
+    pub instance: Instance,
+}
+
+impl Access {
+    fn overlaps(&self, other: &Access) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    fn covers(&self, other: &Access) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+}
+
+/// The accesses to one buffer of one rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accesses {
+    /// Others may touch it: the bank from the start, other memory from when a part of it is exposed.
+    pub watched: bool,
+    reads: Vec<Access>,
+    writes: Vec<Access>,
+}
+
+impl Accesses {
+    /// Records an access.
+    ///
+    /// # Errors
+    /// An earlier one that it conflicts with and does not come after; `true` if that was a write.
+    pub fn record(&mut self, access: Access, write: bool, clocks: &Clocks) -> Result<(), (Access, bool)> {
+        let conflicts = |earlier: &&Access| {
+            earlier.overlaps(&access) && !clocks.knows(access.rank, earlier.rank, earlier.epoch)
+        };
+        if let Some(earlier) = self.writes.iter().find(conflicts) {
+            return Err((*earlier, true));
+        }
+        if !write {
+            self.reads.retain(|earlier| earlier.rank != access.rank || !access.covers(earlier));
+            self.reads.push(access);
+            return Ok(());
+        }
+        if let Some(earlier) = self.reads.iter().find(conflicts) {
+            return Err((*earlier, false));
+        }
+        self.reads.retain(|earlier| !access.covers(earlier));
+        self.writes.retain(|earlier| !access.covers(earlier));
+        self.writes.push(access);
+        Ok(())
+    }
+
+    /// An access that `owner` does not come after, at the end.
+    pub fn beyond(&self, owner: u32, clocks: &Clocks) -> Option<&Access> {
+        let mut all = self.reads.iter().chain(&self.writes);
+        all.find(|access| !clocks.knows(owner, access.rank, access.epoch))
+    }
+}

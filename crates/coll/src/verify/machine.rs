@@ -1,0 +1,280 @@
+//! Runs the schedules of all ranks, each as far as it gets, until all have ended or none can go on.
+
+use super::case::{Case, Sums};
+use super::clocks::{Clocks, Waiter};
+use super::memory::{Memory, Place, Run};
+use super::signals::Signals;
+use super::value::Values;
+use super::{Fault, LANES};
+use crate::cursor::{Cursor, Instance};
+use crate::ir::{Index, Kind, Order, Schedule, Span};
+use crate::shape::Collective;
+
+/// One side of a message that waits for the other.
+struct Posted {
+    rank: u32,
+    peer: u32,
+    lane: u16,
+    instance: Instance,
+    place: Option<Place>,
+}
+
+/// All ranks.
+pub(super) struct Machine<'a> {
+    case: &'a Case,
+    schedules: &'a [Schedule],
+    /// Order of all schedules: [`Order::Program`].
+    program: bool,
+    values: Values,
+    cursors: Vec<Cursor>,
+    memory: Memory<'a>,
+    clocks: Clocks,
+    /// By the rank that receives.
+    sends: Vec<Vec<Posted>>,
+    recvs: Vec<Vec<Posted>>,
+    /// Receiver and sender of messages that may have become complete.
+    posted: Vec<(u32, u32)>,
+    /// Ranks that may go on.
+    awake: Vec<u32>,
+    /// For a barrier that is not in program order.
+    signals: Option<Signals>,
+}
+
+impl<'a> Machine<'a> {
+    pub fn new(case: &'a Case, schedules: &'a [Schedule], sums: &'a [Sums]) -> Machine<'a> {
+        let cursors = schedules.iter().map(|schedule| {
+            let mut cursor = Cursor::default();
+            cursor.reset(schedule);
+            cursor
+        });
+        let program = schedules.iter().any(|schedule| schedule.order == Order::Program);
+        let signals = case.collective == Collective::Barrier && !program;
+        Machine {
+            case,
+            schedules,
+            program,
+            values: Values::new(case.ranks),
+            cursors: cursors.collect(),
+            memory: Memory::new(case, schedules, sums),
+            clocks: Clocks::new(if program { schedules.len() } else { 0 }),
+            sends: schedules.iter().map(|_| Vec::new()).collect(),
+            recvs: schedules.iter().map(|_| Vec::new()).collect(),
+            posted: Vec::new(),
+            awake: (0..schedules.len() as u32).rev().collect(),
+            signals: signals.then(|| Signals::new(schedules.len())),
+        }
+    }
+
+    pub fn run(&mut self) -> Result<(), Fault> {
+        while let Some(rank) = self.awake.pop() {
+            let mut cursor = std::mem::take(&mut self.cursors[rank as usize]);
+            let schedule = &self.schedules[rank as usize];
+            cursor.advance(schedule, |instance| {
+                self.start(Run { rank, instance }).map_err(|fault| fault.in_step(instance).at(rank))
+            })?;
+            self.cursors[rank as usize] = cursor;
+            while let Some((receiver, sender)) = self.posted.pop() {
+                self.matches(receiver, sender)?;
+            }
+        }
+        self.ended()?;
+        match self.sends.iter().flatten().next() {
+            Some(posted) => Err(Fault::new("sends what nobody receives".into()).at(posted.rank)),
+            None => Ok(()),
+        }
+    }
+
+    /// All ranks have ended; else, where they wait.
+    fn ended(&mut self) -> Result<(), Fault> {
+        let open = |(cursor, schedule): (&mut Cursor, _)| !cursor.finished(schedule);
+        let Some(rank) = self.cursors.iter_mut().zip(self.schedules).position(open) else { return Ok(()) };
+        let mut waits: Vec<String> = Vec::new();
+        for posted in self.sends.iter().chain(&self.recvs).flatten() {
+            let Posted { rank, peer, instance, .. } = posted;
+            waits.push(format!(
+                "rank {rank} in step {} (iteration {}) for rank {peer}",
+                instance.step.0, instance.iteration
+            ));
+        }
+        for (peer, Waiter { rank, instance, flag, value }) in self.clocks.waiters() {
+            waits.push(format!(
+                "rank {rank} in step {} (iteration {}) for flag {flag} of rank {peer} to be {value}",
+                instance.step.0, instance.iteration
+            ));
+        }
+        let all = waits.len();
+        waits.truncate(16);
+        Err(Fault::new(format!("deadlock; {all} wait: {}", waits.join("; "))).at(rank as u32))
+    }
+
+    /// Starts a step. Whether it is complete.
+    fn start(&mut self, run: Run) -> Result<bool, Fault> {
+        let kind = &self.schedules[run.rank as usize].steps[run.instance.step.0 as usize].kind;
+        match kind {
+            Kind::Send { peer, lane, from } => return self.send_or_recv(run, false, *peer, *lane, from),
+            Kind::Recv { peer, lane, into } => return self.send_or_recv(run, true, *peer, *lane, into),
+            Kind::Await { peer, flag, value } => {
+                let (peer, value) = (self.peer(run, *peer)?, value.at(run.instance.iteration));
+                return self
+                    .clocks
+                    .wait(peer, Waiter { rank: run.rank, instance: run.instance, flag: *flag, value });
+            }
+            Kind::Post { flag, value } => {
+                for ready in self.clocks.post(run.rank, *flag, value.at(run.instance.iteration))? {
+                    self.cursors[ready.rank as usize].complete(ready.instance);
+                    self.awake.push(ready.rank);
+                }
+            }
+            Kind::Expose { slot, what, access } => {
+                self.memory.expose(run, *slot, what, *access, &self.clocks)?;
+            }
+            Kind::Copy { from, into } => {
+                let (from, into) = (self.own(run, from, false)?, self.own(run, into, true)?);
+                self.memory.apply(&mut self.values, &from, None, &into)?;
+            }
+            Kind::Reduce { left, right } => {
+                let (left, right) = (self.own(run, left, false)?, self.own(run, right, true)?);
+                self.memory.apply(&mut self.values, &left, Some(&right), &right)?;
+            }
+            Kind::Pull { peer, from, into } => {
+                let (from, into) = (self.remote(run, *peer, from, false)?, self.own(run, into, true)?);
+                self.memory.apply(&mut self.values, &from, None, &into)?;
+            }
+            Kind::Combine { peer, from, with, into } => {
+                let (from, with) = (self.remote(run, *peer, from, false)?, self.own(run, with, false)?);
+                let into = self.own(run, into, true)?;
+                self.memory.apply(&mut self.values, &from, Some(&with), &into)?;
+            }
+            Kind::Push { peer, from, into } => {
+                let (from, into) = (self.own(run, from, false)?, self.remote(run, *peer, into, true)?);
+                self.memory.apply(&mut self.values, &from, None, &into)?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn own(&mut self, run: Run, span: &Span, write: bool) -> Result<Place, Fault> {
+        let Some(place) = self.memory.own(run, span, write)? else {
+            return Err(Fault::new("works on a signal".into()));
+        };
+        self.memory.touch(run, &place, write, &self.clocks)?;
+        Ok(place)
+    }
+
+    fn remote(&mut self, run: Run, peer: Index, span: &Span, write: bool) -> Result<Place, Fault> {
+        let peer = self.peer(run, peer)?;
+        let place = self.memory.remote(run, peer, span, write, &self.clocks)?;
+        self.memory.touch(run, &place, write, &self.clocks)?;
+        Ok(place)
+    }
+
+    fn peer(&self, run: Run, peer: Index) -> Result<u32, Fault> {
+        let peer = peer.at(run.instance.iteration);
+        let peer = u32::try_from(peer).ok().filter(|peer| *peer < self.case.ranks);
+        peer.ok_or_else(|| Fault::new("has no such peer".into()))
+    }
+
+    fn send_or_recv(
+        &mut self,
+        run: Run,
+        into: bool,
+        peer: Index,
+        lane: u16,
+        span: &Span,
+    ) -> Result<bool, Fault> {
+        let Run { rank, instance } = run;
+        let peer = self.peer(run, peer)?;
+        if peer == rank || lane >= LANES {
+            return Err(Fault::new("has no such peer or lane".into()));
+        }
+        let place = self.memory.own(run, span, into)?;
+        if place.is_some_and(|place| place.range.length == 0) {
+            return Ok(true);
+        }
+        let waits = Posted { rank, peer, lane, instance, place };
+        if into {
+            self.recvs[rank as usize].push(waits);
+            self.posted.push((rank, peer));
+        } else {
+            if let Some(place) = place {
+                self.memory.touch(run, &place, false, &self.clocks)?;
+            }
+            self.sends[peer as usize].push(waits);
+            self.posted.push((peer, rank));
+        }
+        Ok(false)
+    }
+
+    /// Completes every message from `sender` to `receiver` of which both sides are there.
+    fn matches(&mut self, receiver: u32, sender: u32) -> Result<(), Fault> {
+        let mut seen = 0_u64;
+        let mut next = 0;
+        loop {
+            let (sends, recvs) = (&mut self.sends[receiver as usize], &mut self.recvs[receiver as usize]);
+            let Some(found) = sends[next..].iter().position(|send| send.rank == sender) else {
+                return Ok(());
+            };
+            next += found;
+            let lane = sends[next].lane;
+            let recv = recvs.iter().position(|recv| recv.peer == sender && recv.lane == lane);
+            let (Some(recv), 0) = (recv, seen >> lane & 1) else {
+                seen |= 1 << lane;
+                next += 1;
+                continue;
+            };
+            let (send, recv) = (sends.remove(next), recvs.remove(recv));
+            self.transfer(&send, &recv).map_err(|fault| fault.in_step(recv.instance).at(receiver))?;
+        }
+    }
+
+    fn transfer(&mut self, send: &Posted, recv: &Posted) -> Result<(), Fault> {
+        if self.program {
+            self.clocks.message(send.rank, recv.rank);
+        }
+        match (send.place, recv.place) {
+            (Some(from), Some(into)) if from.range.length == into.range.length => {
+                self.memory.apply(&mut self.values, &from, None, &into)?;
+                let run = Run { rank: recv.rank, instance: recv.instance };
+                self.memory.touch(run, &into, true, &self.clocks)?;
+            }
+            (None, None) => {}
+            (from, into) => {
+                let (step, rank) = (send.instance.step.0, send.rank);
+                return Err(Fault::new(format!(
+                    "receives {into:?} where step {step} of rank {rank} sends {from:?}"
+                )));
+            }
+        }
+        if let Some(signals) = &mut self.signals {
+            signals.message(self.schedules, (send.rank, send.instance), (recv.rank, recv.instance));
+        }
+        for side in [send, recv] {
+            self.cursors[side.rank as usize].complete(side.instance);
+            self.awake.push(side.rank);
+        }
+        Ok(())
+    }
+
+    /// Checks how it ended.
+    pub fn check(&self) -> Result<(), Fault> {
+        let ranks = self.case.ranks;
+        if let Some(signals) = &self.signals {
+            signals.check(ranks)?;
+        }
+        if self.program {
+            self.memory.check(&self.clocks)?;
+        }
+        for rank in 0..ranks {
+            let heard = if self.program { self.clocks.heard(rank) } else { ranks };
+            if self.case.collective == Collective::Barrier && heard < ranks {
+                let what = format!("leaves the barrier after {heard} of {ranks} entered");
+                return Err(Fault::new(what).at(rank));
+            }
+            let [_, before] = self.case.initial(rank);
+            self.case
+                .check(rank, &before, self.memory.result(rank), &self.values)
+                .map_err(|what| Fault::new(format!("wrong result: {what}")).at(rank))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! The memory of all ranks: where a span lies, who may touch it, and what it holds.
+
+use super::accesses::{Access, Accesses};
+use super::case::{Case, Sums};
+use super::clocks::Clocks;
+use super::value::{Atom, Values};
+use super::{Fault, is_entry, table_of};
+use crate::cursor::Instance;
+use crate::ir::{self, BufferId, Index, Length, Range, Schedule, Span, Start, Table};
+
+/// A range of a buffer of `rank`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub rank: u32,
+    pub range: Range,
+}
+
+impl Place {
+    fn overlaps(&self, other: &Place) -> bool {
+        self.rank == other.rank && self.range.overlaps(&other.range)
+    }
+}
+
+/// A run of a step at a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    pub rank: u32,
+    pub instance: Instance,
+}
+
+/// What an owner has exposed.
+#[derive(Clone, Copy, Debug)]
+struct Exposure {
+    range: Range,
+    access: ir::Access,
+    /// Since this epoch of the owner.
+    epoch: u32,
+    /// Addressed by its entries.
+    table: Option<Table>,
+}
+
+/// The buffers of one rank.
+#[derive(Debug)]
+struct Own {
+    /// Send, receive, temporaries and, last, the bank.
+    buffers: Vec<Vec<Atom>>,
+    /// By buffer.
+    accesses: Vec<Accesses>,
+    exposures: [Option<Exposure>; BufferId::EXPOSURES as usize],
+}
+
+impl Own {
+    fn number(&self, buffer: BufferId) -> usize {
+        if buffer == BufferId::BANK { self.buffers.len() - 1 } else { usize::from(buffer.0) }
+    }
+}
+
+/// The memory of all ranks.
+pub(super) struct Memory<'a> {
+    case: &'a Case,
+    sums: &'a [Sums],
+    ranks: Vec<Own>,
+}
+
+impl<'a> Memory<'a> {
+    pub fn new(case: &'a Case, schedules: &[Schedule], sums: &'a [Sums]) -> Memory<'a> {
+        let ranks = (0..case.ranks).zip(schedules).map(|(rank, schedule)| {
+            let mut buffers = Vec::from(case.initial(rank));
+            let others = schedule.temporaries.iter().chain([&schedule.bank]);
+            buffers.extend(others.map(|&units| vec![Atom::UNDEFINED; units as usize]));
+            let mut accesses = vec![Accesses::default(); buffers.len()];
+            accesses[buffers.len() - 1].watched = true;
+            Own { buffers, accesses, exposures: Default::default() }
+        });
+        Memory { case, sums, ranks: ranks.collect() }
+    }
+
+    /// The receive buffer of `rank`.
+    pub fn result(&self, rank: u32) -> &[Atom] {
+        &self.ranks[rank as usize].buffers[1]
+    }
+
+    /// A span of the rank's own memory, which must lie in its buffer; `None` for a signal.
+    pub fn own(&self, run: Run, span: &Span, write: bool) -> Result<Option<Place>, Fault> {
+        if span.is_signal() {
+            return Ok(None);
+        }
+        let own = &self.ranks[run.rank as usize];
+        let range = span.at(run.instance.iteration, &self.sums[run.rank as usize].tables());
+        if span.buffer.exposure().is_some() || matches!(span.start, Start::Entry(_)) {
+            return Err(Fault::new(format!("{span} is no address of own memory")));
+        }
+        let size = own.buffers.get(own.number(range.buffer)).map_or(0, Vec::len) as u64;
+        if range.end() > size {
+            return Err(Fault::new(format!("touches {range:?} of a buffer of {size}")));
+        }
+        if write && range.buffer == BufferId::SEND {
+            return Err(Fault::new("writes the send buffer".into()));
+        }
+        let frozen = |exposure: &Exposure| {
+            exposure.access == ir::Access::Read && write && exposure.range.overlaps(&range)
+        };
+        if own.exposures.iter().flatten().any(frozen) {
+            return Err(Fault::new(format!("writes {range:?}, which it has exposed for reading")));
+        }
+        Ok(Some(Place { rank: run.rank, range }))
+    }
+
+    /// A span in the bank of `peer` or in what it has exposed.
+    pub fn remote(
+        &self,
+        run: Run,
+        peer: u32,
+        span: &Span,
+        write: bool,
+        clocks: &Clocks,
+    ) -> Result<Place, Fault> {
+        let mut range = span.at(run.instance.iteration, &self.sums[run.rank as usize].tables());
+        let there = &self.ranks[peer as usize];
+        let Some(slot) = span.buffer.exposure() else {
+            let size = there.buffers[there.buffers.len() - 1].len() as u64;
+            let entry = matches!(span.start, Start::Entry(_));
+            if span.buffer != BufferId::BANK || write || entry || range.end() > size {
+                return Err(Fault::new(format!("{span} of rank {peer} is out of reach ({size} units)")));
+            }
+            return Ok(Place { rank: peer, range });
+        };
+        if range.length == 0 {
+            return Ok(Place { rank: peer, range });
+        }
+        let exposure = there.exposures[usize::from(slot)]
+            .filter(|exposure| clocks.knows(run.rank, peer, exposure.epoch));
+        let Some(exposure) = exposure else {
+            return Err(Fault::new(format!("{span} of rank {peer} is not known to be exposed")));
+        };
+        let allowed = match exposure.access {
+            ir::Access::Read => !write,
+            ir::Access::Write => write,
+            ir::Access::ReadWrite => true,
+        };
+        if !allowed {
+            return Err(Fault::new(format!("{span} of rank {peer} is exposed as {:?}", exposure.access)));
+        }
+        match (span.start, exposure.table) {
+            (Start::Entry(_), Some(table)) => {
+                let tables = self.sums[peer as usize].tables();
+                let sums = tables.sums(table);
+                let entry = sums.get(range.block as usize..).filter(|sums| sums.len() > 1);
+                if entry.is_none_or(|sums| sums[1] - sums[0] != range.length) {
+                    return Err(Fault::new(format!("{span} is not entry {} of rank {peer}", range.block)));
+                }
+                range.start = sums[range.block as usize];
+            }
+            (Start::Entry(_), None) | (_, Some(_)) => {
+                return Err(Fault::new(format!("{span} of rank {peer}: entries where there is a table")));
+            }
+            _ if range.end() > exposure.range.length => {
+                return Err(Fault::new(format!("{span} of rank {peer} has {} units", exposure.range.length)));
+            }
+            _ => range.start += exposure.range.start,
+        }
+        range.buffer = exposure.range.buffer;
+        Ok(Place { rank: peer, range })
+    }
+
+    /// Lets the others at `what`.
+    pub fn expose(
+        &mut self,
+        run: Run,
+        slot: u16,
+        what: &Span,
+        access: ir::Access,
+        clocks: &Clocks,
+    ) -> Result<(), Fault> {
+        let place = self.own(run, what, access != ir::Access::Read)?;
+        let own = &mut self.ranks[run.rank as usize];
+        let table = table_of(self.case, what.buffer).filter(|_| !is_entry(what));
+        let Some(Place { range, .. }) = place.filter(|_| what.buffer != BufferId::BANK) else {
+            return Err(Fault::new(format!("{what} cannot be exposed")));
+        };
+        if table.is_some_and(|table| !is_whole(what, table, self.case.ranks)) {
+            return Err(Fault::new(format!("exposes {what}, neither an entry nor all of them")));
+        }
+        match own.exposures.get_mut(usize::from(slot)) {
+            Some(free @ None) => {
+                *free = Some(Exposure { range, access, epoch: clocks.epoch(run.rank), table });
+            }
+            _ => return Err(Fault::new(format!("exposes number {slot} twice, or there is none"))),
+        }
+        let number = own.number(range.buffer);
+        own.accesses[number].watched = true;
+        Ok(())
+    }
+
+    /// Records that a step touches `place`.
+    pub fn touch(&mut self, run: Run, place: &Place, write: bool, clocks: &Clocks) -> Result<(), Fault> {
+        let own = &mut self.ranks[place.rank as usize];
+        let number = own.number(place.range.buffer);
+        if place.range.length == 0 || !own.accesses[number].watched {
+            return Ok(());
+        }
+        let (start, end) = (place.range.start, place.range.end());
+        let access =
+            Access { start, end, rank: run.rank, epoch: clocks.epoch(run.rank), instance: run.instance };
+        own.accesses[number].record(access, write, clocks).map_err(|(earlier, written)| {
+            let verb = |write: bool| if write { "writes" } else { "reads" };
+            Fault::new(format!(
+                "{} {start}..{end} of {} of rank {}, and nothing orders that with step {} (iteration {}) of rank {}, which {} {}..{}",
+                verb(write),
+                place.range.buffer,
+                place.rank,
+                earlier.instance.step.0,
+                earlier.instance.iteration,
+                earlier.rank,
+                verb(written),
+                earlier.start,
+                earlier.end
+            ))
+        })
+    }
+
+    /// `into = from`, or `into = from op with`.
+    pub fn apply(
+        &mut self,
+        values: &mut Values,
+        from: &Place,
+        with: Option<&Place>,
+        into: &Place,
+    ) -> Result<(), Fault> {
+        let length = into.range.length;
+        let fits = from.range.length == length && with.is_none_or(|with| with.range.length == length);
+        let apart = with.is_none_or(|with| with == into || !with.overlaps(into));
+        if !fits || !apart || from.overlaps(into) {
+            return Err(Fault::new(format!("overlaps or differs: {from:?}, {with:?}, {into:?}")));
+        }
+        for unit in 0..length {
+            let left = self.atom(from, unit);
+            let value = match with.map(|with| self.atom(with, unit)) {
+                None => left,
+                Some(right) => values.combine(left, right).ok_or_else(|| {
+                    Fault::new(format!("combines {} and {}", values.show(left), values.show(right)))
+                })?,
+            };
+            let own = &mut self.ranks[into.rank as usize];
+            let number = own.number(into.range.buffer);
+            own.buffers[number][(into.range.start + unit) as usize] = value;
+        }
+        Ok(())
+    }
+
+    fn atom(&self, place: &Place, unit: u64) -> Atom {
+        let own = &self.ranks[place.rank as usize];
+        own.buffers[own.number(place.range.buffer)][(place.range.start + unit) as usize]
+    }
+
+    /// At the end: nobody is at exposed memory when its owner leaves. Banks belong to the communicator.
+    pub fn check(&self, clocks: &Clocks) -> Result<(), Fault> {
+        for (rank, own) in (0..).zip(&self.ranks) {
+            let private = &own.accesses[..own.accesses.len() - 1];
+            if let Some(access) = private.iter().find_map(|accesses| accesses.beyond(rank, clocks)) {
+                return Err(Fault::new(format!(
+                    "may leave before step {} of rank {} is done with its memory ({}..{})",
+                    access.instance.step.0, access.rank, access.start, access.end
+                ))
+                .at(rank));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a span is all entries of a table.
+fn is_whole(span: &Span, table: Table, ranks: u32) -> bool {
+    let division = ir::Division::Table(table);
+    span.start == Start::Block { division, index: Index::fixed(0) }
+        && span.length == Length::Blocks { division, index: Index::fixed(0), count: ranks }
+}
