@@ -124,12 +124,13 @@ def test_bench_delivers_what_was_sent(mpi, tmp_path):
     from harness import ROOT
 
     program = mpi.compile(ROOT / "crates" / "tools" / "bench" / "tutti-bench.c", "-O3")
-    blocking = ["barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall", "gather", "scatter",
-                "reduce_scatter", "scan", "exscan"]
-    ops = ["latency", "bandwidth", "bibandwidth"] + [form + op for form in ("", "i", "p") for op in blocking]
+    blocking = ["barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather",
+                "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"]
+    ops = ["latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather"]
+    ops += [form + op for form in ("", "i", "p") for op in blocking]
     outcome = mpi.run(4, program, "--op", ",".join(ops), "--sizes", "8,65536", "--ms", "5", "--changing")
     assert outcome.status == 0, str(outcome)
     cells = [line for line in outcome.out.splitlines() if line.startswith("cell ")]
-    assert len(cells) == 2 * len(ops) - 3, str(outcome)
+    assert len(cells) == 2 * len(ops) - 4, str(outcome)
     assert all("wrong=0" in line for line in cells), str(outcome)
     assert shutil.which("cc")

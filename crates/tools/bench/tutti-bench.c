@@ -1,211 +1,51 @@
-/* The benchmark of `tutti bench` and `tutti compare`: plain MPI, no extension, any library.
+/* The benchmark of `tutti bench`, `compare`, `headlines` and `consistency`: plain MPI, no extension, any library.
  *
  * usage: tutti-bench --op NAME[,NAME...] --sizes BYTES[,BYTES...] [--changing] [--ms MS] [--limit-ms MS]
+ *        tutti-bench --serve PREFIX
  *
- *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce allgather alltoall gather scatter
- *               reduce_scatter scan exscan; a collective with `i` before its name is the non-blocking
- *               one, started and waited for; with `p` the persistent one
- *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block
+ *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce scan exscan gather(v) scatter(v)
+ *               allgather(v) alltoall(v,w) reduce_scatter(_block); a collective with `i` before its name is the
+ *               non-blocking one, started and waited for; with `p` the persistent one. Without MPI: line (a cache
+ *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory)
+ *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
+ *               gatherv, scatterv, allgatherv, alltoallv, alltoallw and reduce_scatter are a quarter longer or shorter
  *   --changing  all data are written afresh before each iteration and read after it
  *   --ms        time for one cell (an operation with one size), about
  *   --limit-ms  an operation slower than this is measured once, and not with larger sizes
+ *   --serve     each rank reads cells from a pipe of its own, PREFIX.RANK, which it makes: lines of
+ *               NAME plain|changing BYTES MS LIMIT_MS. Ranks sleep in read(2) between two cells, so that the jobs of
+ *               several libraries can take turns cell by cell. Rank 0 says `ready` once and `done` after each cell
  *
- * One line a cell: `cell op=.. mode=.. ranks=.. bytes=.. us=.. iterations=.. wrong=..`
+ * One line a cell: `cell op=.. mode=.. ranks=.. bytes=.. us=.. least=.. iterations=.. wrong=..`
  *
  * us is the time that the operation takes: half a round trip for latency, a message's share of a
  * window of 64 for bandwidth, the slowest rank's time of a collective; in mode changing less the time in
- * which the data are written and read. A cell is measured in 5 batches, and us is the median batch.
+ * which the data are written and read. A cell is measured in 5 batches, fewer if it is slow; us is the median batch,
+ * least the fastest. In mode changing many values are compared once a cell, a few in every iteration.
  *
  * Messages go between ranks 2i and 2i+1, all pairs at once. As in other benchmarks a window is sent from
- * one buffer and received in one buffer.
+ * one buffer and received in one buffer. Cells of up to 16 MiB use the same two buffers, as programs do.
  */
-#include <mpi.h>
+#define _GNU_SOURCE
+#include "operations.h"
+#include "reference.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 
 #define WINDOW 64
 #define BATCHES 5
 #define ALIGNMENT 4096
-#define MEMORY_LIMIT ((size_t)64 << 20) /* bytes of one buffer; larger cells are left out */
-
-enum kind {
-    LATENCY, BANDWIDTH, BIBANDWIDTH, BARRIER, BCAST, REDUCE, ALLREDUCE, ALLGATHER, ALLTOALL, GATHER, SCATTER,
-    REDUCE_SCATTER, SCAN, EXSCAN, KINDS
-};
-enum form { BLOCKING, NONBLOCKING, PERSISTENT };
-
-static const char *const NAMES[KINDS] = {"latency",   "bandwidth", "bibandwidth", "barrier", "bcast",
-                                         "reduce",    "allreduce", "allgather",   "alltoall", "gather",
-                                         "scatter",   "reduce_scatter", "scan",   "exscan"};
+#define KEPT_BYTES ((size_t)16 << 20)
+#define MEMORY_LIMIT ((size_t)160 << 20) /* bytes of one buffer; larger cells are left out */
+#define CHECK_STEPS 50000
 
 struct options {
-    char *ops, *sizes;
+    char *ops, *sizes, *serve;
     int changing;
     double batch_s, limit_s;
 };
 
-struct cell {
-    enum kind kind;
-    enum form form;
-    int rank, ranks, partner; /* partner is MPI_PROC_NULL for the odd one out */
-    int window;
-    size_t bytes;
-    int count; /* floats in one message, vector or block */
-    float *out, *in;
-    size_t out_blocks, in_blocks; /* blocks of `count` floats that this rank gives and gets */
-    MPI_Request persistent;
-    double touching_s;
-    unsigned seed;
-    long wrong;
-    double sink;
-};
-
-/* Small whole numbers: their sums are exact in single precision. */
-static float value(unsigned seed, int rank, size_t block, size_t i)
-{
-    return (float)((seed * 7 + (unsigned)rank * 3 + (unsigned)block * 5 + (unsigned)i) & 1023);
-}
-
-static void write_data(struct cell *c)
-{
-    for (size_t block = 0; block < c->out_blocks; block++) {
-        float *to = c->out + block * (size_t)c->count;
-        unsigned start = c->seed * 7 + (unsigned)c->rank * 3 + (unsigned)block * 5;
-        for (size_t i = 0; i < (size_t)c->count; i++)
-            to[i] = (float)(int)((start + (unsigned)i) & 1023);
-    }
-}
-
-static void read_data(struct cell *c)
-{
-    const float *from = c->kind == BCAST ? c->out : c->in;
-    size_t floats = c->in_blocks * (size_t)c->count;
-    float sums[8] = {0};
-    for (size_t i = 0; i + 8 <= floats; i += 8)
-        for (size_t lane = 0; lane < 8; lane++)
-            sums[lane] += from[i + lane];
-    for (size_t lane = 0; lane < 8; lane++)
-        c->sink += sums[lane];
-}
-
-/* What float i of block `block` must be at this rank after the operation. */
-static float expected(const struct cell *c, size_t block, size_t i)
-{
-    float sum = 0;
-    int last = c->kind == SCAN ? c->rank + 1 : c->kind == EXSCAN ? c->rank : c->ranks;
-    switch (c->kind) {
-    case LATENCY: case BANDWIDTH: case BIBANDWIDTH: return value(c->seed, c->partner, 0, i);
-    case BCAST: return value(c->seed, 0, 0, i);
-    case ALLGATHER: case GATHER: return value(c->seed, (int)block, 0, i);
-    case ALLTOALL: return value(c->seed, (int)block, (size_t)c->rank, i);
-    case SCATTER: return value(c->seed, 0, (size_t)c->rank, i);
-    default: break;
-    }
-    for (int rank = 0; rank < last; rank++)
-        sum += value(c->seed, rank, c->kind == REDUCE_SCATTER ? (size_t)c->rank : 0, i);
-    return sum;
-}
-
-/* Compares the first, the middle and the last float of each block. */
-static void check_sample(struct cell *c)
-{
-    const float *from = c->kind == BCAST ? c->out : c->in;
-    for (size_t block = 0; block < c->in_blocks; block++)
-        for (int at = 0; at < 3; at++) {
-            size_t i = (size_t)(c->count - 1) * (size_t)at / 2;
-            c->wrong += from[block * (size_t)c->count + i] != expected(c, block, i);
-        }
-}
-
-static void set_blocks(struct cell *c)
-{
-    size_t ranks = (size_t)c->ranks, root = c->rank == 0;
-    c->out_blocks = c->in_blocks = 1;
-    switch (c->kind) {
-    case LATENCY: case BIBANDWIDTH: c->out_blocks = c->in_blocks = c->partner != MPI_PROC_NULL; break;
-    case BANDWIDTH:
-        c->out_blocks = c->partner != MPI_PROC_NULL && c->rank % 2 == 0;
-        c->in_blocks = c->partner != MPI_PROC_NULL && c->rank % 2 == 1;
-        break;
-    case BARRIER: c->out_blocks = c->in_blocks = 0; break;
-    case BCAST: c->out_blocks = root; c->in_blocks = !root; break;
-    case REDUCE: c->in_blocks = root; break;
-    case ALLGATHER: c->in_blocks = ranks; break;
-    case ALLTOALL: c->out_blocks = c->in_blocks = ranks; break;
-    case GATHER: c->in_blocks = root * ranks; break;
-    case SCATTER: c->out_blocks = root * ranks; break;
-    case REDUCE_SCATTER: c->out_blocks = ranks; break;
-    case EXSCAN: c->in_blocks = !root; break;
-    default: break;
-    }
-}
-
-static void blocking(struct cell *c)
-{
-    MPI_Comm w = MPI_COMM_WORLD;
-    int n = c->count;
-    switch (c->kind) {
-    case BARRIER: MPI_Barrier(w); break;
-    case BCAST: MPI_Bcast(c->out, n, MPI_FLOAT, 0, w); break;
-    case REDUCE: MPI_Reduce(c->out, c->in, n, MPI_FLOAT, MPI_SUM, 0, w); break;
-    case ALLREDUCE: MPI_Allreduce(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w); break;
-    case ALLGATHER: MPI_Allgather(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w); break;
-    case ALLTOALL: MPI_Alltoall(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w); break;
-    case GATHER: MPI_Gather(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w); break;
-    case SCATTER: MPI_Scatter(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w); break;
-    case REDUCE_SCATTER: MPI_Reduce_scatter_block(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w); break;
-    case SCAN: MPI_Scan(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w); break;
-    case EXSCAN: MPI_Exscan(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w); break;
-    default: break;
-    }
-}
-
-static void nonblocking(struct cell *c)
-{
-    MPI_Comm w = MPI_COMM_WORLD;
-    MPI_Request r = MPI_REQUEST_NULL;
-    int n = c->count;
-    switch (c->kind) {
-    case BARRIER: MPI_Ibarrier(w, &r); break;
-    case BCAST: MPI_Ibcast(c->out, n, MPI_FLOAT, 0, w, &r); break;
-    case REDUCE: MPI_Ireduce(c->out, c->in, n, MPI_FLOAT, MPI_SUM, 0, w, &r); break;
-    case ALLREDUCE: MPI_Iallreduce(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, &r); break;
-    case ALLGATHER: MPI_Iallgather(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w, &r); break;
-    case ALLTOALL: MPI_Ialltoall(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w, &r); break;
-    case GATHER: MPI_Igather(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w, &r); break;
-    case SCATTER: MPI_Iscatter(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w, &r); break;
-    case REDUCE_SCATTER: MPI_Ireduce_scatter_block(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, &r); break;
-    case SCAN: MPI_Iscan(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, &r); break;
-    case EXSCAN: MPI_Iexscan(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, &r); break;
-    default: break;
-    }
-    MPI_Wait(&r, MPI_STATUS_IGNORE);
-}
-
-static void plan(struct cell *c)
-{
-    MPI_Comm w = MPI_COMM_WORLD;
-    MPI_Info no = MPI_INFO_NULL;
-    MPI_Request *r = &c->persistent;
-    int n = c->count;
-    switch (c->kind) {
-    case BARRIER: MPI_Barrier_init(w, no, r); break;
-    case BCAST: MPI_Bcast_init(c->out, n, MPI_FLOAT, 0, w, no, r); break;
-    case REDUCE: MPI_Reduce_init(c->out, c->in, n, MPI_FLOAT, MPI_SUM, 0, w, no, r); break;
-    case ALLREDUCE: MPI_Allreduce_init(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, no, r); break;
-    case ALLGATHER: MPI_Allgather_init(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w, no, r); break;
-    case ALLTOALL: MPI_Alltoall_init(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, w, no, r); break;
-    case GATHER: MPI_Gather_init(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w, no, r); break;
-    case SCATTER: MPI_Scatter_init(c->out, n, MPI_FLOAT, c->in, n, MPI_FLOAT, 0, w, no, r); break;
-    case REDUCE_SCATTER:
-        MPI_Reduce_scatter_block_init(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, no, r);
-        break;
-    case SCAN: MPI_Scan_init(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, no, r); break;
-    case EXSCAN: MPI_Exscan_init(c->out, c->in, n, MPI_FLOAT, MPI_SUM, w, no, r); break;
-    default: break;
-    }
-}
+static struct reference reference;
 
 static void touch_out(struct cell *c, int changing)
 {
@@ -222,7 +62,7 @@ static void touch_in(struct cell *c, int changing)
         return;
     double start = MPI_Wtime();
     read_data(c);
-    check_sample(c);
+    check_data(c, 2);
     c->touching_s += MPI_Wtime() - start;
 }
 
@@ -277,13 +117,17 @@ static void iterate(struct cell *c, int changing, long iterations)
             touch_out(c, changing);
             if (c->kind == BCAST && changing && c->rank != 0)
                 c->out[0] = -1; /* what is read must have come from the root */
-            if (c->form == BLOCKING) {
-                blocking(c);
-            } else if (c->form == NONBLOCKING) {
-                nonblocking(c);
+            if (c->kind < BARRIER) {
+                reference_turn(&reference, c);
+            } else if (c->form == BLOCKING) {
+                collective(c, NULL);
             } else {
-                MPI_Start(&c->persistent);
-                MPI_Wait(&c->persistent, MPI_STATUS_IGNORE);
+                MPI_Request request = c->persistent;
+                if (c->form == NONBLOCKING)
+                    collective(c, &request);
+                else
+                    MPI_Start(&request);
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
             }
             touch_in(c, changing);
         }
@@ -305,7 +149,7 @@ static double measure(struct cell *c, int changing, long iterations, double *who
     times[0] = spent;
     /* A ping-pong waits for both; in a window both sides of bibandwidth work at the same time. */
     times[1] = spent - (c->kind == BIBANDWIDTH ? (c->touching_s + other) / 2 : c->touching_s + other);
-    if (c->kind == LATENCY)
+    if (c->kind == LATENCY || c->kind == LINE)
         times[1] /= 2;
     if (c->kind == BANDWIDTH || c->kind == BIBANDWIDTH)
         times[1] /= c->window;
@@ -320,18 +164,54 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How often an iteration fits in a batch: doubled until a tenth of it is filled. The first iteration
- * warms up and is not counted. */
-static long calibrate(struct cell *c, const struct options *options, double *whole)
+/* Seconds that an iteration of a cell took the last time: a server need not find out again. */
+struct known {
+    enum kind kind;
+    enum form form;
+    size_t bytes;
+    int changing;
+    double whole;
+};
+static struct known *known;
+static size_t knowns;
+
+static struct known *recall(const struct cell *c, int changing)
 {
-    measure(c, options->changing, 1, whole);
-    for (long iterations = 1; *whole < options->limit_s && iterations < 10000000; iterations *= 2) {
-        measure(c, options->changing, iterations, whole);
-        if (*whole * (double)iterations > options->batch_s / 10)
+    for (size_t i = 0; i < knowns; i++)
+        if (known[i].kind == c->kind && known[i].form == c->form && known[i].bytes == c->bytes && known[i].changing == changing)
+            return &known[i];
+    known = realloc(known, (knowns + 1) * sizeof *known);
+    if (!known)
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    known[knowns] = (struct known){c->kind, c->form, c->bytes, changing, 0};
+    return &known[knowns++];
+}
+
+/* Seconds an iteration at its best: what a batch is sized by must not be an accident. The number of iterations is doubled
+ * until half a batch is filled; this warms up and is not counted. */
+static double calibrate(struct cell *c, const struct options *options)
+{
+    double whole, best;
+    measure(c, options->changing, 1, &best);
+    for (long iterations = 1; best < options->limit_s && iterations < 10000000; iterations *= 2) {
+        measure(c, options->changing, iterations, &whole);
+        best = whole < best ? whole : best;
+        if (best * (double)iterations > options->batch_s / 2)
             break;
     }
-    long fitting = (long)(options->batch_s / *whole);
-    return fitting < 1 ? 1 : fitting;
+    return best;
+}
+
+/* The same, found out now or before; either way the cell is warm afterwards. */
+static double warm_up(struct cell *c, const struct options *options)
+{
+    struct known *k = recall(c, options->changing);
+    double whole;
+    if (k->whole <= 0)
+        return k->whole = calibrate(c, options);
+    long iterations = (long)(options->batch_s / 4 / k->whole);
+    measure(c, options->changing, iterations < 1 ? 1 : iterations, &whole);
+    return k->whole = whole < k->whole ? whole : k->whole;
 }
 
 static void new_cell(struct cell *c, enum kind kind, enum form form, size_t bytes)
@@ -346,13 +226,13 @@ static void new_cell(struct cell *c, enum kind kind, enum form form, size_t byte
     c->partner = (c->rank ^ 1) < c->ranks ? c->rank ^ 1 : MPI_PROC_NULL;
     c->window = bytes > (4 << 20) ? WINDOW / 4 : WINDOW;
     c->persistent = MPI_REQUEST_NULL;
-    set_blocks(c);
+    lay_out(c, 0, &c->given);
+    lay_out(c, 1, &c->gotten);
 }
 
-static float *buffer(size_t floats)
+static float *new_buffer(size_t bytes)
 {
-    size_t bytes = (floats * sizeof(float) + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    float *memory = aligned_alloc(ALIGNMENT, bytes);
+    float *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT);
     if (!memory) {
         fprintf(stderr, "tutti-bench: no memory for %zu bytes\n", bytes);
         MPI_Abort(MPI_COMM_WORLD, 2);
@@ -361,40 +241,94 @@ static float *buffer(size_t floats)
     return memory;
 }
 
+static float *kept[2];
+
+static float *buffer(int which, size_t bytes)
+{
+    if (bytes > KEPT_BYTES)
+        return new_buffer(bytes);
+    if (!kept[which])
+        kept[which] = new_buffer(KEPT_BYTES);
+    return kept[which];
+}
+
+static void free_buffer(float *memory)
+{
+    if (memory != kept[0] && memory != kept[1])
+        free(memory);
+}
+
+static int is_reference(enum kind kind)
+{
+    return kind == LINE || kind == COPY_BCAST || kind == COPY_ALLGATHER;
+}
+
+/* The memory of a cell, filled. Returns 0 if it would be too much at some rank. */
+static int make_buffers(struct cell *c)
+{
+    unsigned long most, floats = c->given.floats > c->gotten.floats ? c->given.floats : c->gotten.floats;
+    if (floats < (unsigned long)c->count)
+        floats = (unsigned long)c->count; /* a broadcast's receivers */
+    MPI_Allreduce(&floats, &most, 1, MPI_UNSIGNED_LONG, MPI_MAX, MPI_COMM_WORLD);
+    if (most * sizeof(float) > MEMORY_LIMIT)
+        return 0;
+    if (is_reference(c->kind)) {
+        reference_open(&reference, c);
+        c->out = region(&reference, c->rank);
+    } else {
+        c->out = buffer(0, floats * sizeof(float));
+    }
+    c->in = buffer(1, floats * sizeof(float));
+    write_data(c);
+    return 1;
+}
+
+static void free_buffers(struct cell *c)
+{
+    if (is_reference(c->kind))
+        reference_close(&reference);
+    else
+        free_buffer(c->out);
+    free_buffer(c->in);
+}
+
+static void print_cell(const struct cell *c, int changing, const double *times, int batches, long iterations, long wrong)
+{
+    static const char *const prefixes[] = {"", "i", "p"};
+    printf("cell op=%s%s mode=%s ranks=%d bytes=%zu us=%.4f least=%.4f iterations=%ld wrong=%ld%s\n", prefixes[c->form],
+           NAMES[c->kind], changing ? "changing" : "plain", c->ranks, c->bytes, times[batches / 2] * 1e6,
+           times[0] * 1e6, iterations * batches, wrong, c->sink < 0 ? " " : "");
+    fflush(stdout);
+}
+
 /* Measures and prints one cell. Returns 0 when larger ones should not be tried. */
 static int run_cell(enum kind kind, enum form form, size_t bytes, const struct options *options)
 {
-    static const char *const prefixes[] = {"", "i", "p"};
     struct cell c;
-    double times[BATCHES], whole;
-    long total;
+    double times[BATCHES], whole = 0;
+    long total = 0;
     new_cell(&c, kind, form, bytes);
-    size_t blocks = kind >= ALLGATHER && kind <= REDUCE_SCATTER ? (size_t)c.ranks : 1;
-    if (bytes * blocks > MEMORY_LIMIT)
-        return 0;
-    c.out = buffer(blocks * (size_t)c.count);
-    c.in = buffer(blocks * (size_t)c.count);
-    write_data(&c);
-    if (form == PERSISTENT)
-        plan(&c);
-    long iterations = calibrate(&c, options, &whole);
-    int slow = whole > options->limit_s, batches = slow ? 1 : BATCHES;
-    for (int i = 0; i < batches; i++)
-        times[i] = measure(&c, options->changing, iterations, &whole);
-    qsort(times, (size_t)batches, sizeof *times, ascending);
-    check_sample(&c);
-    if (c.persistent != MPI_REQUEST_NULL)
-        MPI_Request_free(&c.persistent);
-    MPI_Reduce(&c.wrong, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-    if (c.rank == 0) {
-        printf("cell op=%s%s mode=%s ranks=%d bytes=%zu us=%.4f iterations=%ld wrong=%ld%s\n", prefixes[form],
-               NAMES[kind], options->changing ? "changing" : "plain", c.ranks, bytes,
-               times[batches / 2] * 1e6, iterations * batches, total, c.sink < 0 ? " " : "");
-        fflush(stdout);
+    int fits = make_buffers(&c);
+    if (fits) {
+        if (form == PERSISTENT)
+            collective(&c, &c.persistent);
+        whole = warm_up(&c, options);
+        long iterations = whole < options->batch_s ? (long)(options->batch_s / whole) : 1;
+        int batches = whole > 5 * BATCHES * options->batch_s ? 1 : whole > BATCHES * options->batch_s ? 3 : BATCHES;
+        for (int i = 0; i < batches; i++)
+            times[i] = measure(&c, options->changing, iterations, &whole);
+        qsort(times, (size_t)batches, sizeof *times, ascending);
+        check_data(&c, options->changing ? CHECK_STEPS : 2);
+        if (c.persistent != MPI_REQUEST_NULL)
+            MPI_Request_free(&c.persistent);
+        MPI_Reduce(&c.wrong, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (c.rank == 0)
+            print_cell(&c, options->changing, times, batches, iterations, total);
+        free_buffers(&c);
     }
-    free(c.out);
-    free(c.in);
-    return !slow;
+    release(&c.given);
+    release(&c.gotten);
+    return fits && whole <= options->limit_s;
 }
 
 static int find(const char *name, enum kind *kind, enum form *form)
@@ -416,28 +350,61 @@ static void refuse(const char *what, const char *value)
     MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
+static size_t size_of(const char *text)
+{
+    long bytes = atol(text);
+    if (bytes < (long)sizeof(float) || bytes % (long)sizeof(float) || bytes > (1L << 30))
+        refuse("a size is a multiple of 4 up to 1 GiB, not", text);
+    return (size_t)bytes;
+}
+
 static void run_op(const char *name, const struct options *options)
 {
     enum kind kind = KINDS;
     enum form form = BLOCKING;
     if (!find(name, &kind, &form))
         refuse("no such operation:", name);
-    if (kind == BARRIER) {
+    if (kind == BARRIER || kind == LINE) {
         run_cell(kind, form, 0, options);
         return;
     }
-    for (const char *at = options->sizes; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        long bytes = atol(at);
-        if (bytes < (long)sizeof(float) || bytes % (long)sizeof(float) || bytes > (1L << 30))
-            refuse("a size is a multiple of 4 up to 1 GiB, not", at);
-        if (!run_cell(kind, form, (size_t)bytes, options))
+    for (const char *at = options->sizes; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!run_cell(kind, form, size_of(at), options))
             return;
+}
+
+/* Cell after cell from the pipe, until it is closed. */
+static void serve(const char *prefix)
+{
+    char path[4096], line[512], name[64], mode[16], size[32];
+    int rank;
+    double ms, limit_ms;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    snprintf(path, sizeof path, "%s.%d", prefix, rank);
+    if (mkfifo(path, 0600))
+        refuse("cannot make the pipe", path);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        puts("ready");
+        fflush(stdout);
     }
+    FILE *pipe = fopen(path, "r");
+    while (pipe && fgets(line, sizeof line, pipe)) {
+        if (sscanf(line, "%63s %15s %31s %lf %lf", name, mode, size, &ms, &limit_ms) != 5)
+            refuse("not a cell:", line);
+        struct options options = {NULL, size, NULL, !strcmp(mode, "changing"), ms / 1000 / BATCHES, limit_ms / 1000};
+        run_op(name, &options);
+        if (rank == 0) {
+            puts("done");
+            fflush(stdout);
+        }
+    }
+    unlink(path);
 }
 
 static struct options parse(int argc, char **argv)
 {
-    struct options options = {NULL, "8", 0, 0.05 / BATCHES, 2};
+    struct options options = {NULL, "8", NULL, 0, 0.05 / BATCHES, 2};
     for (int i = 1; i < argc; i++) {
         char *next = i + 1 < argc ? argv[i + 1] : NULL;
         if (!strcmp(argv[i], "--changing")) {
@@ -450,6 +417,8 @@ static struct options parse(int argc, char **argv)
             options.ops = next;
         else if (!strcmp(argv[i], "--sizes"))
             options.sizes = next;
+        else if (!strcmp(argv[i], "--serve"))
+            options.serve = next;
         else if (!strcmp(argv[i], "--ms"))
             options.batch_s = atof(next) / 1000 / BATCHES;
         else if (!strcmp(argv[i], "--limit-ms"))
@@ -458,8 +427,8 @@ static struct options parse(int argc, char **argv)
             refuse("unknown option:", argv[i]);
         i++;
     }
-    if (!options.ops)
-        refuse("missing option:", "--op");
+    if (!options.ops && !options.serve)
+        refuse("missing option:", "--op or --serve");
     return options;
 }
 
@@ -467,8 +436,11 @@ int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     struct options options = parse(argc, argv);
-    for (char *name = strtok(options.ops, ","); name; name = strtok(NULL, ","))
-        run_op(name, &options);
+    if (options.serve)
+        serve(options.serve);
+    else
+        for (char *name = strtok(options.ops, ","); name; name = strtok(NULL, ","))
+            run_op(name, &options);
     MPI_Finalize();
     return 0;
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The libraries of `tutti compare`, in the order of the tables.
-pub const NAMES: [&str; 4] = ["tutti", "mpich", "openmpi", "impi"];
+pub const NAMES: [&str; 5] = ["tutti", "mpich", "mpich-p2p", "openmpi", "impi"];
 
 /// An installed MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,14 @@ impl Library {
         command
     }
 
+    /// The same library under another name, with settings.
+    #[expect(dead_code, reason = "headlines use it")]
+    pub fn variant(&self, name: &str, settings: &[(String, String)]) -> Library {
+        let mut variant = Library { name: name.to_string(), ..self.clone() };
+        variant.environment.extend(settings.iter().cloned());
+        variant
+    }
+
     /// Whether its compiler is there.
     pub fn can_compile(&self) -> bool {
         Path::new(&self.compiler[0]).exists()
@@ -72,6 +80,14 @@ fn text(path: PathBuf) -> String {
 fn version(home: &Path, name: &str) -> String {
     std::fs::read_to_string(home.join(".installed"))
         .map_or_else(|_| name.to_string(), |packages| packages.trim().replace("==", " "))
+}
+
+#[cfg(test)]
+impl Library {
+    /// Any library, for tests of what comes after measuring.
+    pub fn nameless(home: &Path) -> Library {
+        tutti(home)
+    }
 }
 
 fn tutti(home: &Path) -> Library {

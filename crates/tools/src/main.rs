@@ -2,14 +2,17 @@
 #![deny(unsafe_code)]
 
 mod compare;
+mod crew;
 mod info;
 mod job_end;
 mod library;
 mod options;
+mod programs;
 mod report;
 mod results;
 mod run;
 mod sample;
+mod session;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of `bench` and `compare`.
 #[derive(Args, Clone, Debug)]
@@ -22,21 +23,21 @@ pub struct Options {
     /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi). The first is compared with the others.
     #[arg(long, value_delimiter = ',')]
     pub libraries: Vec<String>,
-    /// Rounds over all libraries; the median counts.
+    /// Rounds over all cells and libraries; the median counts, and the least.
     #[arg(long, default_value_t = 3)]
     pub rounds: u32,
+    /// Instead: as many rounds as fit into this time (90s, 10m, 1h), one at least.
+    #[arg(long, value_parser = parse_time)]
+    pub budget: Option<Duration>,
     /// Time for one cell, in milliseconds.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 10)]
     pub ms: u32,
     /// An operation slower than this many milliseconds is not tried with larger sizes.
     #[arg(long, default_value_t = 1000)]
     pub limit_ms: u32,
-    /// A run that takes longer than this many seconds is killed.
-    #[arg(long, default_value_t = 60)]
+    /// A job that takes longer than this many seconds for one cell is killed.
+    #[arg(long, default_value_t = 30)]
     pub timeout: u64,
-    /// How many operations one run of the program measures.
-    #[arg(long, default_value_t = 3)]
-    pub ops_per_run: usize,
     /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
     #[arg(long, default_value_t = 32)]
     pub start_ranks: u32,
@@ -51,7 +52,7 @@ pub struct Options {
 /// Sizes in bytes, ascending.
 pub type Sizes = std::sync::Arc<Vec<u64>>;
 
-const OPERATIONS: [&str; 21] = [
+const OPERATIONS: [&str; 32] = [
     "latency",
     "bandwidth",
     "bibandwidth",
@@ -59,20 +60,31 @@ const OPERATIONS: [&str; 21] = [
     "bcast",
     "reduce",
     "allreduce",
-    "allgather",
-    "alltoall",
-    "gather",
-    "scatter",
-    "reduce_scatter",
     "scan",
+    "exscan",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce_scatter_block",
+    "reduce_scatter",
     "ibarrier",
     "ibcast",
     "iallreduce",
+    "iallgather",
     "ialltoall",
+    "ireduce",
+    "pbarrier",
     "pbcast",
     "pallreduce",
     "pallgather",
     "palltoall",
+    "preduce",
 ];
 
 impl Options {
@@ -108,6 +120,18 @@ fn range(least: u64, most: u64, factor: u64) -> Result<Vec<u64>, String> {
         .collect())
 }
 
+/// A time such as 90s, 10m or 1h.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let (digits, seconds) = match text.as_bytes().last() {
+        Some(b's') => (&text[..text.len() - 1], 1),
+        Some(b'm') => (&text[..text.len() - 1], 60),
+        Some(b'h') => (&text[..text.len() - 1], 3600),
+        _ => (text, 1),
+    };
+    let number: u32 = digits.parse().map_err(|_| format!("{text:?} is not a time such as 90s or 10m"))?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
@@ -128,6 +152,13 @@ mod tests {
             (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
             (got, _) => panic!("{text}: {got:?}"),
         }
+    }
+
+    #[test]
+    fn times_have_units() {
+        let seconds = |text| parse_time(text).map(|time| time.as_secs());
+        assert_eq!(["90", "90s", "10m", "1h"].map(seconds), [90, 90, 600, 3600].map(Ok));
+        assert!(seconds("soon").unwrap_err().contains("not a time"));
     }
 
     #[test]

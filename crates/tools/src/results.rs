@@ -6,14 +6,59 @@ use std::collections::BTreeMap;
 /// Times of cells and of job events, by library.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    cells: BTreeMap<Cell, Times>,
-    events: BTreeMap<String, Times>,
+    cells: BTreeMap<Cell, BTreeMap<String, Series>>,
+    events: BTreeMap<String, BTreeMap<String, Series>>,
     /// Cells in which a library delivered wrong data, and runs that failed, for people.
     pub failures: Vec<String>,
 }
 
-/// Measured values by library.
-type Times = BTreeMap<String, Vec<f64>>;
+/// What one library took, round by round.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// The time that counts in each round.
+    values: Vec<f64>,
+    /// The least time ever seen.
+    least: f64,
+}
+
+/// Which of its times speaks for a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The least time: what it takes when nothing disturbs.
+    Least,
+    /// The median of the rounds.
+    Median,
+}
+
+impl Series {
+    fn add(&mut self, value: f64, least: f64) {
+        self.least = if self.values.is_empty() { least } else { self.least.min(least) };
+        self.values.push(value);
+    }
+
+    /// The time of this measure. None if there is none.
+    pub fn time(&self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::Least => (!self.values.is_empty()).then_some(self.least),
+            Measure::Median => median(&self.values),
+        }
+    }
+
+    /// The slowest round.
+    pub fn most(&self) -> f64 {
+        self.values.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The slowest round by the fastest.
+    pub fn spread(&self) -> f64 {
+        self.most() / self.values.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// How many rounds.
+    pub fn rounds(&self) -> usize {
+        self.values.len()
+    }
+}
 
 /// A time relative to the best of the others.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,12 +82,15 @@ impl Results {
             let what = format!("{library}: {op} {mode}, {ranks} ranks, {bytes} bytes: wrong data");
             self.fail(what);
         }
-        self.cells.entry(sample.cell).or_default().entry(library.to_string()).or_default().push(sample.us);
+        let series = self.cells.entry(sample.cell).or_default().entry(library.to_string()).or_default();
+        series.add(sample.us, sample.least);
     }
 
     /// Adds a measured job event ([`START`], [`KILLED`]) of `library`.
     pub fn add_event(&mut self, event: &str, library: &str, ms: f64) {
-        self.events.entry(event.to_string()).or_default().entry(library.to_string()).or_default().push(ms);
+        let series =
+            self.events.entry(event.to_string()).or_default().entry(library.to_string()).or_default();
+        series.add(ms, ms);
     }
 
     /// Records a failure once.
@@ -52,31 +100,29 @@ impl Results {
         }
     }
 
-    /// Median time of a cell in microseconds.
-    pub fn time(&self, cell: &Cell, library: &str) -> Option<f64> {
-        median(self.cells.get(cell)?.get(library)?)
+    /// Time of a cell in microseconds.
+    pub fn time(&self, cell: &Cell, library: &str, measure: Measure) -> Option<f64> {
+        self.cells.get(cell)?.get(library)?.time(measure)
     }
 
     /// Median time of a job event in milliseconds.
     pub fn event(&self, event: &str, library: &str) -> Option<f64> {
-        median(self.events.get(event)?.get(library)?)
+        self.events.get(event)?.get(library)?.time(Measure::Median)
     }
 
     /// The subject's time by the best other's.
-    pub fn ratio(&self, cell: &Cell, subject: &str) -> Option<Ratio> {
-        ratio(self.cells.get(cell)?, subject)
+    pub fn ratio(&self, cell: &Cell, subject: &str, measure: Measure) -> Option<Ratio> {
+        ratio(self.cells.get(cell)?, subject, measure)
     }
 
     /// The same for a job event.
     pub fn event_ratio(&self, event: &str, subject: &str) -> Option<Ratio> {
-        ratio(self.events.get(event)?, subject)
+        ratio(self.events.get(event)?, subject, Measure::Median)
     }
 
-    /// All cells with the values of each library, for the file of figures.
-    pub fn cells(&self) -> impl Iterator<Item = (&Cell, &str, &[f64])> {
-        self.cells.iter().flat_map(|(cell, times)| {
-            times.iter().map(move |(library, values)| (cell, library.as_str(), values.as_slice()))
-        })
+    /// All cells with the times of each library.
+    pub fn cells(&self) -> impl Iterator<Item = (&Cell, &BTreeMap<String, Series>)> {
+        self.cells.iter()
     }
 
     /// Sizes at which `op` was measured with `ranks` in `mode`.
@@ -86,23 +132,23 @@ impl Results {
     }
 
     /// Geometric mean of the ratios of all cells that `wanted` takes.
-    pub fn mean_ratio(&self, subject: &str, wanted: impl Fn(&Cell) -> bool) -> Option<f64> {
+    pub fn mean_ratio(&self, subject: &str, measure: Measure, wanted: impl Fn(&Cell) -> bool) -> Option<f64> {
         let logs: Vec<f64> = self
             .cells
             .keys()
             .filter(|cell| wanted(cell))
-            .filter_map(|cell| Some(self.ratio(cell, subject)?.value.ln()))
+            .filter_map(|cell| Some(self.ratio(cell, subject, measure)?.value.ln()))
             .collect();
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     }
 }
 
-fn ratio(times: &Times, subject: &str) -> Option<Ratio> {
-    let own = median(times.get(subject)?)?;
+fn ratio(times: &BTreeMap<String, Series>, subject: &str, measure: Measure) -> Option<Ratio> {
+    let own = times.get(subject)?.time(measure)?;
     let (best, least) = times
         .iter()
         .filter(|(library, _)| *library != subject)
-        .filter_map(|(library, values)| Some((library, median(values)?)))
+        .filter_map(|(library, series)| Some((library, series.time(measure)?)))
         .min_by(|one, other| one.1.total_cmp(&other.1))?;
     Some(Ratio { value: own / least, best: best.clone() })
 }
@@ -147,7 +193,7 @@ pub fn goals(results: &Results, subject: &str) -> Vec<Goal> {
     let goal = |cell: Cell, limit: f64| Goal {
         what: format!("{} {} B, {} ranks", cell.op, cell.bytes, cell.ranks),
         limit,
-        ratio: results.ratio(&cell, subject),
+        ratio: results.ratio(&cell, subject, Measure::Median),
     };
     let mut goals: Vec<Goal> = [8, 1024].map(|bytes| goal(cell("latency", 2, bytes), 1.0)).into();
     goals.extend([64 << 10, 1 << 20, 4 << 20].map(|bytes| goal(cell("bandwidth", 2, bytes), 1.0 / 0.95)));
@@ -172,7 +218,7 @@ mod tests {
     fn results(rows: &[(&str, &str, f64)]) -> Results {
         let mut results = Results::default();
         for (library, op, us) in rows {
-            results.add(library, Sample { cell: cell(op, 8), us: *us, wrong: 0 });
+            results.add(library, Sample { cell: cell(op, 8), us: *us, least: *us, wrong: 0 });
         }
         results
     }
@@ -185,27 +231,36 @@ mod tests {
     }
 
     #[test]
+    fn the_least_time_is_that_of_any_batch_and_the_spread_that_of_the_rounds() {
+        let mut series = Series::default();
+        assert_eq!((series.time(Measure::Least), series.time(Measure::Median)), (None, None));
+        [(4.0, 3.0), (2.0, 1.5), (8.0, 2.5)].iter().for_each(|(us, least)| series.add(*us, *least));
+        assert_eq!((series.time(Measure::Least), series.time(Measure::Median)), (Some(1.5), Some(4.0)));
+        assert_eq!((series.spread(), series.rounds()), (4.0, 3));
+    }
+
+    #[test]
     fn the_ratio_is_to_the_best_of_the_others() {
         let results = results(&[("tutti", "bcast", 3.0), ("a", "bcast", 2.0), ("b", "bcast", 1.5)]);
-        let ratio = results.ratio(&cell("bcast", 8), "tutti");
+        let ratio = results.ratio(&cell("bcast", 8), "tutti", Measure::Median);
         assert_eq!(ratio, Some(Ratio { value: 2.0, best: "b".to_string() }));
-        assert_eq!(results.ratio(&cell("bcast", 8), "c"), None);
-        assert_eq!(results.ratio(&cell("scan", 8), "tutti"), None);
-        assert_eq!(results.mean_ratio("tutti", |_| true), Some(2.0));
+        assert_eq!(results.ratio(&cell("bcast", 8), "c", Measure::Median), None);
+        assert_eq!(results.ratio(&cell("scan", 8), "tutti", Measure::Median), None);
+        assert_eq!(results.mean_ratio("tutti", Measure::Least, |_| true), Some(2.0));
     }
 
     #[test]
     fn one_library_alone_has_no_ratio() {
         let results = results(&[("tutti", "bcast", 3.0)]);
-        assert_eq!(results.ratio(&cell("bcast", 8), "tutti"), None);
-        assert_eq!(results.time(&cell("bcast", 8), "tutti"), Some(3.0));
+        assert_eq!(results.ratio(&cell("bcast", 8), "tutti", Measure::Median), None);
+        assert_eq!(results.time(&cell("bcast", 8), "tutti", Measure::Median), Some(3.0));
     }
 
     #[test]
     fn wrong_data_is_a_failure() {
         let mut results = Results::default();
         for _ in 0..2 {
-            results.add("a", Sample { cell: cell("scan", 8), us: 1.0, wrong: 2 });
+            results.add("a", Sample { cell: cell("scan", 8), us: 1.0, least: 1.0, wrong: 2 });
         }
         assert_eq!(results.failures, ["a: scan plain, 2 ranks, 8 bytes: wrong data"]);
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant, SystemTime};
 use tutti_sys::process;
 
@@ -46,27 +46,77 @@ const SIGKILL: i32 = 9;
 /// How long output may still come after the process has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
+/// A started program, its output coming line by line.
+pub struct Running {
+    pid: u32,
+    start: Instant,
+    events: Receiver<Event>,
+}
+
+/// What [`Running::line`] has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A line of standard output.
+    Line(String),
+    /// A line of standard error.
+    Error(String),
+    /// The program has ended.
+    Ended,
+    /// The time is over.
+    TimedOut,
+}
+
+impl Running {
+    /// Starts `command` without standard input, in a process group of its own.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(command: &mut Command) -> Result<Running, String> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let start = Instant::now();
+        let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
+        let pid = child.id();
+        let (sender, events) = channel();
+        let output = child.stdout.take().expect("standard output is piped");
+        let errors = child.stderr.take().expect("standard error is piped");
+        forward(output, sender.clone(), Event::Output);
+        forward(errors, sender.clone(), Event::Error);
+        std::thread::spawn(move || {
+            if let Ok(status) = child.wait() {
+                let _ = sender.send(Event::Ended(status, Instant::now(), SystemTime::now()));
+            }
+        });
+        Ok(Running { pid, start, events })
+    }
+
+    /// The next thing that the program says, until `deadline`.
+    pub fn line(&self, deadline: Instant) -> Next {
+        loop {
+            match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Event::Output(line)) => return Next::Line(line),
+                Ok(Event::Error(line)) => return Next::Error(line),
+                Ok(Event::Closed) => {}
+                Ok(Event::Ended(..)) | Err(RecvTimeoutError::Disconnected) => return Next::Ended,
+                Err(RecvTimeoutError::Timeout) => return Next::TimedOut,
+            }
+        }
+    }
+
+    /// Waits for the end until `deadline`, then ends it.
+    pub fn finish(self, deadline: Instant) -> Outcome {
+        collect(self.pid, self.start, deadline, &self.events)
+    }
+}
+
 /// Runs `command` without standard input for at most `timeout`.
 ///
 /// # Errors
 /// The program cannot be started.
 pub fn run(command: &mut Command, timeout: Duration) -> Result<Outcome, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let start = Instant::now();
-    let mut child = command.spawn().map_err(|error| format!("cannot start {name}: {error}"))?;
-    let pid = child.id();
-    let (sender, events) = channel();
-    let output = child.stdout.take().expect("standard output is piped");
-    let errors = child.stderr.take().expect("standard error is piped");
-    forward(output, sender.clone(), Event::Output);
-    forward(errors, sender.clone(), Event::Error);
-    std::thread::spawn(move || {
-        if let Ok(status) = child.wait() {
-            let _ = sender.send(Event::Ended(status, Instant::now(), SystemTime::now()));
-        }
-    });
-    Ok(collect(pid, start, start + timeout, &events))
+    let running = Running::start(command)?;
+    let deadline = running.start + timeout;
+    Ok(running.finish(deadline))
 }
 
 /// Sends each line of `from` on, then that it is closed. Nobody joins these threads: a process that

@@ -18,8 +18,10 @@ pub struct Cell {
 pub struct Sample {
     /// What was measured.
     pub cell: Cell,
-    /// Microseconds.
+    /// Microseconds, in the median batch.
     pub us: f64,
+    /// Microseconds, in the fastest batch.
+    pub least: f64,
     /// How many sampled values were wrong.
     pub wrong: u64,
 }
@@ -39,8 +41,11 @@ pub fn parse(line: &str) -> Option<Sample> {
         bytes: field("bytes")?.parse().ok()?,
     };
     let us: f64 = field("us")?.parse().ok()?;
+    let least: f64 = field("least")?.parse().ok()?;
     // A time below the clock's grain can come out as nothing or less; it is not a measurement.
-    (us > 0.0 && us.is_finite()).then_some(Sample { cell, us, wrong: field("wrong")?.parse().ok()? })
+    let measured = us > 0.0 && us.is_finite();
+    let least = if least > 0.0 { least } else { us };
+    measured.then_some(Sample { cell, us, least, wrong: field("wrong")?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -49,10 +54,11 @@ mod tests {
 
     #[test]
     fn a_line_is_a_sample_or_nothing() {
-        let sample = parse("cell op=pbcast mode=plain ranks=4 bytes=64 us=1.25 iterations=10 wrong=3\n");
+        let sample =
+            parse("cell op=pbcast mode=plain ranks=4 bytes=64 us=1.25 least=1 iterations=10 wrong=3\n");
         let cell = Cell { op: "pbcast".into(), mode: "plain".into(), ranks: 4, bytes: 64 };
-        assert_eq!(sample, Some(Sample { cell, us: 1.25, wrong: 3 }));
-        for other in ["", "hello", "cell op=x", "cell op=a mode=b ranks=2 bytes=8 us=-1 wrong=0"] {
+        assert_eq!(sample, Some(Sample { cell, us: 1.25, least: 1.0, wrong: 3 }));
+        for other in ["", "hello", "cell op=x", "cell op=a mode=b ranks=2 bytes=8 us=-1 least=1 wrong=0"] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

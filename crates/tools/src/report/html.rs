@@ -2,7 +2,7 @@
 
 use super::svg::{self, Series, escape};
 use super::{Input, size, time};
-use crate::results::{KILLED, START, goals};
+use crate::results::{KILLED, Measure, START, goals};
 use crate::sample::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -29,9 +29,9 @@ pub fn page(input: &Input) -> String {
     let _ = write!(out, "<p>{}</p>", facts.join("<br>"));
     let _ = write!(
         out,
-        "<p>{} rounds interleaved over the libraries, {} ms a cell; medians. Plain: the same data in each \
+        "<p>Rounds over all cells, the libraries in turn cell by cell, {} ms each; medians of the rounds. Plain: the same data in each \
          iteration; changing: written afresh and read, without the time of writing and reading.</p>",
-        input.options.rounds, input.options.ms
+        input.options.ms
     );
     if input.compares() {
         goal_table(input, &mut out);
@@ -136,7 +136,7 @@ fn points(input: &Input, op: &str, mode: &str, ranks: u32, library: &str) -> Vec
     results
         .sizes(op, mode, ranks)
         .filter(|&bytes| bytes > 0)
-        .filter_map(|bytes| Some((bytes as f64, results.time(&cell(bytes), library)?)))
+        .filter_map(|bytes| Some((bytes as f64, results.time(&cell(bytes), library, Measure::Median)?)))
         .collect()
 }
 
@@ -151,14 +151,16 @@ fn heat(input: &Input, ranks: u32, mode: &str, ops: &[&str], out: &mut String) {
         let _ = write!(out, "<tr><td>{op}");
         for &bytes in &sizes {
             let cell = Cell { op: op.to_string(), mode: mode.to_string(), ranks, bytes };
-            let Some(ratio) = results.ratio(&cell, input.subject()) else {
+            let Some(ratio) = results.ratio(&cell, input.subject(), Measure::Median) else {
                 out.push_str("<td>");
                 continue;
             };
             let times: Vec<_> = input
                 .libraries
                 .iter()
-                .filter_map(|one| Some(format!("{} {}", one.name, time(results.time(&cell, &one.name)?))))
+                .filter_map(|one| {
+                    Some(format!("{} {}", one.name, time(results.time(&cell, &one.name, Measure::Median)?)))
+                })
                 .collect();
             let _ = write!(
                 out,

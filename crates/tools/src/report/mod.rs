@@ -1,6 +1,7 @@
 //! The report: tables on the terminal, figures in a file, and a page with plots.
 
 mod html;
+mod summary;
 mod svg;
 mod text;
 

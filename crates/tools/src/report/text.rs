@@ -1,13 +1,13 @@
 //! Tables of ratios for the terminal, and all figures for other programs.
 
-use super::{Input, size, time};
-use crate::results::{KILLED, Results, START, goals, median};
+use super::{Input, size, summary};
+use crate::results::{KILLED, Measure, Results, START, goals};
 use crate::sample::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-const NAME_WIDTH: usize = 15;
-const CELL_WIDTH: usize = 9;
+const NAME_WIDTH: usize = 21;
+const CELL_WIDTH: usize = 12;
 
 /// All tables.
 pub fn tables(input: &Input) -> String {
@@ -22,6 +22,9 @@ pub fn tables(input: &Input) -> String {
         for mode in &input.options.modes {
             table(input, ranks, mode, &mut out);
         }
+    }
+    if input.compares() {
+        summary::summary(input, &mut out);
     }
     events(input, &mut out);
     if input.compares() {
@@ -58,7 +61,10 @@ fn table(input: &Input, ranks: u32, mode: &str, out: &mut String) {
         return;
     }
     let subject = input.subject();
-    let title = if input.compares() { "time by the best other's (its initial)" } else { "time" };
+    let title = match input.compares() {
+        true => "time by the best other's (its mark), least/median",
+        false => "time, least/median in us",
+    };
     let _ = writeln!(out, "\n{subject}, {ranks} ranks, {mode} data: {title}");
     let _ = write!(out, "{:NAME_WIDTH$}", "bytes");
     sizes.iter().for_each(|&bytes| *out += &format!("{:>CELL_WIDTH$}", size(bytes)));
@@ -69,23 +75,42 @@ fn table(input: &Input, ranks: u32, mode: &str, out: &mut String) {
         let columns: Vec<u64> = if whole { vec![0] } else { sizes.iter().copied().collect() };
         for bytes in columns {
             let cell = Cell { op: op.clone(), mode: mode.to_string(), ranks, bytes };
-            let shown = match (results.ratio(&cell, subject), results.time(&cell, subject)) {
-                (Some(ratio), _) => format!("{} {}", short(ratio.value), &ratio.best[..1]),
-                (None, Some(us)) => time(us),
-                (None, None) => "-".to_string(),
-            };
+            let shown = shown(input, &cell).unwrap_or_else(|| "-".to_string());
             let _ = write!(out, "{shown:>CELL_WIDTH$}");
         }
         out.push('\n');
     }
-    let mean = results.mean_ratio(subject, |cell| cell.ranks == ranks && cell.mode == mode);
-    if let Some(mean) = mean {
-        let _ = writeln!(out, "geometric mean {mean:.2}");
+    let mean =
+        |measure| results.mean_ratio(subject, measure, |cell| cell.ranks == ranks && cell.mode == mode);
+    if let (Some(least), Some(median)) = (mean(Measure::Least), mean(Measure::Median)) {
+        let _ = writeln!(out, "geometric mean {least:.2}/{median:.2}");
     }
 }
 
-fn short(ratio: f64) -> String {
-    if ratio < 100.0 { format!("{ratio:.2}") } else { format!("{ratio:.0}") }
+/// Ratios of the least and the median times, or the times if there is no other.
+fn shown(input: &Input, cell: &Cell) -> Option<String> {
+    let subject = input.subject();
+    let ratio = |measure| input.results.ratio(cell, subject, measure);
+    let time = |measure| input.results.time(cell, subject, measure);
+    match (ratio(Measure::Least), ratio(Measure::Median)) {
+        (Some(least), Some(median)) => {
+            Some(format!("{}/{}{}", short(least.value), short(median.value), mark(&least.best)))
+        }
+        _ => Some(format!("{}/{}", short(time(Measure::Least)?), short(time(Measure::Median)?))),
+    }
+}
+
+/// A letter for a library: its initial, but p for MPICH's collectives from point to point.
+fn mark(library: &str) -> &str {
+    if library == "mpich-p2p" { "p" } else { &library[..1] }
+}
+
+pub(super) fn short(ratio: f64) -> String {
+    match ratio {
+        _ if ratio < 10.0 => format!("{ratio:.2}"),
+        _ if ratio < 100.0 => format!("{ratio:.1}"),
+        _ => format!("{ratio:.0}"),
+    }
 }
 
 fn events(input: &Input, out: &mut String) {
@@ -110,16 +135,18 @@ fn events(input: &Input, out: &mut String) {
 /// Every cell: median, least and largest time of each library, separated by tabs.
 pub fn figures(results: &Results) -> String {
     let mut out = "op\tmode\tranks\tbytes\tlibrary\tmedian_us\tleast_us\tmost_us\trounds\n".to_string();
-    for (cell, library, values) in results.cells() {
-        let Some(middle) = median(values) else { continue };
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = values.iter().copied().fold(0.0, f64::max);
+    for (cell, times) in results.cells() {
         let Cell { op, mode, ranks, bytes } = cell;
-        let _ = writeln!(
-            out,
-            "{op}\t{mode}\t{ranks}\t{bytes}\t{library}\t{middle:.4}\t{least:.4}\t{most:.4}\t{}",
-            values.len()
-        );
+        for (library, series) in times {
+            let (middle, least) = (series.time(Measure::Median), series.time(Measure::Least));
+            let (Some(middle), Some(least)) = (middle, least) else { continue };
+            let _ = writeln!(
+                out,
+                "{op}\t{mode}\t{ranks}\t{bytes}\t{library}\t{middle:.4}\t{least:.4}\t{:.4}\t{}",
+                series.most(),
+                series.rounds()
+            );
+        }
     }
     out
 }

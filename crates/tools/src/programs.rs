@@ -1,0 +1,64 @@
+//! The C programs that are measured: compiled once for all libraries of the standard ABI, once for each other.
+
+use crate::library::Library;
+use crate::run::{self, End};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PROGRAMS: [(&str, &str); 3] = [
+    ("tutti-bench", include_str!("../bench/tutti-bench.c")),
+    ("start", include_str!("../bench/start.c")),
+    ("victim", include_str!("../bench/victim.c")),
+];
+
+const HEADERS: [(&str, &str); 2] = [
+    ("operations.h", include_str!("../bench/operations.h")),
+    ("reference.h", include_str!("../bench/reference.h")),
+];
+
+/// The compiled programs.
+pub struct Programs {
+    /// Where they are.
+    pub directory: PathBuf,
+}
+
+impl Programs {
+    /// Compiles all of them into `programs` under `out`.
+    ///
+    /// # Errors
+    /// A file cannot be written, or a compiler refuses.
+    pub fn build(out: &Path, libraries: &[Library]) -> Result<Programs, String> {
+        let directory = out.join("programs");
+        std::fs::create_dir_all(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+        let directory = std::path::absolute(directory).map_err(|error| error.to_string())?;
+        let programs = Programs { directory };
+        for (name, text) in HEADERS {
+            programs.write(name, text)?;
+        }
+        let standard = libraries.iter().find(|library| library.standard_abi && library.can_compile());
+        for (name, text) in PROGRAMS {
+            let source = programs.write(&format!("{name}.c"), text)?;
+            for compiler in standard.into_iter().chain(libraries.iter().filter(|own| !own.standard_abi)) {
+                let program = programs.of(name, compiler);
+                let outcome = run::run(&mut compiler.compile(&source, &program), Duration::from_secs(300))?;
+                if outcome.end != End::Exit(0) {
+                    let why = outcome.errors.join("\n");
+                    return Err(format!("{} does not compile {name}.c:\n{why}", compiler.name));
+                }
+            }
+        }
+        Ok(programs)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {
+        let path = self.directory.join(name);
+        std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+
+    /// The program `name` for `library`.
+    pub fn of(&self, name: &str, library: &Library) -> PathBuf {
+        let kind = if library.standard_abi { "standard" } else { &library.name };
+        self.directory.join(format!("{name}-{kind}"))
+    }
+}
