@@ -77,7 +77,7 @@ pub fn wait_until(
         held.relax();
         held.release_while(|| {
             // Asked only before sleeping: now the wait has become long.
-            waiter.pause(&block.doorbell, || {
+            waiter.pause(process.job.sleeper(process.rank.0), || {
                 if !told {
                     block.set_waiting(&what());
                     told = true;

@@ -132,7 +132,7 @@ fn processes<T>(job: &Arc<Job>, cores: &[usize], body: impl Fn(ShmLink, Waiter) 
 fn receive(link: &mut ShmLink, waiter: &mut Waiter, from: u32, target: &mut [u8]) {
     waiter.reset();
     let job = link.job().clone();
-    let doorbell = &job.block(link.rank()).doorbell;
+    let sleeper = job.sleeper(link.rank());
     loop {
         let mut arrived = false;
         link.poll(&mut |peer: Peer, _: Header, payload: &[u8]| {
@@ -146,7 +146,7 @@ fn receive(link: &mut ShmLink, waiter: &mut Waiter, from: u32, target: &mut [u8]
         if arrived {
             return;
         }
-        waiter.pause(doorbell, || link.pending());
+        waiter.pause(sleeper, || link.pending());
     }
 }
 
@@ -157,7 +157,7 @@ fn send(link: &mut ShmLink, waiter: &mut Waiter, to: u32, payload: &[u8]) {
     waiter.reset();
     let job = link.job().clone();
     while link.try_send(Peer(to), Header([1, 2, 3]), payload).is_err() {
-        waiter.pause(&job.block(link.rank()).doorbell, || link.want_room(Peer(to), payload.len()));
+        waiter.pause(job.sleeper(link.rank()), || link.want_room(Peer(to), payload.len()));
     }
 }
 
@@ -243,7 +243,7 @@ fn bandwidth(cores: &[usize], bytes: usize, count: usize, ring: u64, fragment: u
                     if any {
                         waiter.reset();
                     } else {
-                        waiter.pause(&job.block(1).doorbell, || link.pending());
+                        waiter.pause(job.sleeper(1), || link.pending());
                     }
                 }
             }

@@ -13,6 +13,10 @@
 //!
 //! `sleeping` holds the number of threads that sleep in its low byte and above it how often they were
 //! woken. The waker that takes the number to zero rings; the others need not.
+//!
+//! Whoever may have to wake many (a flag that many await) would load a word of each. So sleepers are also counted
+//! for the whole node: a waker that finds nobody counted is done. That word is written where the bell's is, and
+//! read like it, so the same argument holds for both.
 
 use tutti_base::sync::{AtomicU32, Ordering, fence};
 
@@ -30,26 +34,29 @@ pub struct Bell<'a> {
 
 /// Proof that a thread has announced that it is about to sleep.
 #[derive(Debug)]
-pub struct Announced {
+pub struct Announced<'a> {
+    parked: &'a AtomicU32,
     round: u32,
     /// The value of the futex to sleep on.
     pub ticket: u32,
 }
 
 impl Bell<'_> {
-    /// Says that the calling thread is about to sleep. After this it must look for work once more,
-    /// and a moment later again.
+    /// Says that the calling thread is about to sleep, here and in `parked`, where those ask first who have many to wake.
+    /// After this it must look for work once more, and a moment later again.
     #[must_use]
-    pub fn announce(&self) -> Announced {
+    pub fn announce<'a>(&self, parked: &'a AtomicU32) -> Announced<'a> {
         let ticket = self.futex.load(Ordering::Acquire);
         let before = self.sleeping.fetch_add(1, Ordering::SeqCst);
         debug_assert!(before & SLEEPERS < SLEEPERS, "more than 254 threads of a process sleep");
+        parked.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        Announced { round: before & !SLEEPERS, ticket }
+        Announced { parked, round: before & !SLEEPERS, ticket }
     }
 
     /// Ends an announcement, however the sleep ended.
-    pub fn withdraw(&self, announced: Announced) {
+    pub fn withdraw(&self, announced: Announced<'_>) {
+        announced.parked.fetch_sub(1, Ordering::Relaxed);
         let mut now = self.sleeping.load(Ordering::Relaxed);
         // A bounded loop: each failure means that another thread announced, withdrew or rang.
         while now & !SLEEPERS == announced.round && now & SLEEPERS != 0 {

@@ -10,6 +10,8 @@
 //! for a pair that does not talk, and looks at no clock.
 #![deny(unsafe_code)]
 
+#[cfg(not(loom))]
+pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]
 pub mod exposure;
@@ -20,6 +22,9 @@ pub mod ring;
 pub mod shm;
 #[cfg(not(loom))]
 pub mod single_copy;
+#[cfg(loom)]
+#[path = "banks/turns.rs"]
+mod turns;
 #[cfg(not(loom))]
 pub mod wait;
 
@@ -28,6 +33,8 @@ mod conformance;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+#[cfg(not(loom))]
+pub use banks::Banks;
 #[cfg(not(loom))]
 pub use exposure::Exposures;
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};

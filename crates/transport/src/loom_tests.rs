@@ -36,6 +36,7 @@ struct Shared {
 struct Words {
     sleeping: AtomicU32,
     futex: AtomicU32,
+    parked: AtomicU32,
     queue: Mutex<()>,
     woken: Condvar,
 }
@@ -47,7 +48,7 @@ impl Words {
 
     /// Sleeps until rung, unless `pending`.
     fn park(&self, mut pending: impl FnMut() -> bool) {
-        let announced = self.bell().announce();
+        let announced = self.bell().announce(&self.parked);
         if !pending() {
             let mut queue = self.queue.lock().expect("no thread panics");
             if self.futex.load(Ordering::Acquire) == announced.ticket {
@@ -222,7 +223,7 @@ fn loom_a_missed_ring_costs_one_time_limit() {
             waker.0.ring();
         });
         while words.1.load(Ordering::Acquire) == 0 {
-            let announced = words.0.bell().announce();
+            let announced = words.0.bell().announce(&words.0.parked);
             if words.1.load(Ordering::Acquire) == 0
                 && words.0.futex.load(Ordering::Acquire) == announced.ticket
             {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tutti_base::config::Config;
 use tutti_sys::cpu;
 use tutti_sys::futex;
-use tutti_sys::job::Doorbell;
+use tutti_sys::job::Sleeper;
 
 use crate::shm::bell;
 
@@ -88,20 +88,20 @@ impl Waiter {
     }
 
     /// Passes a moment after a look that found nothing. `pending` says whether there is anything new to look
-    /// at; it is asked only before sleeping. `doorbell` is that of this process.
+    /// at; it is asked only before sleeping. `sleeper` is that of this process.
     #[inline]
-    pub fn pause(&mut self, doorbell: &Doorbell, pending: impl FnMut() -> bool) -> Paused {
+    pub fn pause(&mut self, sleeper: Sleeper<'_>, pending: impl FnMut() -> bool) -> Paused {
         if self.spins < self.spin_limit {
             self.spins += 1;
             std::hint::spin_loop();
             return Paused::Spun;
         }
-        self.pause_longer(doorbell, pending)
+        self.pause_longer(sleeper, pending)
     }
 
     #[cold]
     #[inline(never)]
-    fn pause_longer(&mut self, doorbell: &Doorbell, pending: impl FnMut() -> bool) -> Paused {
+    fn pause_longer(&mut self, sleeper: Sleeper<'_>, pending: impl FnMut() -> bool) -> Paused {
         if self.spins == self.spin_limit {
             self.spins += 1;
             (self.handed_over, self.given) = (0, Duration::ZERO);
@@ -110,7 +110,7 @@ impl Waiter {
         if self.yield_rounds > 0 && self.stays_awake() {
             return Paused::Yielded;
         }
-        self.park(doorbell, pending);
+        self.park(sleeper, pending);
         Paused::Parked
     }
 
@@ -132,9 +132,9 @@ impl Waiter {
     }
 
     /// Sleeps on the doorbell unless something is pending.
-    fn park(&mut self, doorbell: &Doorbell, mut pending: impl FnMut() -> bool) {
-        let bell = bell(doorbell);
-        let announced = bell.announce();
+    fn park(&mut self, sleeper: Sleeper<'_>, mut pending: impl FnMut() -> bool) {
+        let bell = bell(sleeper.doorbell);
+        let announced = bell.announce(sleeper.parked);
         // The second look comes when every store made before the announcement was seen has arrived.
         let quiet = !pending() && {
             cpu::yield_now();
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn a_wait_spins_then_yields_then_parks() {
         let job = job();
-        let bell = &job.block(0).doorbell;
+        let (sleeper, bell) = (job.sleeper(0), &job.block(0).doorbell);
         let config = Config { spin_us: 50, ..Config::default() };
         let mut waiter = Waiter::new(&config, 4, 2);
         for _ in 0..2 {
             waiter.reset();
             let mut seen = vec![Paused::Spun];
             while seen.last() != Some(&Paused::Parked) {
-                let paused = waiter.pause(bell, || true);
+                let paused = waiter.pause(sleeper, || true);
                 if seen.last() != Some(&paused) {
                     seen.push(paused);
                 }
@@ -191,7 +191,7 @@ mod tests {
             assert_eq!(bell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
         }
         let never = Config { spin_us: 0, ..Config::default() };
-        assert_eq!(Waiter::new(&never, 1, 2).pause(bell, || true), Paused::Parked);
+        assert_eq!(Waiter::new(&never, 1, 2).pause(sleeper, || true), Paused::Parked);
     }
 
     #[test]
@@ -202,10 +202,9 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    let bell = &job.block(0).doorbell;
                     let mut waiter = Waiter::new(&config, 4, 1);
                     while !done.load(Ordering::Acquire) {
-                        waiter.pause(bell, || done.load(Ordering::Acquire));
+                        waiter.pause(job.sleeper(0), || done.load(Ordering::Acquire));
                     }
                 });
             }
@@ -217,5 +216,6 @@ mod tests {
             ring_doorbell(bell);
         });
         assert_eq!(job.block(0).doorbell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
+        assert_eq!(job.node().parked.load(Ordering::SeqCst), 0);
     }
 }

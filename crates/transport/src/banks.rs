@@ -1,0 +1,349 @@
+//! Banks: the control and scratch memory of a communicator on its node (S1, Graham and Shipman, section 3).
+//!
+//! Each member has flags, which it sets and others await, and a bank, scratch that it writes and others read. An operation
+//! uses one slot of them, by its number; [`turns`] says when and why that is safe, [`layout`] where all lies. The memory is a
+//! region of the job object that the members find without messages ([`Region`]), taken at the first use, given
+//! back when all have closed. It may be refused for lack of room; then it is for all members alike, and they send messages.
+//!
+//! # Waiting and waking
+//! Who waits long sleeps on the doorbell of its process. A member that posts or leaves pays one load if nobody on the node sleeps
+//! (`NodeBlock::parked`). Otherwise it looks who waits for it: before a member sleeps it says through [`Banks::want`] whose flags it
+//! awaits, and a refused [`Banks::grant`] says which count it needs, so that on crowded processors a post wakes whom it
+//! concerns, and no herd. All these words are written before the sleep is announced and read after the flag is stored, so the
+//! argument of [`crate::bell`] covers them: either the waker sees them, or the sleeper, which looks twice, sees the flag.
+//!
+//! # Safety
+//! - All offsets come from one [`Layout`], whose parts lie inside the region; the region stays mapped while the value lives.
+//! - The memory that references point to consists of atomics only, valid whatever it holds: control words and heads. A slot of
+//!   another set cannot lead outside: [`Banks::flag`] checks the place. Payload is handed out as pointers: what is read and
+//!   written through them, in which order, is the caller's promise, for which `turns` gives the rules.
+#![allow(unsafe_code)]
+
+pub mod layout;
+pub mod turns;
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use tutti_base::sync::{AtomicU32, AtomicU64, Ordering};
+use tutti_sys::job::Job;
+use tutti_sys::regions::{Region, RegionKey};
+
+use layout::{
+    CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
+};
+pub use layout::{Class, Layout, Slots};
+use turns::Turns;
+
+use crate::shm::ring_doorbell;
+
+/// Bytes of a line.
+const LINE: usize = 64;
+/// Where in a head the line of flag 0 and the inline bank begins.
+const FIRST_FLAG: usize = LINE;
+
+/// One member's view of a set of banks.
+#[derive(Debug)]
+pub struct Banks {
+    parts: Parts,
+    /// Where the last head of the last member begins.
+    last_head: usize,
+    parked: NonNull<AtomicU32>,
+    me: u32,
+    turns: [Turns; 2],
+    places: Places,
+    layout: Layout,
+    /// The local rank of each member.
+    ranks: Box<[u32]>,
+    region: Region,
+}
+
+// SAFETY: the pointers lead into mappings that `region` and its job keep alive, valid in every thread.
+unsafe impl Send for Banks {}
+// SAFETY: as above; what a shared reference allows are loads and stores of atomics, and taking addresses.
+unsafe impl Sync for Banks {}
+
+/// The parts of all members.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    /// First byte of the part of member 0.
+    base: NonNull<u8>,
+    /// From part to part.
+    stride: usize,
+    members: u32,
+}
+
+/// What one operation uses of a set. Plain numbers: copied freely, meant for the set that granted it.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// The flag word of value 0.
+    tag: u64,
+    // Offsets in a part.
+    head: u32,
+    bank: u32,
+    records: u32,
+    /// 0: none.
+    edges: u32,
+}
+
+/// What a member says before it sleeps. In the member's part.
+#[repr(C)]
+struct Waits {
+    /// Bit i: a flag of a member whose number is i modulo 64.
+    flags: AtomicU64,
+    /// By class: the count of operations left that it needs of all; 0: none.
+    left: [AtomicU64; 2],
+}
+
+impl Banks {
+    /// Opens the set of `key`. `ranks` are the local ranks of its members, in their order, `me` is the caller's place among
+    /// them. `None`: refused, for all members; each asks once.
+    ///
+    /// # Errors
+    /// As [`Region::open`]; fatal, since the members do not agree about errors.
+    pub fn open(
+        job: &Arc<Job>,
+        key: RegionKey,
+        layout: &Layout,
+        ranks: &[u32],
+        me: u32,
+    ) -> io::Result<Option<Banks>> {
+        let members = layout.members;
+        let are_there = ranks.iter().all(|&rank| rank < job.header().local_ranks);
+        assert!(ranks.len() == members as usize && me < members && are_there, "members that are not there");
+        let places = layout.places();
+        let Some(region) = Region::open(job, key, members, places.bytes as u64)? else { return Ok(None) };
+        let slots = layout.slots.map(|slots| slots.count);
+        let last_in_part = places.heads[0] + (slots[0] + slots[1]) as usize * HEAD_BYTES - HEAD_BYTES;
+        let banks = Banks {
+            parts: Parts { base: region.mapping().base(), stride: places.stride, members },
+            last_head: last_in_part + (members as usize - 1) * places.stride,
+            parked: NonNull::from(&job.node().parked),
+            me,
+            turns: slots.map(Turns::new),
+            places,
+            layout: *layout,
+            ranks: ranks.into(),
+            region,
+        };
+        banks.touch();
+        Ok(Some(banks))
+    }
+
+    /// The sizes that the members agreed on.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The place of this process among the members.
+    #[inline]
+    pub fn me(&self) -> u32 {
+        self.me
+    }
+
+    /// How many members there are.
+    #[inline]
+    pub fn members(&self) -> u32 {
+        self.parts.members
+    }
+
+    /// The number of the next operation of `class`. Every operation that is begun is granted, and left, once.
+    #[inline]
+    pub fn begin(&mut self, class: Class) -> u64 {
+        self.turns[class as usize].begin()
+    }
+
+    /// The slot of operation `number`, whose bank has `bytes` bytes at every member, if all have left the operation that
+    /// used it before. To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
+    #[inline]
+    pub fn grant(&mut self, class: Class, number: u64, bytes: usize) -> Option<Slot> {
+        if self.turns[class as usize].is_granted(number) || self.look(class, number) {
+            Some(self.slot(class, number, bytes))
+        } else {
+            None
+        }
+    }
+
+    /// Operation `number` has ended here: this member neither reads nor writes what belongs to it any more.
+    #[inline]
+    pub fn leave(&mut self, class: Class, number: u64) {
+        let parts = self.parts;
+        let (before, now) = self.turns[class as usize].leave(number, parts.left(self.me, class));
+        if parts.waits(self.me).flags.load(Ordering::Relaxed) != 0 {
+            self.forget_waits();
+        }
+        if self.is_anyone_parked() {
+            self.wake_for_room(class, before, now);
+        }
+    }
+
+    /// Flag `flag` of `member`, a word as [`turns::word`] makes it.
+    #[inline]
+    pub fn flag(&self, slot: &Slot, member: u32, flag: u16) -> &AtomicU64 {
+        let head = slot.head as usize + member as usize * self.parts.stride;
+        assert!(head <= self.last_head, "a slot or a member of another set");
+        // Flags 1 to 7 are words 1 to 7 of the head, flag 0 is word 8.
+        let index = (usize::from(flag).wrapping_sub(1) & 7) + 1;
+        // SAFETY: the head lies inside the region, 8-aligned, and its words at `index` are only used as atomics.
+        unsafe { self.parts.base.add(head + index * size_of::<u64>()).cast().as_ref() }
+    }
+
+    /// Sets the own flag `flag` to `value`; what this thread wrote before is visible to who sees it. Wakes who sleeps
+    /// until then.
+    #[inline]
+    pub fn post(&self, slot: &Slot, flag: u16, value: u64) {
+        debug_assert!(value < 1 << 24, "a flag overflows");
+        self.flag(slot, self.me, flag).store(slot.tag | value, Ordering::Release);
+        if self.is_anyone_parked() {
+            self.wake_for_flag();
+        }
+    }
+
+    /// Whether flag `flag` of `member` is at least `value`.
+    #[inline]
+    pub fn is_reached(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
+        self.flag(slot, member, flag).load(Ordering::Acquire) >= slot.tag | value
+    }
+
+    /// The same, and says that this member waits for it: for the `pending` of a wait, which is asked before sleeping. Who
+    /// sleeps without is not woken.
+    pub fn want(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
+        let flags = &self.parts.waits(self.me).flags;
+        let wanted = flags.load(Ordering::Relaxed) | 1 << (member % 64);
+        flags.store(wanted, Ordering::Relaxed);
+        // Announcing the sleep orders this for the wait's first look; the second comes later anyway.
+        tutti_base::sync::fence(Ordering::SeqCst);
+        self.is_reached(slot, member, flag, value)
+    }
+
+    /// The bank of `member`: as many bytes as the grant said, 64-aligned, or 8-aligned up to 56 bytes.
+    #[inline]
+    pub fn bank(&self, slot: &Slot, member: u32) -> *mut u8 {
+        self.parts.base.as_ptr().wrapping_add(slot.bank as usize + member as usize * self.parts.stride)
+    }
+
+    /// The exposure records of `member`: 4 of 128 bytes, 64-aligned.
+    #[inline]
+    pub fn records(&self, slot: &Slot, member: u32) -> *mut u8 {
+        self.parts.base.as_ptr().wrapping_add(slot.records as usize + member as usize * self.parts.stride)
+    }
+
+    /// Room for the page edges of exposure `number` of `member`: 8192 bytes, 64-aligned. None in small slots.
+    pub fn edges(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
+        assert!(number < RECORDS, "exposure {number}");
+        let edges = slot.edges as usize + number * EDGE_BYTES + member as usize * self.parts.stride;
+        (slot.edges != 0).then(|| self.parts.base.as_ptr().wrapping_add(edges))
+    }
+
+    #[inline]
+    fn slot(&self, class: Class, number: u64, bytes: usize) -> Slot {
+        let (index, places) = (class as usize, &self.places);
+        debug_assert!(bytes <= self.layout.slots[index].payload, "a bank that does not fit");
+        let place = self.turns[index].slot(number) as usize;
+        let head = places.heads[index] + place * HEAD_BYTES;
+        let bank = if bytes <= INLINE_BYTES {
+            head + FIRST_FLAG + size_of::<u64>()
+        } else {
+            places.payloads[index] + place * places.payload_stride[index]
+        };
+        let edges = match class {
+            Class::Small => 0,
+            Class::Large => places.edges + place * RECORDS * EDGE_BYTES,
+        };
+        Slot {
+            tag: turns::word(number, 0),
+            head: head as u32,
+            bank: bank as u32,
+            records: (places.records[index] + place * RECORDS * RECORD_BYTES) as u32,
+            edges: edges as u32,
+        }
+    }
+
+    /// The counters of everyone, then.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, class: Class, number: u64) -> bool {
+        let parts = self.parts;
+        let wanted = &parts.waits(self.me).left[class as usize];
+        self.turns[class as usize].look(number, parts.lefts(class), wanted)
+    }
+
+    /// Has the pages of the own control words and heads now, near this process.
+    fn touch(&self) {
+        let end = self.places.heads[1] + self.layout.slots[1].count as usize * HEAD_BYTES;
+        for offset in (CONTROL_BYTES..end).step_by(HEAD_BYTES) {
+            // SAFETY: the first word of a head, which is no flag, or of the control words; in the own part.
+            let word: &AtomicU64 =
+                unsafe { self.parts.base.add(self.me as usize * self.parts.stride + offset).cast().as_ref() };
+            word.store(0, Ordering::Relaxed);
+        }
+        self.parts.left(self.me, Class::Small).store(0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_anyone_parked(&self) -> bool {
+        // As in `Bell::ring`: the compiler must not move the load before the stores.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        // SAFETY: in the job object, which the region keeps mapped.
+        unsafe { self.parked.as_ref() }.load(Ordering::Relaxed) != 0
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_for_flag(&self) {
+        for member in (0..self.parts.members).filter(|&member| member != self.me) {
+            if self.parts.waits(member).flags.load(Ordering::Relaxed) >> (self.me % 64) & 1 != 0 {
+                self.ring(member);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_for_room(&self, class: Class, before: u64, now: u64) {
+        for member in (0..self.parts.members).filter(|&member| member != self.me) {
+            let needs = self.parts.waits(member).left[class as usize].load(Ordering::Relaxed);
+            if before < needs && needs <= now && turns::is_last(needs, self.parts.lefts(class)) {
+                self.ring(member);
+            }
+        }
+    }
+
+    /// Once no operation is under way nobody is waited for. Not before: another thread may sleep for one.
+    #[cold]
+    fn forget_waits(&self) {
+        if self.turns.iter().all(Turns::is_idle) {
+            self.parts.waits(self.me).flags.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn ring(&self, member: u32) {
+        ring_doorbell(&self.region.job().block(self.ranks[member as usize]).doorbell);
+    }
+}
+
+impl Parts {
+    /// How many operations of `class` `member` has left.
+    #[inline]
+    fn left(&self, member: u32, class: Class) -> &AtomicU64 {
+        debug_assert!(member < self.members);
+        // SAFETY: a part begins with these two lines; callers ask for members that exist.
+        unsafe { self.base.add(member as usize * self.stride + class as usize * LINE).cast().as_ref() }
+    }
+
+    #[inline]
+    fn lefts(&self, class: Class) -> impl Iterator<Item = &AtomicU64> {
+        (0..self.members).map(move |member| self.left(member, class))
+    }
+
+    #[inline]
+    fn waits(&self, member: u32) -> &Waits {
+        debug_assert!(member < self.members);
+        // SAFETY: inside the control words of a part, atomics; callers ask for members that exist.
+        unsafe { self.base.add(member as usize * self.stride + WAITS_OFFSET).cast().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

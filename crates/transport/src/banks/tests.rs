@@ -1,0 +1,197 @@
+//! Sets of banks in real shared memory, members as threads.
+
+use std::sync::atomic::AtomicU32 as Count;
+
+use tutti_base::BankSizes;
+use tutti_base::config::Config;
+use tutti_sys::job::Plan;
+
+use super::*;
+use crate::wait::Waiter;
+
+fn job(ranks: u32, banks: BankSizes) -> Arc<Job> {
+    let plan = Plan {
+        local_ranks: ranks,
+        world_size: ranks,
+        processors: 1,
+        universe_size: ranks,
+        ring_bytes: 4096,
+        job_id: 1,
+        banks,
+        machine: Vec::new(),
+    };
+    Arc::new(Job::create(&plan).unwrap())
+}
+
+fn key(context: u32) -> RegionKey {
+    RegionKey { context, lowest: 0, number: 0 }
+}
+
+/// Runs `member` in a thread for each member of a set of its own.
+fn check(members: u32, layout: &Layout, member: impl Fn(Banks) + Sync) {
+    let job = job(members, BankSizes::default());
+    let ranks: Vec<u32> = (0..members).rev().collect();
+    std::thread::scope(|scope| {
+        for me in 0..members {
+            let (job, ranks, member) = (&job, &ranks, &member);
+            scope.spawn(move || member(Banks::open(job, key(3), layout, ranks, me).unwrap().unwrap()));
+        }
+    });
+    let one = Layout { members: 1, ..*layout };
+    assert!(Banks::open(&job, key(3), &one, &[0], 0).unwrap().is_some(), "all have closed it");
+    assert_eq!(job.node().parked.load(Ordering::SeqCst), 0);
+}
+
+/// Waits for `look`, which is told whether the wait is about to sleep.
+fn wait(banks: &mut Banks, waiter: &mut Waiter, mut look: impl FnMut(&mut Banks, bool) -> bool) {
+    let job = Arc::clone(banks.region.job());
+    let rank = banks.ranks[banks.me as usize];
+    waiter.reset();
+    while !look(banks, false) {
+        waiter.pause(job.sleeper(rank), || look(banks, true));
+    }
+}
+
+fn byte(number: u64, member: u32, class: Class) -> u8 {
+    (number * 7 + u64::from(member) * 31 + class as u64 * 3) as u8
+}
+
+/// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end in
+/// pairs, the later one first.
+fn exchange(banks: &mut Banks, waiter: &mut Waiter, number: u64, class: Class, bytes: usize) {
+    wait(banks, waiter, |banks, _| banks.grant(class, number, bytes).is_some());
+    let slot = banks.grant(class, number, bytes).expect("granted for good");
+    let (me, flag) = (banks.me(), (number % 8) as u16);
+    // SAFETY: the slot is granted and the bank has so many bytes, written by its owner before it posts.
+    unsafe { banks.bank(&slot, me).write_bytes(byte(number, me, class), bytes) };
+    banks.post(&slot, flag, 1 + number % 5);
+    for peer in 0..banks.members() {
+        wait(banks, waiter, |banks, sleeps| match sleeps {
+            true => banks.want(&slot, peer, flag, 1 + number % 5),
+            false => banks.is_reached(&slot, peer, flag, 1 + number % 5),
+        });
+        // SAFETY: its owner has posted and writes no more until all have left.
+        let seen = unsafe { std::slice::from_raw_parts(banks.bank(&slot, peer), bytes) };
+        assert!(seen.iter().all(|&seen| seen == byte(number, peer, class)), "operation {number} of {peer}");
+    }
+}
+
+fn run(banks: &mut Banks, spin_us: i64, rounds: u64) {
+    let config = Config { spin_us, ..Config::default() };
+    let mut waiter = Waiter::new(&config, banks.members(), 1);
+    let mut late = Vec::new();
+    let sizes = [0, 8, 56, 57, 1000, 4096, 5000, 60_000];
+    for round in 0..rounds {
+        let bytes = sizes[round as usize * 5 % sizes.len()];
+        let class = banks.layout().class_of(bytes).expect("it fits");
+        let number = banks.begin(class);
+        exchange(banks, &mut waiter, number, class, bytes);
+        late.insert(0, (class, number));
+        // No slot may still be needed for the next operation of its class.
+        if late.len() == 2 || class == Class::Large || banks.me().is_multiple_of(2) {
+            for (class, number) in late.drain(..) {
+                banks.leave(class, number);
+            }
+        }
+    }
+    for (class, number) in late {
+        banks.leave(class, number);
+    }
+}
+
+#[test]
+fn members_see_each_others_banks() {
+    for members in [1, 2, 3, 5] {
+        let layout = Layout::of_communicator(&BankSizes::default(), members);
+        check(members, &layout, |mut banks| run(&mut banks, -1, 600));
+    }
+}
+
+/// A missed wake-up costs a millisecond at first, a second after some; none of these waits spins.
+#[test]
+fn members_that_sleep_are_woken() {
+    let layout = Layout::of_communicator(&BankSizes::default(), 4);
+    check(4, &layout, |mut banks| run(&mut banks, 0, 300));
+}
+
+#[test]
+fn who_is_ahead_waits_for_room() {
+    let layout = Layout::of_communicator(&BankSizes::default(), 2);
+    let behind = Count::new(0);
+    check(2, &layout, |mut banks| {
+        let class = Class::Small;
+        if banks.me() == 0 {
+            for number in 0..32 {
+                assert_eq!(banks.begin(class), number);
+                assert!(banks.grant(class, number, 8).is_some());
+                banks.leave(class, number);
+            }
+            let number = banks.begin(class);
+            assert!(banks.grant(class, number, 8).is_none(), "the other has left none");
+            behind.store(1, Ordering::Release);
+            let mut waiter = Waiter::new(&Config { spin_us: 0, ..Config::default() }, 2, 1);
+            wait(&mut banks, &mut waiter, |banks, _| banks.grant(class, number, 8).is_some());
+            assert_eq!(behind.load(Ordering::Acquire), 2);
+            banks.leave(class, number);
+        } else {
+            while behind.load(Ordering::Acquire) == 0 {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let number = banks.begin(class);
+            assert!(banks.grant(class, number, 8).is_some());
+            behind.store(2, Ordering::Release);
+            banks.leave(class, number);
+        }
+    });
+}
+
+#[test]
+fn persistent_operations_have_their_own() {
+    for bytes in [0, 8, 4096, 100_000] {
+        let layout = Layout::of_persistent(&BankSizes::default(), 2, bytes);
+        let class = layout.class_of(bytes).expect("made for it");
+        check(2, &layout, |mut banks| {
+            let mut waiter = Waiter::new(&Config::default(), 2, 1);
+            for _ in 0..50 {
+                let number = banks.begin(class);
+                exchange(&mut banks, &mut waiter, number, class, bytes);
+                banks.leave(class, number);
+            }
+        });
+    }
+}
+
+#[test]
+fn hundreds_of_communicators_of_many_members_take_no_memory() {
+    let job = job(64, Config::default().bank_sizes_for(64));
+    let layout = Layout::of_communicator(&job.header().banks, 64);
+    let ranks: Vec<u32> = (0..64).collect();
+    let open = |context| Banks::open(&job, key(context), &layout, &ranks, context % 64).unwrap();
+    let all: Vec<_> = (0..100).map(open).collect();
+    assert!(all.iter().all(Option::is_some));
+}
+
+#[test]
+fn places_are_distinct_and_aligned() {
+    let layout = Layout::of_communicator(&BankSizes::default(), 2);
+    check(2, &layout, |mut banks| {
+        let number = banks.begin(Class::Large);
+        let slot = banks.grant(Class::Large, number, 57).expect("fresh");
+        let inline = banks.grant(Class::Large, number, 56).expect("fresh");
+        for member in 0..2 {
+            let flag = std::ptr::from_ref(banks.flag(&inline, member, 0)).cast::<u8>();
+            assert_eq!(banks.bank(&inline, member), flag.wrapping_add(8).cast_mut());
+            assert_eq!(flag as usize % 64, 0);
+            let others: Vec<usize> =
+                (1..8).map(|number| std::ptr::from_ref(banks.flag(&slot, member, number)) as usize).collect();
+            assert!(others.iter().all(|address| address / 64 == flag as usize / 64 - 1));
+            assert!(others.is_sorted());
+            let edges = banks.edges(&slot, member, 3).expect("large");
+            for place in [banks.bank(&slot, member), banks.records(&slot, member), edges] {
+                assert_eq!(place as usize % 64, 0);
+            }
+        }
+        banks.leave(Class::Large, number);
+    });
+}
