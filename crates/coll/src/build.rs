@@ -169,9 +169,13 @@ impl Builder {
 
     /// A loop of `count` iterations, at most `window` in flight; `body` writes the steps of one. The
     /// loop is part of the group where it stands. Nothing is written if `count` is 0
-    /// or the body has no step.
+    /// or the body has no step. In program order, one iteration is no loop, so that two ranks pay for none.
     pub fn repeat(&mut self, count: u32, window: u32, body: impl FnOnce(&mut Builder)) {
         if count == 0 {
+            return;
+        }
+        if count == 1 && self.schedule.order == Order::Program {
+            body(self);
             return;
         }
         assert!(self.in_loop.is_none(), "loops do not nest");

@@ -85,7 +85,7 @@ impl Work {
     }
 
     /// One after the other.
-    fn then(self, next: Work) -> Work {
+    pub(crate) fn then(self, next: Work) -> Work {
         Work {
             hops: self.hops + next.hops,
             messages: self.messages + next.messages,

@@ -258,7 +258,7 @@ mod tests {
                     builder.post(0, 1);
                 }
                 Some((steps, _)) => {
-                    builder.repeat(1, 1, |builder| {
+                    builder.repeat(2, 1, |builder| {
                         (0..*steps).for_each(|_| {
                             builder.post(0, 1);
                         })

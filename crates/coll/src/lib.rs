@@ -8,6 +8,7 @@
 pub mod algorithms;
 pub mod build;
 pub mod cost;
+mod cost_node;
 pub mod cursor;
 pub mod hierarchy;
 pub mod ir;

@@ -6,10 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::algorithms::{
-    allgather, allreduce, alltoall, barrier, bcast, gather, reduce, reduce_scatter, scan,
+    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, flags, gather, reduce,
+    reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Environment, Model, Work};
+use crate::cost_node as node;
 use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::Schedule;
 use crate::shape::{Collective, Params, Shape};
@@ -67,6 +69,7 @@ pub struct Parameters {
 const ANY: Requirements = Requirements { commutative: false, power_of_two: false, node: Node::Any };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
+const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
 const FIXED: Parameters = Parameters { radix: false, segment: false, window: false, distances: false };
 const RADIX: Parameters = Parameters { radix: true, segment: false, window: false, distances: false };
@@ -91,7 +94,7 @@ const fn entry(
 use Collective as C;
 
 #[rustfmt::skip]
-static GENERATORS: [Generator; 44] = [
+static GENERATORS: &[Generator] = &[
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
@@ -136,11 +139,35 @@ static GENERATORS: [Generator; 44] = [
     entry(C::Scan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
     entry(C::Exscan, "recursive_doubling", ANY, FIXED, scan::recursive_doubling, cost::scan_doubling),
     entry(C::Exscan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
+    entry(C::Barrier, "flags_flat", SHARED, FIXED, flags::barrier_flat, node::flat),
+    entry(C::Barrier, "flags_dissemination", SHARED, FIXED, flags::barrier_dissemination, node::doubling),
+    entry(C::Barrier, "flags_tree", SHARED, RADIX, flags::barrier_tree, node::fan_in_out),
+    entry(C::Bcast, "bank_flat", SHARED, FIXED, bank_move::bcast_flat, node::bcast),
+    entry(C::Bcast, "bank_tree", SHARED, RADIX, bank_move::bcast_tree, node::fan_out),
+    entry(C::Gather, "bank_flat", SHARED, FIXED, bank_move::gather_flat, node::gather),
+    entry(C::Scatter, "bank_flat", SHARED, FIXED, bank_move::scatter_flat, node::scatter),
+    entry(C::Allgather, "bank_flat", SHARED, FIXED, bank_move::allgather_flat, node::flat),
+    entry(C::Allgatherv, "bank_flat", SHARED, FIXED, bank_move::allgather_flat, node::flat),
+    entry(C::Alltoall, "bank_flat", SHARED, FIXED, bank_move::alltoall_flat, node::alltoall),
+    entry(C::Reduce, "bank_flat", SHARED, FIXED, bank_reduce::reduce_flat, node::reduce),
+    entry(C::Reduce, "bank_tree", SHARED, RADIX, bank_reduce::reduce_tree, node::fan_in),
+    entry(C::Reduce, "bank_slices", SHARED, FIXED, bank_reduce::reduce_slices_gather, node::slices_gather),
+    entry(C::Allreduce, "bank_flat", SHARED, FIXED, bank_reduce::allreduce_flat, node::allreduce),
+    entry(C::Allreduce, "bank_tree", SHARED, RADIX, bank_reduce::allreduce_tree, node::fan_in_out),
+    entry(C::Allreduce, "bank_fan_in", SHARED, RADIX, bank_reduce::allreduce_fan_in, node::fan_in_flat),
+    entry(C::Allreduce, "bank_doubling", SHARED, FIXED, bank_reduce::allreduce_doubling, node::doubling),
+    entry(C::Allreduce, "bank_slices", SHARED, FIXED, bank_reduce::allreduce_slices, node::slices),
+    entry(C::ReduceScatterBlock, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter),
+    entry(C::ReduceScatter, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter),
+    entry(C::Scan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
+    entry(C::Scan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
+    entry(C::Exscan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
+    entry(C::Exscan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
 ];
 
-/// All algorithms, those of one collective side by side.
+/// All algorithms: those that send messages, then those within a node.
 pub fn registry() -> &'static [Generator] {
-    &GENERATORS
+    GENERATORS
 }
 
 impl Generator {

@@ -42,4 +42,7 @@ fn schedules_are_as_recorded() {
     check("bruck", Collective::Alltoall, 5, 2, Params::default());
     check("spread", Collective::Alltoallv, 4, 2, Params::default());
     check("pairwise", Collective::ReduceScatter, 4, 2, Params::default());
+    check("bank_flat", Collective::Allreduce, 4, 2, Params::default());
+    check("bank_tree", Collective::Reduce, 6, 2, Params::default());
+    check("bank_flat", Collective::Alltoall, 4, 2, Params::default());
 }

@@ -49,12 +49,7 @@ fn reduce_speed(name: &str, op: u32, datatype: &Datatype, bytes: u64) {
     let two =
         best(|| unsafe { op.reduce(datatype, left.as_ptr(), out.as_mut_ptr(), count).expect("applies") });
     let three = best(|| unsafe {
-        op.bind(datatype).expect("applies").apply_into(
-            left.as_ptr(),
-            right.as_ptr(),
-            out.as_mut_ptr(),
-            count,
-        );
+        op.reduce_to(datatype, left.as_ptr(), right.as_ptr(), out.as_mut_ptr(), count).expect("applies")
     });
     println!("{name:24} {:8.1} {:8.1}", bytes as f64 / two / 1e9, bytes as f64 / three / 1e9);
 }

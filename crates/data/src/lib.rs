@@ -20,7 +20,6 @@ mod facts;
 mod fortran;
 mod kernels;
 mod layout;
-mod nontemporal;
 mod op;
 mod predefined;
 mod quad;

@@ -5,14 +5,18 @@
 pub mod allgather;
 pub mod allreduce;
 pub mod alltoall;
+pub mod bank_move;
+pub mod bank_reduce;
 pub mod barrier;
 pub mod bcast;
+pub mod flags;
 pub mod gather;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
 pub mod tree;
 
+mod bank;
 mod exchange;
 
 use crate::build::{self, Builder};

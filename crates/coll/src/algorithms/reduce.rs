@@ -47,7 +47,7 @@ impl Memory {
 }
 
 /// The groups of a node from right to left; `None` stands for the node itself.
-fn right_to_left(node: &Node) -> Vec<Option<Group>> {
+pub(super) fn right_to_left(node: &Node) -> Vec<Option<Group>> {
     let right = node.right.iter().rev().copied().map(Some);
     right.chain([None]).chain(node.left.iter().rev().copied().map(Some)).collect()
 }

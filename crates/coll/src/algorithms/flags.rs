@@ -1,0 +1,44 @@
+//! Barriers by flags: nobody leaves before everybody has entered.
+
+use super::bank::{READY, RESULT, await_others};
+use super::tree::{Form, Node};
+use crate::build::Builder;
+use crate::shape::{Params, Shape};
+
+/// Everybody posts, and waits for all others: one hop, and nobody sleeps more than once for long.
+pub fn barrier_flat(shape: &Shape, _: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.ranks > 1 {
+        b.post(READY, 1);
+        await_others(shape, READY, 1, b);
+    }
+}
+
+/// In round k every rank waits for the one 2^k before it. One flag that counts rounds does.
+pub fn barrier_dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let (mut distance, mut round) = (1, 1);
+    while distance < i64::from(shape.ranks) {
+        b.post(READY, round);
+        b.wait(shape.neighbour(-distance), READY, round);
+        (distance, round) = (2 * distance, round + 1);
+    }
+}
+
+/// Fan-in up a tree, fan-out down it (Graham and Shipman, section 3.1): 2 (P - 1) waits in all.
+pub fn barrier_tree(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let node = Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);
+    for group in node.by_size().iter().rev() {
+        b.repeat(group.count, 1, |b| {
+            b.wait(node.heads(*group), READY, 1);
+        });
+    }
+    if let Some(parent) = node.parent {
+        b.post(READY, 1);
+        b.wait(parent, RESULT, 1);
+    }
+    if node.degree() > 0 {
+        b.post(RESULT, 1);
+    }
+}
