@@ -1,8 +1,12 @@
 //! Proves every registered algorithm: for every number of ranks from 1 to 64 and every root, with
 //! counts, parameters, MPI_IN_PLACE and commutativity that vary from case to case; for few ranks, all
-//! combinations of them; and at random up to 1000 ranks.
+//! combinations of them; and at random up to 1000 ranks. Algorithms that look at distances see ranks
+//! of which nothing is known, and ranks that are bound in order and crosswise.
+
+use std::sync::Arc;
 
 use proptest::prelude::*;
+use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::verify::{Case, verify};
 use tutti_coll::{Collective, Generator, Params, Schedule, registry};
 
@@ -10,16 +14,52 @@ const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
 const SEGMENTS: [u64; 3] = [0, 2, 3];
 const WINDOWS: [u32; 4] = [2, 1, 64, 3];
 
-fn schedules(generator: &Generator, case: &Case) -> Option<Vec<Schedule>> {
-    let shapes = (0..case.ranks).map(|rank| case.shape(rank));
-    shapes.map(|shape| generator.suits(&shape).then(|| generator.generate(&shape, &case.params))).collect()
+/// How many [`arrangement`]s there are.
+const ARRANGEMENTS: usize = 4;
+
+/// Where ranks are, and which distances are ignored. The machine has two ranks to a cache, two caches to a memory
+/// controller, two controllers to a socket, three sockets to a board.
+fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
+    let place = |processor: u32| Place {
+        host: 0,
+        at: [
+            Some(processor / 24),
+            Some(processor / 8),
+            Some(processor / 4),
+            Some(processor / 2),
+            Some(processor),
+            Some(processor),
+            Some(processor),
+        ],
+    };
+    let crosswise = |rank: u32| rank % 5 * ranks.div_ceil(5) + rank / 5;
+    let bound = |binding: &dyn Fn(u32) -> u32| {
+        let places: Vec<Place> = (0..ranks).map(|rank| place(binding(rank))).collect();
+        Some(Arc::new(Hierarchy::new(&places)))
+    };
+    match number % ARRANGEMENTS {
+        0 => (None, Ignored::NONE),
+        1 => (bound(&|rank| rank), Ignored::NONE),
+        2 => (bound(&crosswise), Ignored::NONE),
+        _ => (bound(&crosswise), Ignored::BELOW_MEMORY),
+    }
 }
 
-/// Verifies one case, if the algorithm suits it.
-fn check(generator: &Generator, case: Case) {
-    let Some(schedules) = schedules(generator, &case) else { return };
+/// Verifies one case, if the algorithm suits it, in the given [`arrangement`] if it looks at one.
+fn check(generator: &Generator, case: Case, number: usize) {
+    let looks = generator.parameters.distances;
+    let (hierarchy, ignored) = arrangement(if looks { number } else { 0 }, case.ranks);
+    let case = Case { params: Params { ignored, ..case.params }, ..case };
+    let shapes = (0..case.ranks).map(|rank| case.shape(rank));
+    let schedules: Option<Vec<Schedule>> = shapes
+        .map(|shape| {
+            let generate = || generator.generate_on(&shape, &case.params, hierarchy.as_ref());
+            generator.suits(&shape).then(generate)
+        })
+        .collect();
+    let Some(schedules) = schedules else { return };
     if let Err(fault) = verify(&case, &schedules) {
-        panic!("{generator:?}, {case:?}: {fault}");
+        panic!("{generator:?}, {case:?}, arrangement {number}: {fault}");
     }
 }
 
@@ -70,7 +110,10 @@ fn prove(collective: Collective) {
             }
             for root in 0..roots(generator, ranks) {
                 if ranks <= 6 {
-                    cases.iter().for_each(|case| check(generator, Case { root, ..*case }));
+                    let cases = cases.iter().enumerate();
+                    cases.for_each(|(number, case)| {
+                        check(generator, Case { root, ..*case }, number / 4 + ranks as usize)
+                    });
                     continue;
                 }
                 // Every root twice; where there is none, more cases.
@@ -82,7 +125,7 @@ fn prove(collective: Collective) {
                         // Pipelines of up to eight segments; the longest are for few ranks.
                         case.params.segment += case.count / 8;
                     }
-                    check(generator, case);
+                    check(generator, case, turn);
                 }
             }
         }
@@ -128,9 +171,14 @@ proptest! {
             let ranks = if quadratic { 65 + ranks % 100 } else { ranks };
             let count = if quadratic && generator.collective != C::Allreduce { count % 3 } else { count };
             let root = if generator.collective.rooted() { root % ranks } else { 0 };
-            let params = Params { radix, segment, window, ..Params::default() };
+            let mut params = Params { radix, segment, window, ..Params::default() };
+            if !generator.parameters.segment {
+                // The bounds of memory depend on it.
+                params.segment = 0;
+            }
             let collective = generator.collective;
-            check(generator, Case { collective, ranks, root, count, commutative, in_place, params });
+            let case = Case { collective, ranks, root, count, commutative, in_place, params };
+            check(generator, case, ranks as usize);
         }
     }
 }

@@ -49,7 +49,12 @@ fn reduce_speed(name: &str, op: u32, datatype: &Datatype, bytes: u64) {
     let two =
         best(|| unsafe { op.reduce(datatype, left.as_ptr(), out.as_mut_ptr(), count).expect("applies") });
     let three = best(|| unsafe {
-        op.reduce_to(datatype, left.as_ptr(), right.as_ptr(), out.as_mut_ptr(), count).expect("applies")
+        op.bind(datatype).expect("applies").apply_into(
+            left.as_ptr(),
+            right.as_ptr(),
+            out.as_mut_ptr(),
+            count,
+        );
     });
     println!("{name:24} {:8.1} {:8.1}", bytes as f64 / two / 1e9, bytes as f64 / three / 1e9);
 }

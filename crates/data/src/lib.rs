@@ -20,6 +20,7 @@ mod facts;
 mod fortran;
 mod kernels;
 mod layout;
+mod nontemporal;
 mod op;
 mod predefined;
 mod quad;

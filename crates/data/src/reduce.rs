@@ -18,23 +18,35 @@ use tutti_base::Result;
 /// What to do to the items of a type.
 #[derive(Clone)]
 enum Action {
-    /// Items of `bytes` in runs of memory.
+    /// Items in runs of memory, whose basic items are `bytes` long.
     Runs {
         kernels: Kernels,
         bytes: usize,
     },
     /// Pairs with padding: an array of C structs, walked by extent.
     Pairs(Kernels),
-    /// `inout` becomes `input`.
+    /// The left operand is the result.
     Replace,
-    /// `inout` stays.
+    /// The right operand is the result.
     Nothing,
     User(UserFunction),
+}
+
+/// Any number of items is one array of elements of a loop: the usual case, kept beside the address of the loop
+/// so that an element costs a few nanoseconds.
+#[derive(Clone, Copy)]
+struct Direct {
+    kernels: Kernels,
+    /// Bytes from the address of an item to its first element.
+    offset: isize,
+    /// Elements of an item.
+    elements: usize,
 }
 
 /// An operator bound to a datatype: everything that can be looked up has been.
 #[derive(Clone)]
 pub struct Reducer {
+    direct: Option<Direct>,
     datatype: Datatype,
     action: Action,
 }
@@ -43,7 +55,17 @@ impl Op {
     /// Binds this operator to a type. More is allowed than [`Op::check`] permits: predefined operators
     /// take derived types whose basic items are all of one type, as `MPI_Accumulate` requires.
     pub fn bind(&self, datatype: &Datatype) -> Result<Reducer> {
-        Ok(Reducer { datatype: datatype.clone(), action: self.action(datatype)? })
+        let action = self.action(datatype)?;
+        let direct = match (&action, datatype.contiguous(2)) {
+            (Action::Runs { kernels, bytes }, Some((offset, two))) => Some(Direct {
+                kernels: *kernels,
+                offset: offset as isize,
+                elements: two as usize / 2 / bytes * kernels.lanes,
+            }),
+            (Action::Pairs(kernels), _) => Some(Direct { kernels: *kernels, offset: 0, elements: 1 }),
+            _ => None,
+        };
+        Ok(Reducer { direct, datatype: datatype.clone(), action })
     }
 
     fn action(&self, datatype: &Datatype) -> Result<Action> {
@@ -74,24 +96,7 @@ impl Op {
         count: u64,
     ) -> Result<()> {
         // SAFETY: passed on.
-        unsafe { self.action(datatype)?.apply(datatype, input, inout, count) };
-        Ok(())
-    }
-
-    /// `out[i] = left[i] op right[i]` for `count` items, as [`Op::reduce`].
-    ///
-    /// # Safety
-    /// The buffers hold `count` items each, and `out` is disjoint from both others.
-    pub unsafe fn reduce_to(
-        &self,
-        datatype: &Datatype,
-        left: *const u8,
-        right: *const u8,
-        out: *mut u8,
-        count: u64,
-    ) -> Result<()> {
-        // SAFETY: passed on.
-        unsafe { self.action(datatype)?.apply_to(datatype, left, right, out, count) };
+        unsafe { self.bind(datatype)?.apply(input, inout, count) };
         Ok(())
     }
 }
@@ -112,18 +117,103 @@ impl Reducer {
     ///
     /// # Safety
     /// Both buffers hold `count` items and are disjoint.
+    #[inline]
     pub unsafe fn apply(&self, input: *const u8, inout: *mut u8, count: u64) {
         // SAFETY: passed on.
-        unsafe { self.action.apply(&self.datatype, input, inout, count) }
+        unsafe { self.apply_into(input, inout, inout, count) }
     }
 
-    /// `out[i] = left[i] op right[i]` for `count` items.
+    /// `into[i] = left[i] op right[i]` for `count` items.
     ///
     /// # Safety
-    /// The buffers hold `count` items each, and `out` is disjoint from both others.
-    pub unsafe fn apply_to(&self, left: *const u8, right: *const u8, out: *mut u8, count: u64) {
+    /// The buffers hold `count` items each. `into` is `right`, or disjoint from it, and disjoint from `left`.
+    #[inline]
+    pub unsafe fn apply_into(&self, left: *const u8, right: *const u8, into: *mut u8, count: u64) {
+        if let Some(Direct { kernels, offset, elements }) = self.direct {
+            let (left, right) = (left.wrapping_offset(offset), right.wrapping_offset(offset));
+            // SAFETY: the caller's promise.
+            unsafe { (kernels.three)(left, right, into.wrapping_offset(offset), count as usize * elements) };
+            return;
+        }
         // SAFETY: passed on.
-        unsafe { self.action.apply_to(&self.datatype, left, right, out, count) }
+        unsafe { self.fold(&[left, right], into, count, false) }
+    }
+
+    /// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))` for `count` items: the operands in the order of their ranks,
+    /// combined from right to left, as repeated [`Reducer::apply`] of the operands from the last but one
+    /// to the first on a copy of the last one would. The same bits, however many items there are and wherever they lie.
+    /// One operand is copied.
+    ///
+    /// # Safety
+    /// There is at least one source, and all buffers hold `count` items. `into` is one of the sources or disjoint from
+    /// them.
+    pub unsafe fn apply_many(&self, sources: &[*const u8], into: *mut u8, count: u64) {
+        // SAFETY: passed on.
+        unsafe { self.fold(sources, into, count, false) }
+    }
+
+    /// As [`Reducer::apply_many`], past the caches where the type lets it: for results that do not fit into them.
+    ///
+    /// # Safety
+    /// As for [`Reducer::apply_many`].
+    pub unsafe fn apply_many_streaming(&self, sources: &[*const u8], into: *mut u8, count: u64) {
+        // SAFETY: passed on.
+        unsafe { self.fold(sources, into, count, true) }
+    }
+
+    /// # Safety
+    /// As for [`Reducer::apply_many`].
+    unsafe fn fold(&self, sources: &[*const u8], into: *mut u8, count: u64, streaming: bool) {
+        let datatype = &self.datatype;
+        let (Some(&first), Some(&last)) = (sources.first(), sources.last()) else { return };
+        // SAFETY: the caller's promise; the walk names runs of these buffers.
+        unsafe {
+            match (&self.action, self.direct) {
+                (_, Some(Direct { kernels, offset, elements })) => {
+                    let run = Run { kernels, streaming, sources, into };
+                    run.fold(offset, count as usize * elements);
+                }
+                (Action::Runs { kernels, bytes }, None) => {
+                    let run = Run { kernels: *kernels, streaming, sources, into };
+                    let mut runs = Runs { run, bytes: *bytes };
+                    datatype.layout().walk(&mut runs, 0, datatype.packed_bytes(count));
+                }
+                (Action::Pairs(_), None) => unreachable!("pairs are arrays of elements"),
+                (Action::Replace, None) => self.copy(first, into, count),
+                (Action::Nothing, None) => self.copy(last, into, count),
+                (Action::User(function), None) => self.fold_by(function, sources, into, count),
+            }
+        }
+    }
+
+    /// # Safety
+    /// Both buffers hold `count` items; they are the same or disjoint.
+    unsafe fn copy(&self, from: *const u8, into: *mut u8, count: u64) {
+        if !std::ptr::eq(from, into) {
+            // SAFETY: the caller's promise.
+            unsafe { layout::copy(&self.datatype, from, count, &self.datatype, into, count) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`Reducer::apply_many`].
+    unsafe fn fold_by(&self, function: &UserFunction, sources: &[*const u8], into: *mut u8, count: u64) {
+        let (last, rest) = sources.split_last().expect("a reduction has operands");
+        let taken = rest.iter().any(|source| std::ptr::eq(*source, into));
+        let mut scratch = None;
+        let sum = match taken {
+            true => scratch.insert(Scratch::new(&self.datatype, count)).origin(),
+            false => into,
+        };
+        // SAFETY: the caller's promise; a scratch holds `count` items, and a sum in `into` overwrites no operand
+        // but the last.
+        unsafe {
+            self.copy(*last, sum, count);
+            for source in rest.iter().rev() {
+                function(*source, sum, count as i64, &self.datatype);
+            }
+            self.copy(sum, into, count);
+        }
     }
 
     /// Combines packed items with those in memory where packed bytes from `position` on belong, as an
@@ -158,19 +248,18 @@ impl Reducer {
     /// As for [`Reducer::apply_packed`].
     unsafe fn item_by_item(&self, input: &[u8], position: u64, inout: *mut u8, take: u64) {
         let (size, datatype) = (self.datatype.size() as u64, &self.datatype);
-        let Some((low, high)) = datatype.span(1).filter(|_| size > 0) else { return };
-        // 16-byte elements, so that a user's function finds its items aligned as in its own arrays.
-        let words = (high - low) as usize / 16 + 2;
-        let mut scratch = vec![0u128; words];
-        let origin = scratch.as_mut_ptr().cast::<u8>().wrapping_offset((low.rem_euclid(16) - low) as isize);
+        if size == 0 {
+            return;
+        }
+        let mut scratch = Scratch::new(datatype, 1);
+        let origin = scratch.origin();
         for (i, item) in input[..take as usize].chunks_exact(size as usize).enumerate() {
             let index = (position / size) as i64 + i as i64;
             let place = inout.wrapping_offset((index * datatype.extent()) as isize);
-            // SAFETY: the scratch holds the item's span, moved so that offset `low` lies in its first 16
-            // bytes; `place` is an item of the caller's buffer.
+            // SAFETY: the scratch holds an item; `place` is an item of the caller's buffer.
             unsafe {
                 datatype.unpack(origin, 1, 0, item);
-                self.action.apply(datatype, origin, place, 1);
+                self.apply(origin, place, 1);
             }
         }
     }
@@ -178,8 +267,9 @@ impl Reducer {
 
 impl Action {
     fn is_same(&self, other: &Action) -> bool {
-        let same =
-            |one: &Kernels, two: &Kernels| std::ptr::fn_addr_eq(one.two, two.two) && one.lanes == two.lanes;
+        let same = |one: &Kernels, two: &Kernels| {
+            std::ptr::fn_addr_eq(one.three, two.three) && one.lanes == two.lanes
+        };
         match (self, other) {
             (Action::Runs { kernels: one, bytes }, Action::Runs { kernels: two, bytes: others }) => {
                 same(one, two) && bytes == others
@@ -190,78 +280,60 @@ impl Action {
             _ => false,
         }
     }
+}
 
-    /// # Safety
-    /// As for [`Reducer::apply`].
-    unsafe fn apply(&self, datatype: &Datatype, input: *const u8, inout: *mut u8, count: u64) {
-        // SAFETY: the caller's promise; runs and arrays of pairs lie within the buffers.
-        unsafe {
-            match self {
-                Action::Runs { kernels, bytes } => match datatype.contiguous(count) {
-                    Some((offset, all)) => {
-                        let (offset, items) = (offset as isize, all as usize / bytes);
-                        (kernels.two)(
-                            input.wrapping_offset(offset),
-                            inout.wrapping_offset(offset),
-                            items * kernels.lanes,
-                        );
-                    }
-                    None => {
-                        let mut runs = InPlace { kernels: *kernels, bytes: *bytes, input, inout };
-                        datatype.layout().walk(&mut runs, 0, datatype.packed_bytes(count));
-                    }
-                },
-                Action::Pairs(kernels) => (kernels.two)(input, inout, count as usize),
-                Action::Replace => _ = layout::copy(datatype, input, count, datatype, inout, count),
-                Action::Nothing => {}
-                Action::User(function) => function(input, inout, count as i64, datatype),
-            }
-        }
+/// Memory for items, aligned so that a user's function finds them as in its own arrays.
+struct Scratch {
+    words: Vec<u128>,
+    /// Where the items' displacements count from, in bytes.
+    origin: isize,
+}
+
+impl Scratch {
+    fn new(datatype: &Datatype, count: u64) -> Scratch {
+        let (low, high) = datatype.span(count).unwrap_or((0, 0));
+        // Moved so that offset `low` lies in the first word.
+        let origin = (low.rem_euclid(16) - low) as isize;
+        Scratch { words: vec![0u128; (high - low) as usize / 16 + 2], origin }
     }
 
-    /// # Safety
-    /// As for [`Reducer::apply_to`].
-    unsafe fn apply_to(
-        &self,
-        datatype: &Datatype,
-        left: *const u8,
-        right: *const u8,
-        out: *mut u8,
-        count: u64,
-    ) {
-        // SAFETY: the caller's promise; runs and arrays of pairs lie within the buffers.
-        unsafe {
-            match (self, datatype.contiguous(count)) {
-                (Action::Runs { kernels, bytes }, Some((offset, all))) => {
-                    let (offset, items) = (offset as isize, all as usize / bytes);
-                    let (left, right) = (left.wrapping_offset(offset), right.wrapping_offset(offset));
-                    (kernels.three)(left, right, out.wrapping_offset(offset), items * kernels.lanes);
-                }
-                (Action::Pairs(kernels), _) => (kernels.three)(left, right, out, count as usize),
-                (Action::Replace, _) => _ = layout::copy(datatype, left, count, datatype, out, count),
-                (Action::Runs { .. } | Action::Nothing | Action::User(_), _) => {
-                    layout::copy(datatype, right, count, datatype, out, count);
-                    self.apply(datatype, left, out, count);
-                }
-            }
-        }
+    fn origin(&mut self) -> *mut u8 {
+        self.words.as_mut_ptr().cast::<u8>().wrapping_offset(self.origin)
     }
 }
 
-/// Combines runs of two buffers of the same layout.
-struct InPlace {
+/// Buffers of one layout.
+struct Run<'a> {
     kernels: Kernels,
-    bytes: usize,
-    input: *const u8,
-    inout: *mut u8,
+    streaming: bool,
+    sources: &'a [*const u8],
+    into: *mut u8,
 }
 
-impl Visitor for InPlace {
+impl Run<'_> {
+    /// Combines `elements` elements at `offset` of all buffers.
+    ///
+    /// # Safety
+    /// So many are in each buffer; `into` is one of the sources or disjoint from them.
+    unsafe fn fold(&self, offset: isize, elements: usize) {
+        let Run { kernels, streaming, sources, into } = *self;
+        let many = if streaming { kernels.streaming } else { kernels.many };
+        // SAFETY: passed on.
+        unsafe { many(sources, into, offset, elements) };
+    }
+}
+
+/// Combines the same runs of several buffers.
+struct Runs<'a> {
+    run: Run<'a>,
+    bytes: usize,
+}
+
+impl Visitor for Runs<'_> {
     fn run(&mut self, offset: i64, bytes: u64, _unit: Unit) -> bool {
-        let (offset, items) = (offset as isize, bytes as usize / self.bytes);
-        let (input, inout) = (self.input.wrapping_offset(offset), self.inout.wrapping_offset(offset));
+        let elements = bytes as usize / self.bytes * self.run.kernels.lanes;
         // SAFETY: the walk names runs of buffers that the caller of the reduction promised.
-        unsafe { (self.kernels.two)(input, inout, items * self.kernels.lanes) };
+        unsafe { self.run.fold(offset as isize, elements) };
         true
     }
 }
@@ -280,7 +352,7 @@ impl Visitor for Packed {
         let elements = bytes as usize / self.bytes * self.kernels.lanes;
         // SAFETY: the walk names runs of the buffer that the caller promised, and covers as many packed
         // bytes as there are.
-        unsafe { (self.kernels.two)(self.input, inout, elements) };
+        unsafe { (self.kernels.three)(self.input, inout, inout, elements) };
         self.input = self.input.wrapping_add(bytes as usize);
         true
     }

@@ -189,7 +189,7 @@ fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut
         if with == into {
             reducer.apply(left, into, count);
         } else {
-            reducer.apply_to(left, with, into, count);
+            reducer.apply_into(left, with, into, count);
         }
     }
 }

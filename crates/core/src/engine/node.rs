@@ -151,7 +151,7 @@ impl Bindings {
             if with == out {
                 reducer.apply(left, out, into.length);
             } else {
-                reducer.apply_to(left, with, out, into.length);
+                reducer.apply_into(left, with, out, into.length);
             }
         }
     }

@@ -35,7 +35,7 @@ fn unaligned<T: Copy>(values: &[T]) -> Vec<u8> {
     copy
 }
 
-/// Both forms of an operator on arrays give `expected`.
+/// All forms of an operator on arrays give `expected`.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
     op: &Op,
     datatype: &Datatype,
@@ -43,28 +43,56 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     right: &[T],
     expected: impl Fn(T, T) -> T,
 ) {
-    let expected: Vec<T> = left.iter().zip(right).map(|(l, r)| expected(*l, *r)).collect();
-    let (left_bytes, right_bytes) = (unaligned(left), unaligned(right));
-    let (mut inout, mut out) = (right_bytes.clone(), vec![0; right_bytes.len()]);
-    let count = left.len() as u64;
-    // SAFETY: the buffers hold `count` items after their first byte.
-    let (inout, out): (Vec<T>, Vec<T>) = unsafe {
-        let (left, right) = (left_bytes.as_ptr().add(1), right_bytes.as_ptr().add(1));
-        op.reduce(datatype, left, inout.as_mut_ptr().add(1), count).expect("applies");
-        op.reduce_to(datatype, left, right, out.as_mut_ptr().add(1), count).expect("applies");
-        let read = |bytes: &[u8]| {
-            (0..left_len(bytes, size_of::<T>()))
-                .map(|i| bytes.as_ptr().add(1).cast::<T>().add(i).read_unaligned())
-                .collect()
-        };
-        (read(&inout), read(&out))
+    let fold = |operands: &[T]| operands.iter().copied().rev().reduce(|sum, one| expected(one, sum));
+    let of = |sources: &[&[T]]| -> Vec<T> {
+        let column = |i: usize| sources.iter().map(|source| source[i]).collect::<Vec<_>>();
+        (0..left.len()).map(|i| fold(&column(i)).expect("has operands")).collect()
     };
-    assert_eq!(inout, expected, "{op:?} {datatype:?}");
-    assert_eq!(out, expected, "{op:?} {datatype:?}");
+    let reducer = op.bind(datatype).expect("applies");
+    let (pair, triple) = (of(&[left, right]), of(&[left, right, left]));
+    for count in [left.len(), left.len().min(3), 1] {
+        let n = count as u64;
+        let results = |which: usize, sources: &[&[T]], expected: &[T]| {
+            let mut buffers: Vec<Vec<u8>> = sources.iter().map(|source| unaligned(source)).collect();
+            buffers.push(unaligned(left));
+            let places: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr().wrapping_add(1)).collect();
+            let operands: Vec<*const u8> = places[..sources.len()].iter().map(|p| p.cast_const()).collect();
+            // Into each of the operands, and elsewhere.
+            for &into in &places {
+                let before = items::<T>(into, left.len());
+                // SAFETY: the buffers hold `count` items after their first byte.
+                unsafe {
+                    match which {
+                        0 => reducer.apply_into(operands[0], operands[1], into, n),
+                        1 => reducer.apply_many(&operands, into, n),
+                        _ => reducer.apply_many_streaming(&operands, into, n),
+                    }
+                }
+                let wanted = [&expected[..count], &before[count..]].concat();
+                assert_eq!(items::<T>(into, left.len()), wanted, "{op:?} {datatype:?} {which} {count}");
+                // Restore what was overwritten.
+                for (place, value) in before.iter().enumerate() {
+                    // SAFETY: the buffer holds these items.
+                    unsafe { into.cast::<T>().add(place).write_unaligned(*value) };
+                }
+            }
+        };
+        results(0, &[left, right], &pair);
+        results(1, &[left, right, left], &triple);
+        results(2, &[left, right, left], &triple);
+        results(1, &[left], left);
+        let mut inout = unaligned(right);
+        let place = inout.as_mut_ptr().wrapping_add(1);
+        // SAFETY: as above.
+        unsafe { op.reduce(datatype, unaligned(left).as_ptr().add(1), place, n).expect("applies") };
+        assert_eq!(items::<T>(place, count), pair[..count], "{op:?} {datatype:?}");
+    }
 }
 
-fn left_len(bytes: &[u8], item: usize) -> usize {
-    (bytes.len() - 1) / item
+/// The items at an address of any alignment.
+fn items<T: Copy>(base: *const u8, count: usize) -> Vec<T> {
+    // SAFETY: so many items are there.
+    (0..count).map(|i| unsafe { base.cast::<T>().add(i).read_unaligned() }).collect()
 }
 
 /// Numbers that look random; the count leaves a tail after every vector width.
@@ -173,34 +201,55 @@ fn quad(value: i64) -> u128 {
 #[test]
 fn wide_floats() {
     use crate::extended::Extended;
-    let (left, right) = operands(|n| (n % 100_000) as i64 - 50_000);
-    let check_wide = |code, of: &dyn Fn(i64) -> u128| {
+    // Odd, so that no product is a zero, which would have a sign.
+    let (left, right) = operands(|n| (n % 100_000) as i64 * 2 - 99_999);
+    let check_wide = |code, of: &dyn Fn(i64) -> u128, integer: &dyn Fn(u128) -> i64| {
         let wide = |values: &[i64]| values.iter().map(|v| of(*v)).collect::<Vec<u128>>();
         let (l, r) = (wide(&left), wide(&right));
-        let narrow = |value: u128| *left.iter().chain(&right).find(|v| of(**v) == value).expect("an operand");
-        check(op(SUM), &named(code), &l, &r, |l, r| of(narrow(l) + narrow(r)));
-        check(op(PROD), &named(code), &l, &r, |l, r| {
-            of(narrow(l) * narrow(r)) | zero_sign(narrow(l), narrow(r), code)
-        });
-        check(op(MIN), &named(code), &l, &r, |l, r| of(narrow(l).min(narrow(r))));
-        check(op(MAX), &named(code), &l, &r, |l, r| of(narrow(l).max(narrow(r))));
+        check(op(SUM), &named(code), &l, &r, |l, r| of(integer(l) + integer(r)));
+        check(op(PROD), &named(code), &l, &r, |l, r| of(integer(l) * integer(r)));
+        check(op(MIN), &named(code), &l, &r, |l, r| of(integer(l).min(integer(r))));
+        check(op(MAX), &named(code), &l, &r, |l, r| of(integer(l).max(integer(r))));
     };
-    check_wide(0x2e2, &quad);
-    check_wide(0x220, &|v| u128::from_le_bytes(Extended::from_binary128(quad(v)).to_bytes()));
+    check_wide(0x2e2, &quad, &quad_integer);
+    check_wide(0x220, &|v| u128::from_le_bytes(Extended::from_binary128(quad(v)).to_bytes()), &|v| {
+        quad_integer(Extended::from_bytes(v.to_le_bytes()).to_binary128())
+    });
     let (left, right) = (vec![[quad(3), quad(-4)]; 5], vec![[quad(7), quad(2)]; 5]);
-    check(op(PROD), &named(0x2eb), &left, &right, |_, _| [quad(29), quad(-22)]);
-    check(op(SUM), &named(0x2eb), &left, &right, |_, _| [quad(10), quad(-2)]);
+    let of = |v: [i64; 2]| v.map(quad);
+    let numbers = |v: [u128; 2]| v.map(quad_integer);
+    check(op(PROD), &named(0x2eb), &left, &right, |l, r| of(product(numbers(l), numbers(r))));
+    check(op(SUM), &named(0x2eb), &left, &right, |l, r| {
+        let ([a, b], [c, d]) = (numbers(l), numbers(r));
+        of([a + c, b + d])
+    });
     let half = |v: f32| crate::quad::Half::narrow(v).0;
-    check(op(SUM), &named(0x2ca), &[half(1.5)], &[half(0.25)], |_, _| half(1.75));
-    check(op(PROD), &named(0x2d3), &[[half(0.0), half(2.0)]], &[[half(0.0), half(3.0)]], |_, _| {
-        [half(-6.0), 0]
+    let (left, right) = operands(|n| half((n % 2000) as f32 / 4.0 - 240.0));
+    let number = |bits: u16| crate::quad::Half(bits).widen();
+    check(op(SUM), &named(0x2ca), &left, &right, |l, r| half(number(l) + number(r)));
+    check(op(PROD), &named(0x2ca), &left, &right, |l, r| half(number(l) * number(r)));
+    check(op(MIN), &named(0x2ca), &left, &right, |l, r| half(number(l).min(number(r))));
+    check(op(SUM), &named(0x2d3), &[[half(0.0), half(2.0)]], &[[half(0.5), half(3.0)]], |l, r| {
+        [half(number(l[0]) + number(r[0])), half(number(l[1]) + number(r[1]))]
+    });
+    check(op(PROD), &named(0x2d3), &[[half(0.0), half(2.0)]], &[[half(0.0), half(3.0)]], |l, r| {
+        [half(-number(l[1]) * number(r[1])), half(number(l[0]) * number(r[1]) + number(l[1]) * number(r[0]))]
     });
 }
 
-/// The sign bit of a zero product of a negative number.
-fn zero_sign(left: i64, right: i64, code: u32) -> u128 {
-    let negative_zero = left * right == 0 && (left < 0 || right < 0);
-    u128::from(negative_zero) << if code == 0x220 { 79 } else { 127 }
+/// The value of an integer in binary128.
+fn quad_integer(bits: u128) -> i64 {
+    if bits << 1 == 0 {
+        return 0;
+    }
+    let exponent = (bits >> 112) as u32 & 0x7fff;
+    let magnitude = ((bits & ((1 << 112) - 1) | 1 << 112) >> (112 + 16383 - exponent)) as i64;
+    if bits >> 127 == 1 { -magnitude } else { magnitude }
+}
+
+/// Of two complex numbers.
+fn product([a, b]: [i64; 2], [c, d]: [i64; 2]) -> [i64; 2] {
+    [a * c - b * d, a * d + b * c]
 }
 
 #[repr(C)]
@@ -286,7 +335,17 @@ fn derived_types_replace_and_users() {
         // SAFETY: 20 integers hold two items; the packed bytes are those of two items.
         unsafe {
             reducer.apply(input.as_ptr().cast(), inout.as_mut_ptr().cast(), 2);
-            reducer.apply_to(input.as_ptr().cast(), before.as_ptr().cast(), out.as_mut_ptr().cast(), 2);
+            reducer.apply_into(input.as_ptr().cast(), before.as_ptr().cast(), out.as_mut_ptr().cast(), 2);
+            // The result takes the place of the first of three operands, so that a user's function needs a copy.
+            let mut first = input.clone();
+            let base = first.as_mut_ptr().cast::<u8>();
+            reducer.apply_many(&[base, input.as_ptr().cast(), before.as_ptr().cast()], base, 2);
+            let mut last = before.clone();
+            let sum = last.as_mut_ptr().cast();
+            reducer.apply(input.as_ptr().cast(), sum, 2);
+            reducer.apply(input.as_ptr().cast(), sum, 2);
+            assert!(places.iter().all(|i| first[*i as usize] == last[*i as usize]), "{op:?}");
+            assert_eq!(first[2..4], [2, 3], "gaps stay");
             for (position, part) in [(0, &packed[..24]), (24, &packed[24..])] {
                 assert_eq!(reducer.apply_packed(part, position, target.as_mut_ptr().cast(), 2), 24);
             }

@@ -1,0 +1,374 @@
+//! The verifier is no rubber stamp: schedules for ranks that share a node, broken in one place, are refused.
+//! Those of all registered algorithms, and a few written here that have what no algorithm may happen to have.
+
+use tutti_coll::build::{Builder, blocks, range};
+use tutti_coll::ir::{Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, Tables};
+use tutti_coll::registry::Node;
+use tutti_coll::verify::{Case, verify};
+use tutti_coll::{Collective, Params, registry};
+
+/// Something to break.
+struct Subject {
+    name: String,
+    case: Case,
+    schedules: Vec<Schedule>,
+}
+
+fn case(collective: Collective, ranks: u32, commutative: bool, params: Params) -> Case {
+    let count = if collective == Collective::Barrier { 0 } else { 8 };
+    let root = if collective.rooted() { 1 } else { 0 };
+    Case { collective, ranks, root, count, commutative, in_place: false, params }
+}
+
+fn written(name: &str, collective: Collective, write: impl Fn(u32, &mut Builder)) -> Subject {
+    let params = Params { segment: 2, ..Params::default() };
+    let case = case(collective, 4, false, params);
+    let schedules = (0..case.ranks).map(|rank| {
+        let mut builder = Builder::new(collective.unit());
+        builder.in_program_order();
+        write(rank, &mut builder);
+        builder.finish()
+    });
+    Subject { name: name.into(), schedules: schedules.collect(), case }
+}
+
+/// The other ranks, one in each of three iterations.
+fn others(rank: u32) -> Index {
+    Index::cyclic(i64::from(rank) + 1, 1, 4)
+}
+
+fn await_others(rank: u32, value: u32, builder: &mut Builder) {
+    builder.repeat(3, 1, |builder| {
+        builder.wait(others(rank), 0, value);
+    });
+}
+
+/// A broadcast of eight units in segments of two, through two slots of the bank.
+fn pipeline(rank: u32, builder: &mut Builder) {
+    let segment = |buffer, modulus| Span {
+        buffer,
+        start: Start::Affine { offset: 0, stride: 2, index: Index::cyclic(0, 1, modulus) },
+        length: Length::Fixed(2),
+    };
+    builder.bank(4);
+    if rank != 1 {
+        builder.post(0, 2);
+    }
+    builder.repeat(4, 1, |builder| {
+        if rank == 1 {
+            for peer in [0, 2, 3] {
+                builder.wait(peer, 0, Index::linear(1, 1));
+            }
+            builder.copy(segment(BufferId::RECV, 4), segment(BufferId::BANK, 2), &[]);
+            builder.post(0, Index::linear(1, 1));
+        } else {
+            builder.wait(1, 0, Index::linear(1, 1));
+            builder.pull(1, segment(BufferId::BANK, 2), segment(BufferId::RECV, 4));
+            builder.post(0, Index::linear(3, 1));
+        }
+    });
+}
+
+fn block(buffer: BufferId, index: Index) -> Span {
+    blocks(buffer, Division::Regular { size: 8, total: 32 }, index, 1)
+}
+
+/// Everybody pushes into what all others have exposed.
+fn pushing(rank: u32, builder: &mut Builder) {
+    builder.expose(0, range(BufferId::RECV, 0, 32), Access::Write);
+    builder.post(0, 1);
+    let mine = Index::from(rank);
+    builder.copy(block(BufferId::SEND, mine), block(BufferId::RECV, mine), &[]);
+    builder.repeat(3, 1, |builder| {
+        builder.wait(others(rank), 0, 1);
+        builder.push(others(rank), block(BufferId::SEND, others(rank)), block(BufferId::exposed(0), mine));
+    });
+    builder.post(0, 2);
+    await_others(rank, 2, builder);
+}
+
+/// Everybody combines one part of what all have exposed, and writes it there.
+fn slices(rank: u32, builder: &mut Builder) {
+    let slice = |buffer, index| blocks(buffer, Division::Even { parts: 4, total: 8 }, index, 1);
+    let all = |buffer| range(buffer, 0, 8);
+    let mine = |buffer| slice(buffer, Index::from(rank));
+    builder.copy(all(BufferId::SEND), all(BufferId::RECV), &[]);
+    builder.expose(0, all(BufferId::RECV), Access::ReadWrite);
+    builder.post(0, 1);
+    await_others(rank, 1, builder);
+    let temporary = builder.temporary(2);
+    let sum = range(temporary, 0, 2);
+    builder.pull(3, mine(BufferId::exposed(0)), sum);
+    builder.repeat(3, 1, |builder| {
+        builder.combine(Index::linear(2, -1), mine(BufferId::exposed(0)), sum, sum);
+    });
+    builder.copy(sum, mine(BufferId::RECV), &[]);
+    builder.repeat(3, 1, |builder| {
+        builder.push(others(rank), sum, mine(BufferId::exposed(0)));
+    });
+    builder.post(0, 2);
+    await_others(rank, 2, builder);
+}
+
+fn subjects() -> Vec<Subject> {
+    let mut subjects = vec![
+        written("pipeline", Collective::Bcast, pipeline),
+        written("pushing", Collective::Alltoall, pushing),
+        written("slices", Collective::Allreduce, slices),
+    ];
+    let params = [0, 2].map(|segment| Params { segment, ..Params::default() });
+    for generator in registry().iter().filter(|generator| generator.requires.node > Node::Any) {
+        use Collective as C;
+        // Tables have empty blocks, whose steps do nothing, right or wrong.
+        if let C::Gatherv | C::Scatterv | C::Allgatherv | C::Alltoallv | C::ReduceScatter =
+            generator.collective
+        {
+            continue;
+        }
+        // Where ranks are no power of two, a barrier by dissemination hears of some twice.
+        let ranks = if generator.collective == C::Barrier { 4 } else { 5 };
+        let ranks = if generator.requires.power_of_two { 4 } else { ranks };
+        for &params in &params[..if generator.parameters.segment { 2 } else { 1 }] {
+            for commutative in [false, true] {
+                let case = case(generator.collective, ranks, commutative, params);
+                if !generator.suits(&case.shape(0)) {
+                    continue;
+                }
+                let schedules =
+                    (0..ranks).map(|rank| generator.generate(&case.shape(rank), &params)).collect();
+                subjects.push(Subject { name: format!("{generator:?}"), case, schedules });
+            }
+        }
+    }
+    subjects
+}
+
+/// One step of one rank.
+struct At<'a> {
+    all: &'a [Schedule],
+    rank: usize,
+    step: usize,
+}
+
+impl At<'_> {
+    fn kind(&self) -> &Kind {
+        &self.all[self.rank].steps[self.step].kind
+    }
+
+    /// Values of a flag, in the order of the posts, each with the step of its post.
+    fn posts(&self, rank: usize, flag: u16) -> Vec<(u64, usize)> {
+        let mut posts = Vec::new();
+        for_all(&self.all[rank], |step, kind, iteration| match kind {
+            Kind::Post { flag: posted, value } if *posted == flag => posts.push((value.at(iteration), step)),
+            _ => {}
+        });
+        posts.sort_unstable();
+        posts
+    }
+
+    /// The steps of `peer` whose post this rank's await of `value` comes after.
+    fn first(&self, peer: u64, flag: u16, value: u64) -> Option<(u64, usize)> {
+        self.posts(peer as usize, flag).into_iter().find(|post| post.0 >= value)
+    }
+
+    /// Whether another rank comes after a post of this step.
+    fn is_awaited(&self) -> bool {
+        let mut awaited = false;
+        for (rank, schedule) in self.all.iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
+            for_all(schedule, |_, kind, iteration| {
+                let Kind::Await { peer, flag, value } = kind else { return };
+                let (peer, value) = (peer.at(iteration), value.at(iteration));
+                let at = At { rank, ..*self };
+                let mine = peer == self.rank as u64 && value > 0;
+                awaited |= mine && at.first(peer, *flag, value).is_some_and(|post| post.1 == self.step);
+            });
+        }
+        awaited
+    }
+}
+
+fn for_all(schedule: &Schedule, mut visit: impl FnMut(usize, &Kind, u32)) {
+    for (number, step) in schedule.steps.iter().enumerate() {
+        let count = step.in_loop.map_or(1, |number| schedule.loops[usize::from(number)].count);
+        (0..count).for_each(|iteration| visit(number, &step.kind, iteration));
+    }
+}
+
+/// The schedule without a step.
+fn without(schedule: &Schedule, step: usize) -> Schedule {
+    let mut changed = schedule.clone();
+    let in_loop = changed.steps.remove(step).in_loop.map(usize::from);
+    for (number, this) in changed.loops.iter_mut().enumerate() {
+        this.first -= u32::from(this.first as usize > step);
+        this.steps -= u32::from(in_loop == Some(number));
+    }
+    changed
+}
+
+/// The schedule with another step in place of one.
+fn with(schedule: &Schedule, step: usize, kind: Kind) -> Schedule {
+    let mut changed = schedule.clone();
+    changed.steps[step].kind = kind;
+    changed
+}
+
+/// A way to break one step: the rank's schedule, broken; `None` where it does not apply.
+type Break = fn(&At<'_>) -> Option<Schedule>;
+
+/// Breaks every step of every rank, one at a time: all must be noticed.
+fn check(change: Break, at_least: usize) {
+    let (mut passed, mut tried) = (Vec::new(), 0);
+    for Subject { name, case, mut schedules } in subjects() {
+        assert_eq!(verify(&case, &schedules), Ok(()), "{name}");
+        for rank in 0..schedules.len() {
+            for step in 0..schedules[rank].steps.len() {
+                let Some(broken) = change(&At { all: &schedules, rank, step }) else { continue };
+                let whole = std::mem::replace(&mut schedules[rank], broken);
+                tried += 1;
+                if verify(&case, &schedules).is_ok() {
+                    passed.push(format!("{name}, {case:?}, rank {rank}, step {step}: {}", whole.steps[step]));
+                }
+                schedules[rank] = whole;
+            }
+        }
+    }
+    assert!(passed.is_empty(), "{} of {tried} not noticed: {passed:#?}", passed.len());
+    assert!(tried >= at_least, "the change applied only {tried} times");
+}
+
+/// A post that somebody awaits, and that no later one stands for.
+#[test]
+fn missing_posts() {
+    check(
+        |at| {
+            let Kind::Post { flag, .. } = at.kind() else { return None };
+            let last = at.posts(at.rank, *flag).last().map(|post| post.1);
+            (at.is_awaited() && last == Some(at.step)).then(|| without(&at.all[at.rank], at.step))
+        },
+        12,
+    );
+}
+
+#[test]
+fn missing_awaits() {
+    check(
+        |at| {
+            let Kind::Await { .. } = at.kind() else { return None };
+            Some(without(&at.all[at.rank], at.step))
+        },
+        12,
+    );
+}
+
+/// An await of one less, where that makes a difference.
+#[test]
+fn early_awaits() {
+    check(
+        |at| {
+            let Kind::Await { peer, flag, value } = at.kind() else { return None };
+            let (there, now) = (peer.at(0), value.at(0));
+            let differs =
+                now > 0 && (now == 1 || at.first(there, *flag, now) != at.first(there, *flag, now - 1));
+            let value = Index { base: value.base - 1, ..*value };
+            let kind = Kind::Await { peer: *peer, flag: *flag, value };
+            differs.then(|| with(&at.all[at.rank], at.step, kind))
+        },
+        12,
+    );
+}
+
+/// A post before the step that it tells of, where that is of some concern to others.
+#[test]
+fn early_posts() {
+    check(
+        |at| {
+            let (Kind::Post { .. }, true) = (at.kind(), at.step > 0 && at.is_awaited()) else { return None };
+            let mut changed = at.all[at.rank].clone();
+            let (before, this) = (&changed.steps[at.step - 1], &changed.steps[at.step]);
+            let shared = |span: &Span| span.buffer == BufferId::BANK || span.buffer.exposure().is_some();
+            let concerns = match &before.kind {
+                Kind::Expose { .. } | Kind::Push { .. } => true,
+                Kind::Pull { from, into, .. } => shared(into) || from.buffer.exposure().is_some(),
+                kind => kind.writes().is_some_and(shared),
+            };
+            if !concerns || before.in_loop != this.in_loop {
+                return None;
+            }
+            changed.steps.swap(at.step - 1, at.step);
+            Some(changed)
+        },
+        8,
+    );
+}
+
+fn shifted(span: Span) -> Option<Span> {
+    let start = match span.start {
+        Start::Affine { offset, stride, index } => Start::Affine { offset: offset + 1, stride, index },
+        Start::Block { division, index } => {
+            let index = Index { base: index.base + 1, ..index };
+            Start::Block { division, index }
+        }
+        Start::Entry(_) => return None,
+    };
+    let shifted = Span { start, ..span };
+    let tables = Tables::default();
+    (span.at(0, &tables).length > 0).then_some(shifted)
+}
+
+#[test]
+fn shifted_spans() {
+    check(
+        |at| {
+            let mut kind = *at.kind();
+            match &mut kind {
+                Kind::Pull { from: span, .. }
+                | Kind::Combine { from: span, .. }
+                | Kind::Push { into: span, .. } => {
+                    *span = shifted(*span)?;
+                }
+                _ => return None,
+            }
+            Some(with(&at.all[at.rank], at.step, kind))
+        },
+        12,
+    );
+}
+
+#[test]
+fn wrong_peers() {
+    check(
+        |at| {
+            let mut kind = *at.kind();
+            match &mut kind {
+                Kind::Pull { peer, from: span, .. }
+                | Kind::Combine { peer, from: span, .. }
+                | Kind::Push { peer, into: span, .. } => {
+                    shifted(*span)?;
+                    *peer = another(*peer, at.all.len());
+                }
+                Kind::Await { peer, .. } => *peer = another(*peer, at.all.len()),
+                _ => return None,
+            }
+            Some(with(&at.all[at.rank], at.step, kind))
+        },
+        12,
+    );
+}
+
+fn another(peer: Index, ranks: usize) -> Index {
+    let base = peer.base + 1;
+    Index { base: if peer.modulus == 0 && peer.step == 0 { base % ranks as i64 } else { base }, ..peer }
+}
+
+#[test]
+fn missing_exposures_and_other_accesses() {
+    check(|at| matches!(at.kind(), Kind::Expose { .. }).then(|| without(&at.all[at.rank], at.step)), 8);
+    check(
+        |at| {
+            let Kind::Expose { slot, what, access } = *at.kind() else { return None };
+            let access = if access == Access::Read { Access::Write } else { Access::Read };
+            Some(with(&at.all[at.rank], at.step, Kind::Expose { slot, what, access }))
+        },
+        8,
+    );
+}
