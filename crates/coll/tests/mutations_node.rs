@@ -346,6 +346,8 @@ fn wrong_peers() {
                     shifted(*span)?;
                     *peer = another(*peer, at.all.len());
                 }
+                // Who has awaited the same peer is as good as the peer; the rank itself is not.
+                Kind::Await { peer, .. } if peer.step == 0 => *peer = Index::from(at.rank as u32),
                 Kind::Await { peer, .. } => *peer = another(*peer, at.all.len()),
                 _ => return None,
             }
