@@ -196,15 +196,28 @@ unsafe fn chunks<T: Copy, O: Combine<T>, const CHUNK: usize, const STREAMING: bo
         while CHUNK >= size && end - at >= CHUNK as isize {
             chunk::<T, O, CHUNK, STREAMING>(sources, into, at);
             at += CHUNK as isize;
+            one_by_one();
         }
         while CHUNK > 16 && size <= 8 && end - at >= 16 {
             chunk::<T, O, 16, false>(sources, into, at);
             at += 16;
+            one_by_one();
         }
         while at < end {
             element::<T, O>(sources, into, at);
             at += size as isize;
+            one_by_one();
         }
+    }
+}
+
+/// In a loop over chunks: the compiler shall not vectorise across them, which gathers and scatters.
+#[inline(always)]
+fn one_by_one() {
+    #[cfg(not(miri))]
+    // SAFETY: no instruction.
+    unsafe {
+        std::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 
