@@ -85,6 +85,8 @@ pub struct Slot {
     records: u32,
     /// 0: none.
     edges: u32,
+    /// 0: none.
+    tables: u32,
 }
 
 /// What a member says before it sleeps. In the member's part.
@@ -236,6 +238,13 @@ impl Banks {
         (slot.edges != 0).then(|| self.parts.base.as_ptr().wrapping_add(edges))
     }
 
+    /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned. None in small slots.
+    pub fn table(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
+        assert!(number < RECORDS, "exposure {number}");
+        let within = number * self.places.table_bytes + member as usize * self.parts.stride;
+        (slot.tables != 0).then(|| self.parts.base.as_ptr().wrapping_add(slot.tables as usize + within))
+    }
+
     #[inline]
     fn slot(&self, class: Class, number: u64, bytes: usize) -> Slot {
         let (index, places) = (class as usize, &self.places);
@@ -247,9 +256,12 @@ impl Banks {
         } else {
             places.payloads[index] + place * places.payload_stride[index]
         };
-        let edges = match class {
-            Class::Small => 0,
-            Class::Large => places.edges + place * RECORDS * EDGE_BYTES,
+        let (edges, tables) = match class {
+            Class::Small => (0, 0),
+            Class::Large => (
+                places.edges + place * RECORDS * EDGE_BYTES,
+                places.tables + place * RECORDS * places.table_bytes,
+            ),
         };
         Slot {
             tag: turns::word(number, 0),
@@ -257,6 +269,7 @@ impl Banks {
             bank: bank as u32,
             records: (places.records[index] + place * RECORDS * RECORD_BYTES) as u32,
             edges: edges as u32,
+            tables: tables as u32,
         }
     }
 

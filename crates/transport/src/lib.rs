@@ -24,12 +24,14 @@ pub mod shm;
 pub mod single_copy;
 #[cfg(loom)]
 #[path = "banks/turns.rs"]
-mod turns;
+pub mod turns;
 #[cfg(not(loom))]
 pub mod wait;
 
 #[cfg(all(test, not(loom)))]
 mod conformance;
+#[cfg(all(test, loom))]
+mod loom_banks;
 #[cfg(all(test, loom))]
 mod loom_tests;
 

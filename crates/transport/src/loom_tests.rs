@@ -33,7 +33,7 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Words {
+pub(crate) struct Words {
     sleeping: AtomicU32,
     futex: AtomicU32,
     parked: AtomicU32,
@@ -47,8 +47,13 @@ impl Words {
     }
 
     /// Sleeps until rung, unless `pending`.
-    fn park(&self, mut pending: impl FnMut() -> bool) {
-        let announced = self.bell().announce(&self.parked);
+    fn park(&self, pending: impl FnMut() -> bool) {
+        self.park_counted(&self.parked, pending);
+    }
+
+    /// The same, counted in `parked` of the node.
+    pub(crate) fn park_counted(&self, parked: &AtomicU32, mut pending: impl FnMut() -> bool) {
+        let announced = self.bell().announce(parked);
         if !pending() {
             let mut queue = self.queue.lock().expect("no thread panics");
             if self.futex.load(Ordering::Acquire) == announced.ticket {
@@ -59,7 +64,7 @@ impl Words {
         self.bell().withdraw(announced);
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         self.bell().ring(|_| {
             drop(self.queue.lock().expect("no thread panics"));
             self.woken.notify_all();
@@ -105,7 +110,7 @@ impl Shared {
 }
 
 /// Every execution with up to three preemptions, beyond which the checker rarely finds anything and takes hours.
-fn model(test: impl Fn() + Send + Sync + 'static) {
+pub(crate) fn model(test: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(test);

@@ -11,6 +11,7 @@
 //! | the same for each large slot | 128 |
 //! | exposure records of each slot, small then large | 512 |
 //! | page edges of exposures of each large slot | 32768 |
+//! | tables of exposures of each large slot: 16 bytes a row, a row a member or 64 | 4096 and more |
 //! | payload of each slot, small then large | as configured |
 //!
 //! What small operations use comes first and close together: a communicator that has only had those takes two pages a member.
@@ -28,6 +29,10 @@ pub const RECORDS: usize = 4;
 pub const RECORD_BYTES: usize = 128;
 /// Bytes of the page edges of one exposure: two pages.
 pub const EDGE_BYTES: usize = 2 * PAGE;
+/// Bytes of a row of the table of an exposure.
+pub const ROW_BYTES: usize = 16;
+/// A table has at least so many rows.
+const FEWEST_ROWS: usize = 64;
 
 pub(super) const WAITS_OFFSET: usize = 128;
 pub(super) const CONTROL_BYTES: usize = 256;
@@ -69,6 +74,9 @@ pub(super) struct Places {
     pub heads: [usize; 2],
     pub records: [usize; 2],
     pub edges: usize,
+    pub tables: usize,
+    /// Of one exposure.
+    pub table_bytes: usize,
     pub payloads: [usize; 2],
     pub payload_stride: [usize; 2],
     /// From part to part.
@@ -110,12 +118,20 @@ impl Layout {
         let records = [records, records + small * RECORDS * RECORD_BYTES];
         let edges = records[1] + large * RECORDS * RECORD_BYTES;
         let payload_stride = self.slots.map(|slots| apart(slots.payload));
-        let payloads = edges + large * RECORDS * EDGE_BYTES;
+        let tables = edges + large * RECORDS * EDGE_BYTES;
+        let table_bytes = (self.rows() * ROW_BYTES).next_multiple_of(64);
+        let payloads = tables + large * RECORDS * table_bytes;
         let payloads = [payloads, payloads + small * payload_stride[0]];
         let used = payloads[1] + large * payload_stride[1];
         let stride = used.next_multiple_of(PAGE) + PAGE + COLOUR_BYTES;
         let bytes = stride * self.members as usize;
-        Places { heads, records, edges, payloads, payload_stride, stride, bytes }
+        Places { heads, records, edges, tables, table_bytes, payloads, payload_stride, stride, bytes }
+    }
+
+    /// Rows of the table of an exposure, in large slots: one a member, and never less than 64.
+    #[inline]
+    pub fn rows(&self) -> usize {
+        FEWEST_ROWS.max(self.members as usize)
     }
 }
 
@@ -147,6 +163,8 @@ mod tests {
                     if class == Class::Large as usize {
                         let edges = RECORDS * EDGE_BYTES;
                         ranges.push((part + places.edges + slot * edges, edges));
+                        let tables = RECORDS * places.table_bytes;
+                        ranges.push((part + places.tables + slot * tables, tables));
                     }
                 }
             }

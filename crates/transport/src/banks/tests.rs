@@ -188,7 +188,8 @@ fn places_are_distinct_and_aligned() {
             assert!(others.iter().all(|address| address / 64 == flag as usize / 64 - 1));
             assert!(others.is_sorted());
             let edges = banks.edges(&slot, member, 3).expect("large");
-            for place in [banks.bank(&slot, member), banks.records(&slot, member), edges] {
+            let table = banks.table(&slot, member, 3).expect("large");
+            for place in [banks.bank(&slot, member), banks.records(&slot, member), edges, table] {
                 assert_eq!(place as usize % 64, 0);
             }
         }
