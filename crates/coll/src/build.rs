@@ -27,8 +27,15 @@ impl Builder {
     /// An empty schedule whose spans count `unit`s.
     pub fn new(unit: Unit) -> Builder {
         let order = Order::Edges;
-        let schedule =
-            Schedule { unit, order, bank: 0, temporaries: Vec::new(), steps: Vec::new(), loops: Vec::new() };
+        let schedule = Schedule {
+            unit,
+            order,
+            bank: 0,
+            temporaries: Vec::new(),
+            permutation: Arc::default(),
+            steps: Vec::new(),
+            loops: Vec::new(),
+        };
         Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None, hierarchy: None }
     }
 
@@ -62,6 +69,12 @@ impl Builder {
     pub fn in_program_order(&mut self) {
         assert!(self.schedule.steps.is_empty(), "the order of a schedule is chosen before its steps");
         self.schedule.order = Order::Program;
+    }
+
+    /// What [`permuted`] blocks are looked up in.
+    pub fn permute(&mut self, permutation: Arc<[u32]>) {
+        assert!(self.schedule.permutation.is_empty(), "a schedule has one permutation");
+        self.schedule.permutation = permutation;
     }
 
     /// Every rank's bank has (at least) `units` units; the same call on all ranks.
@@ -214,6 +227,12 @@ pub fn blocks(buffer: BufferId, division: Division, index: impl Into<Index>, cou
     let index = index.into();
     let start = Start::Block { division, index };
     Span { buffer, start, length: Length::Blocks { division, index, count } }
+}
+
+/// The block of `buffer`, divided by `division`, whose number is entry `index` of the schedule's permutation.
+pub fn permuted(buffer: BufferId, division: Division, index: impl Into<Index>) -> Span {
+    let index = index.into();
+    Span { buffer, start: Start::Permuted { division, index }, length: Length::Permuted { division, index } }
 }
 
 /// Room in `buffer` for what `like` denotes, at `offset + stride * index`.

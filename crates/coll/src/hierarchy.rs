@@ -140,6 +140,11 @@ impl Hierarchy {
         &self.order
     }
 
+    /// Where `rank` is in [`Hierarchy::order`].
+    pub fn position(&self, rank: u32) -> u32 {
+        self.position[rank as usize]
+    }
+
     /// The groups whose members are at most `distance` from one another; each begins with its smallest rank.
     pub fn groups(&self, distance: u8) -> impl Iterator<Item = &[u32]> + '_ {
         let level = self.levels.iter().rposition(|groups| groups.distance <= distance);

@@ -41,6 +41,8 @@
 //! `multicast` (S8) joins [`Kind`] when it is first used. Composition (S4) adds edges between the loops of two
 //! schedules, hence [`Edge::distance`] across loops.
 
+use std::sync::Arc;
+
 /// What the spans of a schedule count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
@@ -164,6 +166,8 @@ pub struct Tables<'a> {
     pub send: &'a [u64],
     /// The sums of [`Table::Recv`], in units.
     pub recv: &'a [u64],
+    /// [`Schedule::permutation`].
+    pub permutation: &'a [u32],
 }
 
 impl<'a> Tables<'a> {
@@ -231,6 +235,14 @@ pub enum Start {
         /// Which block.
         index: Index,
     },
+    /// At the first unit of the block whose number is entry `index` of [`Schedule::permutation`]: rings and subtrees that
+    /// follow the machine instead of the ranks.
+    Permuted {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which entry.
+        index: Index,
+    },
     /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
     /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
     Entry(
@@ -252,6 +264,13 @@ pub enum Length {
         index: Index,
         /// How many.
         count: u32,
+    },
+    /// As long as the block whose number is entry `index` of [`Schedule::permutation`].
+    Permuted {
+        /// How blocks are measured.
+        division: Division,
+        /// Which entry.
+        index: Index,
     },
 }
 
@@ -312,10 +331,14 @@ impl Span {
     pub fn uses_table(&self) -> bool {
         let table = |division: Division| matches!(division, Division::Table(_));
         let start = match self.start {
-            Start::Block { division, .. } => table(division),
+            Start::Block { division, .. } | Start::Permuted { division, .. } => table(division),
             Start::Affine { .. } | Start::Entry(_) => false,
         };
-        start || matches!(self.length, Length::Blocks { division, .. } if table(division))
+        let length = match self.length {
+            Length::Blocks { division, .. } | Length::Permuted { division, .. } => table(division),
+            Length::Fixed(_) => false,
+        };
+        start || length
     }
 
     /// The range it denotes in iteration `iteration`.
@@ -327,6 +350,10 @@ impl Span {
                 let block = index.at(iteration);
                 (division.start(block, tables), block as u32)
             }
+            Start::Permuted { division, index } => {
+                let block = tables.permutation[index.at(iteration) as usize];
+                (division.start(u64::from(block), tables), block)
+            }
             Start::Entry(index) => (0, index.at(iteration) as u32),
         };
         let length = match self.length {
@@ -334,6 +361,10 @@ impl Span {
             Length::Blocks { division, index, count } => {
                 let first = index.at(iteration);
                 division.start(first + u64::from(count), tables) - division.start(first, tables)
+            }
+            Length::Permuted { division, index } => {
+                let block = u64::from(tables.permutation[index.at(iteration) as usize]);
+                division.start(block + 1, tables) - division.start(block, tables)
             }
         };
         Range { buffer: self.buffer, start, length, block }
@@ -541,6 +572,8 @@ pub struct Schedule {
     pub bank: u64,
     /// The sizes of the temporaries, in units.
     pub temporaries: Vec<u64>,
+    /// An order of all ranks, for spans to refer to; or empty. The schedules of a communicator share it.
+    pub permutation: Arc<[u32]>,
     /// The program; an edge points to an earlier step, or within one loop at a distance.
     pub steps: Vec<Step>,
     /// Disjoint, in the order of their steps.

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::algorithms::{
-    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, flags, gather, reduce,
-    reduce_scatter, scan,
+    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, flags, gather, hierarchical,
+    hierarchical_exposed, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Environment, Model, Work};
@@ -68,6 +68,7 @@ pub struct Parameters {
 
 const ANY: Requirements = Requirements { commutative: false, power_of_two: false, node: Node::Any };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
+const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
@@ -76,6 +77,9 @@ const RADIX: Parameters = Parameters { radix: true, segment: false, window: fals
 const PIPELINE: Parameters = Parameters { radix: false, segment: true, window: true, distances: false };
 const TREE: Parameters = Parameters { radix: true, segment: true, window: true, distances: false };
 const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true, distances: false };
+const FIXED_NEAR: Parameters = Parameters { distances: true, ..FIXED };
+const RADIX_NEAR: Parameters = Parameters { distances: true, ..RADIX };
+const TREE_NEAR: Parameters = Parameters { distances: true, ..TREE };
 
 type Write = fn(&Shape, &Params, &mut Builder);
 type Cost = fn(&Shape, &Params) -> Work;
@@ -98,22 +102,30 @@ static GENERATORS: &[Generator] = &[
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
+    entry(C::Barrier, "hierarchical", ANY, RADIX_NEAR, hierarchical::barrier, cost::barrier_tree),
     entry(C::Bcast, "knomial", ANY, TREE, bcast::knomial, cost::bcast_knomial),
     entry(C::Bcast, "kary", ANY, TREE, bcast::kary, cost::bcast_kary),
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
+    entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
+    entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed::bcast, cost::bcast_kary),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
+    entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),
     entry(C::Gatherv, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Scatter, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
     entry(C::Scatter, "knomial", ANY, RADIX, gather::scatter_tree, cost::rooted_tree),
+    entry(C::Scatter, "hierarchical", ANY, RADIX_NEAR, hierarchical::scatter, cost::rooted_tree),
     entry(C::Scatterv, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
     entry(C::Allgather, "recursive_doubling", POWER, FIXED, allgather::recursive_doubling, cost::allgather_doubling),
     entry(C::Allgather, "bruck", ANY, FIXED, allgather::bruck, cost::allgather_bruck),
     entry(C::Allgather, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
     entry(C::Allgather, "spread", ANY, WINDOW, allgather::spread, cost::spread),
     entry(C::Allgather, "gather_bcast", ANY, RADIX, allgather::gather_bcast, cost::allgather_tree),
+    entry(C::Allgather, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),
+    entry(C::Allgather, "hierarchical_ring_pull", EXPOSED, FIXED_NEAR, hierarchical_exposed::allgather_ring, cost::allgather_ring),
     entry(C::Allgatherv, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
     entry(C::Allgatherv, "spread", ANY, WINDOW, allgather::spread, cost::spread),
+    entry(C::Allgatherv, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),
     entry(C::Alltoall, "spread", ANY, WINDOW, alltoall::spread, cost::spread),
     entry(C::Alltoall, "pairwise", ANY, FIXED, alltoall::pairwise, cost::pairwise),
     entry(C::Alltoall, "bruck", ANY, FIXED, alltoall::bruck, cost::alltoall_bruck),
@@ -122,11 +134,13 @@ static GENERATORS: &[Generator] = &[
     entry(C::Reduce, "knomial", ANY, TREE, reduce::knomial, cost::reduce_knomial),
     entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary),
     entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
+    entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),
     entry(C::Allreduce, "tree", ANY, TREE, allreduce::tree, cost::allreduce_tree),
     entry(C::Allreduce, "spread", ANY, WINDOW, allreduce::spread, cost::allreduce_spread),
+    entry(C::Allreduce, "hierarchical", ANY, TREE_NEAR, hierarchical::allreduce, cost::allreduce_tree),
     entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
     entry(C::ReduceScatterBlock, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
     entry(C::ReduceScatterBlock, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),

@@ -59,12 +59,17 @@ impl fmt::Display for Span {
             Start::Affine { offset: 0, stride, index } => write!(f, "{stride}*{index}")?,
             Start::Affine { offset, stride, index } => write!(f, "{offset}+{stride}*{index}")?,
             Start::Block { division, index } => write!(f, "block {index} of {division}")?,
+            Start::Permuted { division, index } => write!(f, "block order({index}) of {division}")?,
             Start::Entry(index) => write!(f, "entry {index}")?,
         }
         match (self.start, self.length) {
             (_, Length::Fixed(length)) => write!(f, "; {length}]"),
             (Start::Block { .. }, Length::Blocks { count: 1, .. }) => f.write_str("]"),
             (Start::Block { .. }, Length::Blocks { count, .. }) => write!(f, "; {count} blocks]"),
+            (Start::Permuted { .. }, Length::Permuted { .. }) => f.write_str("]"),
+            (_, Length::Permuted { division, index }) => {
+                write!(f, "; as block order({index}) of {division}]")
+            }
             (_, Length::Blocks { division, index, count: 1 }) => {
                 write!(f, "; as block {index} of {division}]")
             }

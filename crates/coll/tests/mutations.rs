@@ -1,7 +1,7 @@
 //! The verifier is no rubber stamp: schedules that are broken in one place are refused.
 
 use tutti_coll::hierarchy::Ignored;
-use tutti_coll::ir::{Index, Kind, Length, Schedule, Start};
+use tutti_coll::ir::{Index, Kind, Length, Schedule, Start, Tables};
 use tutti_coll::registry::Node;
 use tutti_coll::verify::{Case, verify};
 use tutti_coll::{Collective, Generator, Params, registry};
@@ -62,13 +62,15 @@ const WHOLE: Params = Params { radix: 2, segment: 0, window: 2, ignored: Ignored
 const SEGMENTS: Params = Params { radix: 2, segment: 2, window: 2, ignored: Ignored::NONE };
 
 /// Whether a message of the step is sent at all, whatever the counts.
-fn carries(kind: &Kind) -> bool {
-    let span = kind.reads().or(kind.writes());
-    span.is_some_and(|span| span.is_signal() || span.at(0, &Default::default()).length > 0)
+fn carries(schedule: &Schedule, step: usize) -> bool {
+    let kind = &schedule.steps[step].kind;
+    let Some(span) = kind.reads().or(kind.writes()) else { return false };
+    span.is_signal()
+        || span.at(0, &Tables { permutation: &schedule.permutation, ..Tables::default() }).length > 0
 }
 
 fn another_peer(schedule: &mut Schedule, step: usize) -> Option<()> {
-    if !carries(&schedule.steps[step].kind) {
+    if !carries(schedule, step) {
         return None;
     }
     match &mut schedule.steps[step].kind {
@@ -79,7 +81,7 @@ fn another_peer(schedule: &mut Schedule, step: usize) -> Option<()> {
 }
 
 fn another_lane(schedule: &mut Schedule, step: usize) -> Option<()> {
-    if !carries(&schedule.steps[step].kind) {
+    if !carries(schedule, step) {
         return None;
     }
     match &mut schedule.steps[step].kind {
@@ -114,7 +116,7 @@ fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
         {
             Start::Affine { index, .. } => u64::from(index.modulus) < u64::from(this.count),
             Start::Block { .. } => true,
-            Start::Entry(_) => false,
+            Start::Permuted { .. } | Start::Entry(_) => false,
         },
         _ => false,
     };

@@ -308,6 +308,10 @@ fn shifted(span: Span) -> Option<Span> {
             let index = Index { base: index.base + 1, ..index };
             Start::Block { division, index }
         }
+        Start::Permuted { division, index } => {
+            let index = Index { base: index.base + 1, ..index };
+            return Some(Span { start: Start::Permuted { division, index }, ..span });
+        }
         Start::Entry(_) => return None,
     };
     let shifted = Span { start, ..span };

@@ -7,7 +7,7 @@ use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Table};
 use crate::shape::{Collective, Params, Shape};
 
-fn division(shape: &Shape) -> Division {
+pub(super) fn division(shape: &Shape) -> Division {
     match shape.collective {
         Collective::Allgatherv => Division::Table(Table::Recv),
         _ => Division::Regular { size: shape.count, total: total(shape) },

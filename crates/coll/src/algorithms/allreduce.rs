@@ -1,7 +1,7 @@
 //! Reductions whose result every rank gets.
 
 use super::exchange::{Accumulator, Fold, Hop, halve, ring_reduce};
-use super::tree::Form;
+use super::tree::{Form, Node};
 use super::{bcast, own, reduce, ring as pass_around};
 use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, StepId};
@@ -103,8 +103,13 @@ fn copy_own(shape: &Shape, b: &mut Builder) {
 /// Up a tree to rank 0 and down again. Flat, it wakes every rank once.
 pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
     let form = Form::Kary(params.radix);
-    reduce::up(shape, form, params, BufferId::RECV, b);
-    bcast::down(shape, form, params, b);
+    up_and_down(shape, &Node::new(form, shape.ranks, 0, false, shape.rank), params, b);
+}
+
+/// Up a tree and down again; a segment goes down as soon as it is whole.
+pub(super) fn up_and_down(shape: &Shape, node: &Node, params: &Params, b: &mut Builder) {
+    let ready = reduce::up_to(shape, node, params, BufferId::RECV, b);
+    bcast::down_from(shape, node, params, ready, b);
 }
 
 /// Everybody sends all it has to everybody, and reduces what it gets in the order of ranks: P (P - 1)

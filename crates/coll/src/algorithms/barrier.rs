@@ -19,7 +19,11 @@ pub fn dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
 /// Signals are gathered up a tree and the release goes down it: 2 (P - 1) messages. Flat, it wakes
 /// every rank once, which is what counts where ranks share cores.
 pub fn tree(shape: &Shape, params: &Params, b: &mut Builder) {
-    let node = Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);
+    up_and_down(&Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank), b);
+}
+
+/// Signals up a tree, and down again.
+pub(super) fn up_and_down(node: &Node, b: &mut Builder) {
     for group in node.by_size().iter().rev() {
         b.repeat(group.count, Loop::MAX_WINDOW, |b| {
             b.recv(node.heads(*group), 0, Span::SIGNAL, &[]);

@@ -4,7 +4,7 @@ use super::gather::scatter_down;
 use super::tree::{Form, Node};
 use super::{ring, segments};
 use crate::build::{self, Builder};
-use crate::ir::{BufferId, Division, Index, Loop};
+use crate::ir::{BufferId, Division, Index, Loop, StepId};
 use crate::shape::{Params, Shape};
 
 /// A k-nomial tree, all data at once or in segments; radix 2 is the binomial tree.
@@ -20,15 +20,20 @@ pub fn kary(shape: &Shape, params: &Params, b: &mut Builder) {
 
 /// Sends the receive buffer down a tree.
 pub(super) fn down(shape: &Shape, form: Form, params: &Params, b: &mut Builder) {
+    down_from(shape, &Node::new(form, shape.ranks, shape.root, true, shape.rank), params, None, b);
+}
+
+/// Sends the receive buffer down a tree; a segment not before `ready`, a step in a loop over segments.
+pub(super) fn down_from(shape: &Shape, node: &Node, params: &Params, ready: Option<StepId>, b: &mut Builder) {
     if shape.count == 0 {
         return;
     }
-    let node = Node::new(form, shape.ranks, shape.root, true, shape.rank);
     let (division, count) = segments(shape.count, params);
     if count > 1 {
-        pipeline(&node, division, count, params.window, b);
+        pipeline(node, division, count, params.window, ready, b);
         return;
     }
+    b.join();
     let whole = build::range(BufferId::RECV, 0, shape.count);
     if let Some(parent) = node.parent {
         b.recv(parent, 0, whole, &[]);
@@ -42,13 +47,22 @@ pub(super) fn down(shape: &Shape, form: Form, params: &Params, b: &mut Builder) 
     b.join();
 }
 
-fn pipeline(node: &Node, division: Division, count: u32, window: u32, b: &mut Builder) {
+fn pipeline(
+    node: &Node,
+    division: Division,
+    count: u32,
+    window: u32,
+    ready: Option<StepId>,
+    b: &mut Builder,
+) {
+    let ready = ready.map(StepId::done);
     let segment = build::block(BufferId::RECV, division, Index::linear(0, 1));
     if node.parent.is_none() && node.degree() == 0 {
         return;
     }
     b.repeat(count, window, |b| {
-        let arrived = node.parent.map(|parent| b.recv(parent, 0, segment, &[]).done());
+        let arrived = node.parent.map(|parent| b.recv(parent, 0, segment, ready.as_slice()).done());
+        let arrived = arrived.or(ready);
         for group in node.by_size() {
             for child in 0..group.count {
                 let child = node.heads(group).at(child) as u32;

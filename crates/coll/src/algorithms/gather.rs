@@ -7,7 +7,7 @@ use crate::ir::{BufferId, Division, Index, Loop, Table};
 use crate::shape::{Collective, Params, Shape};
 
 /// How the buffer of the root is divided.
-fn division(shape: &Shape) -> Division {
+pub(super) fn division(shape: &Shape) -> Division {
     match shape.collective {
         Collective::Gatherv => Division::Table(Table::Recv),
         Collective::Scatterv => Division::Table(Table::Send),

@@ -11,6 +11,8 @@ pub mod barrier;
 pub mod bcast;
 pub mod flags;
 pub mod gather;
+pub mod hierarchical;
+pub mod hierarchical_exposed;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
@@ -20,7 +22,7 @@ mod bank;
 mod exchange;
 
 use crate::build::{self, Builder};
-use crate::ir::{BufferId, Division, Index};
+use crate::ir::{BufferId, Division, Index, Span};
 use crate::shape::{Params, Shape};
 
 /// Where this rank's contribution lies.
@@ -40,17 +42,26 @@ fn segments(units: u64, params: &Params) -> (Division, u32) {
 fn ring(shape: &Shape, buffer: BufferId, blocks: Division, root: Option<u32>, b: &mut Builder) {
     let (left, right) = (shape.neighbour(-1), shape.neighbour(1));
     let (ranks, rank) = (shape.ranks, i64::from(shape.rank));
-    let (sends, receives) = (root != Some(right), root != Some(shape.rank));
-    if !sends && !receives {
-        return;
-    }
+    let from = (root != Some(shape.rank)).then_some(left);
+    let to = (root != Some(right)).then_some(right);
+    let block = |back| build::block(buffer, blocks, Index::cyclic(rank - back, -1, ranks));
+    ring_through(ranks, from, to, block, b);
+}
+
+/// Passes blocks around a ring, in the rounds from one neighbour to the other; `block(back)` are, round by round, the
+/// blocks that began `back` places before this one.
+fn ring_through(
+    ranks: u32,
+    from: Option<u32>,
+    to: Option<u32>,
+    block: impl Fn(i64) -> Span,
+    b: &mut Builder,
+) {
     b.repeat(ranks - 1, 2, |b| {
-        let received = receives
-            .then(|| b.recv(left, 0, build::block(buffer, blocks, Index::cyclic(rank - 1, -1, ranks)), &[]));
-        if sends {
+        let received = from.map(|left| b.recv(left, 0, block(1), &[]));
+        if let Some(right) = to {
             let previous = received.map(|step| step.before(1));
-            let block = build::block(buffer, blocks, Index::cyclic(rank, -1, ranks));
-            b.send(right, 0, block, previous.as_slice());
+            b.send(right, 0, block(0), previous.as_slice());
         }
     });
     b.join();

@@ -54,21 +54,37 @@ pub(super) fn right_to_left(node: &Node) -> Vec<Option<Group>> {
 
 /// Reduces up a tree into `result` of the root. An allreduce may use it at all ranks.
 pub(super) fn up(shape: &Shape, form: Form, params: &Params, result: BufferId, b: &mut Builder) {
+    up_to(shape, &Node::new(form, shape.ranks, shape.root, shape.commutative, shape.rank), params, result, b);
+    b.join();
+}
+
+/// Reduces up a tree into `result` of the root. Returns, where that is a loop over segments, its last step; then it
+/// is not joined.
+pub(super) fn up_to(
+    shape: &Shape,
+    node: &Node,
+    params: &Params,
+    result: BufferId,
+    b: &mut Builder,
+) -> Option<StepId> {
     if shape.count == 0 {
-        return;
+        return None;
     }
-    let node = Node::new(form, shape.ranks, shape.root, shape.commutative, shape.rank);
     let (division, count) = segments(shape.count, params);
     match node.parent {
         Some(parent) if node.degree() == 0 => {
             let segment = build::block(own(shape), division, Index::linear(0, 1));
+            let sent = b.upcoming();
             b.repeat(count, params.window, |b| {
                 b.send(parent, 0, segment, &[]);
             });
-            b.join();
+            (count > 1).then_some(sent)
         }
-        _ if count > 1 => pipeline(shape, &node, division, count, params.window, result, b),
-        _ => whole(shape, &node, params.window, result, b),
+        _ if count > 1 => pipeline(shape, node, division, count, params.window, result, b),
+        _ => {
+            whole(shape, node, params.window, result, b);
+            None
+        }
     }
 }
 
@@ -114,7 +130,7 @@ fn whole(shape: &Shape, node: &Node, window: u32, result: BufferId, b: &mut Buil
     b.join();
 }
 
-/// Segment by segment: the segments are the loop.
+/// Segment by segment: the segments are the loop. Returns the last step of an iteration.
 fn pipeline(
     shape: &Shape,
     node: &Node,
@@ -123,7 +139,7 @@ fn pipeline(
     window: u32,
     result: BufferId,
     b: &mut Builder,
-) {
+) -> Option<StepId> {
     let window = window.clamp(1, Loop::MAX_WINDOW).min(count);
     let size = division.start(1, &Default::default());
     let units = u64::from(window) * size;
@@ -135,6 +151,7 @@ fn pipeline(
         Some(_) if memory.accumulator != result => build::slot(memory.accumulator, 0, size, turn, target),
         _ => segment(memory.accumulator),
     };
+    let mut done = None;
     b.repeat(count, window, |b| {
         let mut last: Option<Edge> = None;
         let mut taken: Vec<Edge> = Vec::new();
@@ -165,13 +182,14 @@ fn pipeline(
                 last = taken.last().copied();
             }
         }
+        done = last.map(|edge| edge.step);
         if let Some(parent) = node.parent {
-            b.send(parent, 0, accumulator, last.as_slice());
+            done = Some(b.send(parent, 0, accumulator, last.as_slice()));
         } else if memory.accumulator != result {
-            b.copy(accumulator, target, last.as_slice());
+            done = Some(b.copy(accumulator, target, last.as_slice()));
         }
     });
-    b.join();
+    done
 }
 
 /// Reduce-scatter by halving, then a gather up the same tree (Rabenseifner): every rank sends the data

@@ -33,7 +33,7 @@ pub struct Group {
 pub struct Node {
     /// The parent, a rank; `None` at the root.
     pub parent: Option<u32>,
-    /// The subtree is ranks `low..high`, before rotation.
+    /// The subtree is ranks `low..high`, before rotation. Empty for [`Node::of`].
     pub low: u32,
     /// See `low`.
     pub high: u32,
@@ -80,6 +80,12 @@ impl Node {
         }
     }
 
+    /// The place of a rank in a tree of `ranks` ranks that was made elsewhere; children `(rank, size)` are below or above
+    /// it in the order of operands, from left to right.
+    pub fn of(parent: Option<u32>, ranks: u32, left: &[(u32, u32)], right: &[(u32, u32)]) -> Node {
+        Node { parent, low: 0, high: 0, left: grouped(left), right: grouped(right), ranks, rotation: 0 }
+    }
+
     /// The peers that head the subtrees of a group, from left to right.
     pub fn heads(&self, group: Group) -> Index {
         let first = i64::from(group.first + self.rotation);
@@ -103,6 +109,18 @@ impl Node {
     pub fn degree(&self) -> u32 {
         self.left.iter().chain(&self.right).map(|group| group.count).sum()
     }
+}
+
+/// Children `(rank, size)` side by side in groups.
+fn grouped(children: &[(u32, u32)]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for &(rank, size) in children {
+        match groups.last_mut() {
+            Some(last) if last.size == size && last.first + last.count * size == rank => last.count += 1,
+            _ => groups.push(Group { first: rank, size, count: 1 }),
+        }
+    }
+    groups
 }
 
 fn split_root(form: Form, ranks: u32, root: u32) -> (Vec<Group>, Vec<Group>) {

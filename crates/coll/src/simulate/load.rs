@@ -55,7 +55,7 @@ impl Load {
 
     /// The tables of any rank.
     pub fn tables(&self) -> Tables<'_> {
-        Tables { send: &self.sums, recv: &self.sums }
+        Tables { send: &self.sums, recv: &self.sums, permutation: &[] }
     }
 
     /// Bytes of both buffers of a rank; for a rooted operation, the mean.

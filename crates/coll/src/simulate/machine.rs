@@ -173,10 +173,14 @@ impl<'a> Machine<'a> {
             cursor.reset(schedule);
             Rank { cursor, ready: VecDeque::new(), awake: true, end: None }
         };
+        // All schedules that have one have the same.
+        let permutation =
+            schedules.iter().map(|schedule| &schedule.permutation[..]).find(|order| !order.is_empty());
+        let permutation = permutation.unwrap_or_default();
         let pools = layout.pools().iter().map(|pool| Processors::new(pool.processors, pool.ranks));
         Machine {
             schedules,
-            tables: load.tables(),
+            tables: Tables { permutation, ..load.tables() },
             unit_bytes: load.shape().unit_bytes,
             layout,
             prices,

@@ -1,8 +1,10 @@
 //! What a collective operation starts from and must end with, as the standard says it, on symbolic
 //! data. This is the specification that every algorithm is held against.
 
+use std::sync::Arc;
+
 use super::value::{Atom, Values};
-use crate::ir::Tables;
+use crate::ir::{Schedule, Tables};
 use crate::shape::{Collective, Params, Shape};
 
 /// One operation on all ranks.
@@ -29,12 +31,18 @@ pub struct Case {
 pub struct Sums {
     send: Vec<u64>,
     recv: Vec<u64>,
+    permutation: Arc<[u32]>,
 }
 
 impl Sums {
+    /// For a schedule: with its permutation.
+    pub(super) fn with(self, schedule: &Schedule) -> Sums {
+        Sums { permutation: Arc::clone(&schedule.permutation), ..self }
+    }
+
     /// As a schedule asks for them.
     pub fn tables(&self) -> Tables<'_> {
-        Tables { send: &self.send, recv: &self.recv }
+        Tables { send: &self.send, recv: &self.recv, permutation: &self.permutation }
     }
 }
 
@@ -105,12 +113,13 @@ impl Case {
         use Collective as C;
         let root = rank == self.root;
         match self.collective {
-            C::Gatherv if root => Sums { send: Vec::new(), recv: self.blocks() },
-            C::Scatterv if root => Sums { send: self.blocks(), recv: Vec::new() },
-            C::Allgatherv | C::ReduceScatter => Sums { send: Vec::new(), recv: self.blocks() },
+            C::Gatherv if root => Sums { recv: self.blocks(), ..Sums::default() },
+            C::Scatterv if root => Sums { send: self.blocks(), ..Sums::default() },
+            C::Allgatherv | C::ReduceScatter => Sums { recv: self.blocks(), ..Sums::default() },
             C::Alltoallv => Sums {
                 send: sums((0..self.ranks).map(|to| self.pair(rank, to))),
                 recv: sums((0..self.ranks).map(|from| self.pair(from, rank))),
+                ..Sums::default()
             },
             _ => Sums::default(),
         }

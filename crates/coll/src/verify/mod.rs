@@ -75,7 +75,8 @@ pub const LANES: u16 = 16;
 /// # Errors
 /// The first fault found.
 pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
-    let sums: Vec<Sums> = (0..case.ranks).map(|rank| case.sums(rank)).collect();
+    let sums: Vec<Sums> =
+        (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
     for (rank, schedule) in (0..).zip(schedules) {
         bounded(case, rank, schedule).map_err(|fault| fault.at(rank))?;
         if schedule.order == Order::Edges {
@@ -151,6 +152,9 @@ fn whole_entries(case: &Case, step: &Step) -> bool {
 fn is_entry(span: &Span) -> bool {
     match (span.start, span.length) {
         (Start::Block { division, index }, Length::Blocks { division: measured, index: same, count: 1 }) => {
+            division == measured && index == same
+        }
+        (Start::Permuted { division, index }, Length::Permuted { division: measured, index: same }) => {
             division == measured && index == same
         }
         _ => false,

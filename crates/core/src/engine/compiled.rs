@@ -67,7 +67,8 @@ pub(super) enum Reached {
 impl Program {
     /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or needs tables or messages.
     pub(super) fn new(schedule: &Schedule, scale: usize) -> Option<Program> {
-        let mut writer = Writer { scale, instructions: Vec::new() };
+        let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
+        let mut writer = Writer { scale, tables, instructions: Vec::new() };
         let mut step = 0;
         while step < schedule.steps.len() {
             let (steps, count) = match schedule.steps[step].in_loop {
@@ -194,15 +195,17 @@ fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut
     }
 }
 
-struct Writer {
+struct Writer<'a> {
     scale: usize,
+    tables: Tables<'a>,
     instructions: Vec<Instruction>,
 }
 
-impl Writer {
+impl Writer<'_> {
     /// Appends a step; `None` if it does not fit.
     fn write(&mut self, kind: &Kind, iteration: u32) -> Option<()> {
-        let scale = self.scale;
+        let (scale, tables) = (self.scale, self.tables);
+        let range = |span: &Span, iteration| range(span, iteration, &tables);
         let bytes = |range: &Range| range.length as usize * scale;
         let instruction = match kind {
             Kind::Send { .. } | Kind::Recv { .. } => return None,
@@ -288,11 +291,11 @@ impl Instruction {
 }
 
 /// The range of a span, if it takes no table to tell.
-fn range(span: &Span, iteration: u32) -> Option<Range> {
+fn range(span: &Span, iteration: u32, tables: &Tables<'_>) -> Option<Range> {
     if span.uses_table() || matches!(span.start, Start::Entry(_)) {
         return None;
     }
-    let mut range = span.at(iteration, &Tables::default());
+    let mut range = span.at(iteration, tables);
     range.block = 0;
     Some(range)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, Result};
 use tutti_coll::cursor::{Cursor, Instance};
-use tutti_coll::ir::{Kind, Order, Range, Span};
+use tutti_coll::ir::{Kind, Order, Range, Span, Start};
 use tutti_coll::{Plan, Schedule};
 
 use super::compiled::{Program, Reached};
@@ -231,7 +231,12 @@ fn within_node<P: Port>(
     port: &mut P,
 ) -> Result<Begun<P::Handle>> {
     let iteration = instance.iteration;
-    let at = |span: &Span, bindings: &Bindings| span.at(iteration, &bindings.tables());
+    let at = |span: &Span, bindings: &Bindings| {
+        let range = span.at(iteration, &bindings.tables());
+        // A block of exposed memory is a part of it; an entry is so only where its owner has a table.
+        let entry = span.buffer.exposure().is_none() || matches!(span.start, Start::Entry(_));
+        if entry { range } else { Range { block: 0, ..range } }
+    };
     match kind {
         Kind::Post { flag, value } => port.post(*flag, value.at(iteration)),
         Kind::Await { peer, flag, value } => {

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use tutti_coll::Schedule;
 use tutti_coll::ir::{BufferId, Kind, Order, Range, Tables, Unit};
@@ -148,6 +149,7 @@ pub struct Bindings {
     storage: Vec<MaybeUninit<Line>>,
     bank: Place,
     sums: [Vec<u64>; 2],
+    permutation: Arc<[u32]>,
     pub(super) reducer: Option<Reducer>,
     /// Elements lie side by side without gaps wherever they are.
     pub(super) dense: bool,
@@ -199,6 +201,7 @@ impl Bindings {
             temporaries: Vec::new(),
             storage: Vec::new(),
             sums: [Vec::new(), Vec::new()],
+            permutation: Arc::clone(&schedule.permutation),
             reducer: None,
             ready: false,
             bases: Vec::new(),
@@ -384,7 +387,7 @@ impl Bindings {
 
     /// The tables of this run.
     pub(super) fn tables(&self) -> Tables<'_> {
-        Tables { send: &self.sums[0], recv: &self.sums[1] }
+        Tables { send: &self.sums[0], recv: &self.sums[1], permutation: &self.permutation }
     }
 
     /// The place of a range, and the range's start in it.

@@ -1,0 +1,223 @@
+//! Algorithms that follow the machine instead of the order of ranks (S3), by messages: on the trees and the ring of
+//! [`crate::hierarchy`]. What happens at a node of a tree is what happens in any tree; only the trees differ.
+//!
+//! [`Params::ignored`] says which distances make no difference; [`Params::radix`] how the leaders of a group are joined.
+
+use std::sync::Arc;
+
+use super::allgather;
+use super::gather;
+use super::tree::{Form, Node};
+use super::{allreduce, barrier, bcast, reduce, ring_through};
+use crate::build::{self, Builder};
+use crate::hierarchy::{Hierarchy, Tree};
+use crate::ir::{BufferId, Index, Loop};
+use crate::shape::{Params, Shape};
+
+/// Down the tree, in segments.
+pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
+    let node = node(&b.hierarchy(shape.ranks, params.ignored), shape, params);
+    bcast::down_from(shape, &node, params, None, b);
+}
+
+/// Up the tree, in segments.
+pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
+    let node = node(&ordered(shape, params, b), shape, params);
+    reduce::up_to(shape, &node, params, BufferId::RECV, b);
+    b.join();
+}
+
+/// Up the tree and down again, a segment as soon as it is whole.
+pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
+    let node = node(&ordered(shape, params, b), shape, params);
+    allreduce::up_and_down(shape, &node, params, b);
+}
+
+/// Signals up the tree and down again.
+pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
+    barrier::up_and_down(&node(&b.hierarchy(shape.ranks, params.ignored), shape, params), b);
+}
+
+/// Blocks travel around the ring in which neighbours are near one another (section 4.4.3).
+pub fn allgather_ring(shape: &Shape, params: &Params, b: &mut Builder) {
+    let ring = b.hierarchy(shape.ranks, params.ignored).ring();
+    let blocks = allgather::division(shape);
+    b.permute(Arc::clone(&ring.order));
+    gather::place_own(shape, blocks, b);
+    let (rank, ranks) = (shape.rank, shape.ranks);
+    let at = i64::from(ring.position(rank));
+    let block = |back| build::permuted(BufferId::RECV, blocks, Index::cyclic(at - back, -1, ranks));
+    ring_through(ranks, Some(ring.left(rank)), Some(ring.right(rank)), block, b);
+}
+
+/// Up the tree: an inner node collects the blocks of its subtree in the order of the hierarchy, the root puts them into
+/// that of ranks. Subtrees of consecutive ranks go straight to their place.
+pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
+    let hierarchy = b.hierarchy(shape.ranks, params.ignored);
+    let tree = Tree::new(&hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
+    let mine = build::range(BufferId::SEND, 0, shape.count);
+    let Some(parent) = tree.parent else {
+        return gather_at_root(shape, &hierarchy, &tree, b);
+    };
+    let size = u64::from(tree.high - tree.low);
+    let mut buffer = BufferId::SEND;
+    if size > 1 {
+        buffer = b.temporary(shape.count * size);
+        b.copy(mine, build::range(buffer, 0, shape.count), &[]);
+        for child in &tree.children {
+            let (low, size) = (u64::from(child.low - tree.low), u64::from(child.high - child.low));
+            b.recv(child.rank, 0, build::range(buffer, low * shape.count, size * shape.count), &[]);
+        }
+        b.join();
+    }
+    b.send(parent, 0, build::range(buffer, 0, shape.count * size), &[]);
+    b.join();
+}
+
+fn gather_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) {
+    let blocks = gather::division(shape);
+    let plan = Rootside::new(shape, hierarchy, tree, b);
+    if !shape.in_place {
+        b.copy(
+            build::range(BufferId::SEND, 0, shape.count),
+            build::block(BufferId::RECV, blocks, shape.root),
+            &[],
+        );
+    }
+    for part in &plan.parts {
+        if part.in_place {
+            b.recv(part.peer, 0, build::blocks(BufferId::RECV, blocks, part.peer, part.size), &[]);
+            continue;
+        }
+        let arrived = b.recv(part.peer, 0, plan.whole(part), &[]);
+        b.repeat(part.size, Loop::MAX_WINDOW, |b| {
+            let block = build::permuted(BufferId::RECV, blocks, part.places());
+            let slot =
+                build::slot(plan.room, part.offset * shape.count, shape.count, Index::linear(0, 1), block);
+            b.copy(slot, block, &[arrived.done()]);
+        });
+    }
+    b.join();
+}
+
+/// Down the tree: the root puts the blocks of every subtree side by side, inner nodes pass parts of them on.
+pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
+    let hierarchy = b.hierarchy(shape.ranks, params.ignored);
+    let tree = Tree::new(&hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
+    let mine = build::range(BufferId::RECV, 0, shape.count);
+    let Some(parent) = tree.parent else {
+        return scatter_at_root(shape, &hierarchy, &tree, b);
+    };
+    let size = u64::from(tree.high - tree.low);
+    let buffer = if size > 1 { b.temporary(shape.count * size) } else { BufferId::RECV };
+    b.recv(parent, 0, build::range(buffer, 0, shape.count * size), &[]);
+    b.join();
+    if size > 1 {
+        for child in tree.far_first() {
+            let (low, size) = (u64::from(child.low - tree.low), u64::from(child.high - child.low));
+            b.send(child.rank, 0, build::range(buffer, low * shape.count, size * shape.count), &[]);
+        }
+        b.copy(build::range(buffer, 0, shape.count), mine, &[]);
+        b.join();
+    }
+}
+
+fn scatter_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) {
+    let blocks = gather::division(shape);
+    let plan = Rootside::new(shape, hierarchy, tree, b);
+    for part in &plan.parts {
+        if part.in_place {
+            b.send(part.peer, 0, build::blocks(BufferId::SEND, blocks, part.peer, part.size), &[]);
+            continue;
+        }
+        let placed = b.upcoming();
+        b.repeat(part.size, Loop::MAX_WINDOW, |b| {
+            let block = build::permuted(BufferId::SEND, blocks, part.places());
+            let slot =
+                build::slot(plan.room, part.offset * shape.count, shape.count, Index::linear(0, 1), block);
+            b.copy(block, slot, &[]);
+        });
+        b.send(part.peer, 0, plan.whole(part), &[placed.whole()]);
+    }
+    if !shape.in_place {
+        let own = build::block(BufferId::SEND, blocks, shape.root);
+        b.copy(own, build::range(BufferId::RECV, 0, shape.count), &[]);
+    }
+    b.join();
+}
+
+/// The subtrees of the root of a gather or scatter.
+struct Rootside {
+    parts: Vec<Part>,
+    /// Where those go that are not in the order of ranks.
+    room: BufferId,
+    count: u64,
+}
+
+struct Part {
+    peer: u32,
+    /// Its place in the order of the hierarchy.
+    low: u32,
+    /// Ranks of the subtree.
+    size: u32,
+    /// They are consecutive.
+    in_place: bool,
+    /// Blocks before it in the room.
+    offset: u64,
+}
+
+impl Part {
+    /// The places of its ranks in the order of the hierarchy, one after the other.
+    fn places(&self) -> Index {
+        Index::linear(i64::from(self.low), 1)
+    }
+}
+
+impl Rootside {
+    fn new(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) -> Rootside {
+        let mut offset = 0;
+        let children = tree.far_first();
+        let parts: Vec<Part> = children
+            .iter()
+            .map(|child| {
+                let ranks = &hierarchy.order()[child.low as usize..child.high as usize];
+                let in_place = ranks.iter().zip(child.rank..).all(|(&rank, expected)| rank == expected);
+                let size = child.high - child.low;
+                let part = Part { peer: child.rank, low: child.low, size, in_place, offset };
+                offset += if in_place { 0 } else { u64::from(size) };
+                part
+            })
+            .collect();
+        let mut room = BufferId::RECV;
+        if offset > 0 {
+            b.permute(hierarchy.order().into());
+            room = b.temporary(offset * shape.count);
+        }
+        Rootside { parts, room, count: shape.count }
+    }
+
+    /// All of a part in the room.
+    fn whole(&self, part: &Part) -> crate::ir::Span {
+        build::range(self.room, part.offset * self.count, u64::from(part.size) * self.count)
+    }
+}
+
+/// This rank's place in the tree under the root.
+pub(super) fn node(hierarchy: &Hierarchy, shape: &Shape, params: &Params) -> Node {
+    let tree = Tree::new(hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
+    let own = hierarchy.position(shape.rank);
+    let (left, right) = tree.children.split_at(tree.children.partition_point(|child| child.low < own));
+    let heads = |children: &[crate::hierarchy::Child]| -> Vec<(u32, u32)> {
+        children.iter().map(|child| (child.rank, child.high - child.low)).collect()
+    };
+    Node::of(tree.parent, shape.ranks, &heads(left), &heads(right))
+}
+
+/// The hierarchy, unless an operator that does not commute would get its operands in another order than that of ranks.
+fn ordered(shape: &Shape, params: &Params, b: &Builder) -> Arc<Hierarchy> {
+    let hierarchy = b.hierarchy(shape.ranks, params.ignored);
+    if shape.commutative || hierarchy.order().is_sorted() {
+        return hierarchy;
+    }
+    Arc::new(Hierarchy::flat(shape.ranks))
+}

@@ -1,0 +1,112 @@
+//! Proves the algorithms that follow the machine on many machines: with ranks in the order of the machine, across it and at
+//! random. `proofs.rs` proves them where nothing is known of the machine.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
+use tutti_coll::verify::{Case, verify};
+use tutti_coll::{Collective, Generator, Params, Schedule, registry};
+
+const FLAT: u32 = Params::FLAT;
+
+/// A rank's place on nested things: `arity` sub-things each, from hosts down to caches.
+fn place(mut core: u32, arity: [u32; 4]) -> Place {
+    let mut at = [None; tutti_topo::model::LEVELS];
+    for (level, count) in [4, 2, 1].into_iter().zip(arity.into_iter().rev()) {
+        core /= count;
+        at[level] = Some(core);
+    }
+    at[0] = Some(0);
+    Place { host: core / arity[0], at }
+}
+
+fn hierarchy(ranks: u32, arity: [u32; 4], core: impl Fn(u32) -> u32) -> Arc<Hierarchy> {
+    let places: Vec<Place> = (0..ranks).map(|rank| place(core(rank), arity)).collect();
+    Arc::new(Hierarchy::new(&places))
+}
+
+/// Contiguous, dealt out, reversed, and any.
+fn hierarchies(ranks: u32, seed: u32) -> Vec<Arc<Hierarchy>> {
+    let arity = [2, 2, 1 + seed % 3, 2 + seed % 2];
+    let any = |rank: u32| (rank ^ seed).wrapping_mul(2_654_435_761) >> 26;
+    vec![
+        hierarchy(ranks, arity, |rank| rank),
+        hierarchy(ranks, arity, |rank| rank % 4 * 8 + rank / 4),
+        hierarchy(ranks, arity, |rank| ranks - rank),
+        hierarchy(ranks, arity, any),
+    ]
+}
+
+fn check(generator: &Generator, case: &Case, hierarchy: &Arc<Hierarchy>) {
+    if !generator.suits(&case.shape(0)) {
+        return;
+    }
+    let write = |rank| generator.generate_on(&case.shape(rank), &case.params, Some(hierarchy));
+    let schedules: Vec<Schedule> = (0..case.ranks).map(write).collect();
+    if let Err(fault) = verify(case, &schedules) {
+        panic!("{generator:?}, {case:?}, {hierarchy:?}: {fault}");
+    }
+}
+
+fn near() -> impl Iterator<Item = &'static Generator> {
+    registry().iter().filter(|generator| generator.parameters.distances)
+}
+
+fn count(collective: Collective, ranks: u32, turn: u32) -> u64 {
+    match collective {
+        Collective::Barrier => 0,
+        Collective::Bcast | Collective::Reduce | Collective::Allreduce => {
+            [u64::from(ranks) + 3, 1, 9][turn as usize % 3]
+        }
+        _ => u64::from(turn % 3),
+    }
+}
+
+#[test]
+fn any_machine_and_root() {
+    let mut turn = 0_u32;
+    for generator in near() {
+        for ranks in 1..=24 {
+            for root in 0..if generator.collective.rooted() { ranks } else { 4 } {
+                for hierarchy in hierarchies(ranks, turn) {
+                    turn += 1;
+                    let params = Params {
+                        radix: [FLAT, 2, 3, 1][turn as usize % 4],
+                        segment: [0, 2, 3][turn as usize % 3],
+                        window: [2, 1, 64][turn as usize / 2 % 3],
+                        ignored: [Ignored::NONE, Ignored::BELOW_MEMORY, Ignored::WITHIN_NODE]
+                            [turn as usize / 5 % 3],
+                    };
+                    let collective = generator.collective;
+                    let root = if collective.rooted() { root } else { 0 };
+                    let count = count(collective, ranks, turn / 3);
+                    let (commutative, in_place) = (turn.is_multiple_of(5), turn / 7 % 2 == 1);
+                    let case = Case { collective, ranks, root, count, commutative, in_place, params };
+                    check(generator, &case, &hierarchy);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn many_ranks(
+        ranks in 25_u32..=160, root in any::<u32>(), seed in any::<u32>(), radix in 1_u32..20, segment in 0_u64..5,
+        commutative: bool, in_place: bool, far: bool,
+    ) {
+        for generator in near() {
+            let collective = generator.collective;
+            let root = if collective.rooted() { root % ranks } else { 0 };
+            let ignored = if far { Ignored::BELOW_MEMORY } else { Ignored::NONE };
+            let params = Params { radix, segment, ignored, ..Params::default() };
+            let count = count(collective, 12, seed % 7);
+            let case = Case { collective, ranks, root, count, commutative, in_place, params };
+            let machine = &hierarchies(ranks, seed % 1000)[seed as usize % 4];
+            check(generator, &case, machine);
+        }
+    }
+}
