@@ -1,14 +1,18 @@
 # make run      builds everything and runs the main job       make test      all tests
 # make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
 # make bench    measures Tutti                                make compare   measures it beside the others
+# make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
+# make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
-# What `make compare` and `make bench` pass on to tutti: ARGS="--ops bcast --ranks 4".
+# What `make compare`, `bench`, `headlines` and `consistency` pass on to tutti: ARGS="--ops bcast --ranks 4".
 ARGS ?=
+SECONDS ?= 60
+SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install bench compare peers need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install stress bench compare headlines consistency peers need clean
 
 run: stage python
 	@scripts/run.sh
@@ -40,6 +44,9 @@ test-programs: python
 test-mpi4py: python
 	build/python/bin/python tests/mpi4py_suite.py
 
+stress: python
+	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+
 lint: need
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
@@ -57,6 +64,12 @@ bench: stage
 
 compare: stage peers
 	$(STAGE)/bin/tutti compare $(ARGS)
+
+headlines: stage
+	$(STAGE)/bin/tutti headlines $(ARGS)
+
+consistency: stage
+	$(STAGE)/bin/tutti consistency $(ARGS)
 
 clean:
 	rm -rf build target

@@ -7,6 +7,8 @@ from harness import Mpi
 
 def pytest_addoption(parser):
     parser.addoption("--mpi", default="tutti", choices=["tutti", "mpich"], help="library that runs the programs")
+    parser.addoption("--stress-seconds", type=float, default=3, help="time of each run of random collectives")
+    parser.addoption("--stress-seed", type=int, default=0, help="what is drawn; 0: something else every day")
 
 
 @pytest.fixture(scope="session")

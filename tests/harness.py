@@ -138,7 +138,7 @@ class Mpi:
         """The program made from `source`, compiled again only when a source is newer."""
         source = Path(source) if Path(source).is_absolute() else SOURCES / source
         program = BUILT / self.name / source.stem
-        inputs = [source, SOURCES / "check.h", SOURCES / "forms.h", self.prefix / "include" / "mpi.h"]
+        inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
         if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
             program.parent.mkdir(parents=True, exist_ok=True)
             warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]

@@ -6,25 +6,9 @@
  * of seed, operation, rank and place. Non-blocking collectives stay outstanding across rounds.
  */
 #include "check.h"
+#include "random.h"
 
 enum { COMMS = 4, MOST_PENDING = 12, MOST_BATCH = 24, LONGEST = 1 << 18 };
-
-static uint64_t seed = 1, state, operation;
-
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9E3779B97F4A7C15u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-
-/* The same on all ranks of the world. */
-static unsigned draw(unsigned below)
-{
-    state = mix(state);
-    return (unsigned)((state >> 11) % below);
-}
 
 static int value(uint64_t what, int rank, int place)
 {

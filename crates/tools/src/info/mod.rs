@@ -6,6 +6,7 @@ pub mod machine;
 use clap::Args;
 use functions::{FUNCTIONS, implemented};
 use tutti_base::config::{Config, SETTINGS};
+use tutti_coll::registry::Node;
 
 /// Options of `tutti info`.
 #[derive(Args)]
@@ -16,6 +17,9 @@ pub struct Options {
     /// Only the settings, as NAME=VALUE lines.
     #[arg(long, conflicts_with = "functions")]
     settings: bool,
+    /// List the algorithms of all collectives by the names that TUTTI_ALGORITHM takes.
+    #[arg(long, conflicts_with_all = ["functions", "settings"])]
+    algorithms: bool,
 }
 
 /// Prints what was asked for.
@@ -26,6 +30,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let text = if options.functions {
         function_list()
+    } else if options.algorithms {
+        algorithm_list()
     } else if options.settings {
         SETTINGS.iter().map(|setting| format!("{}={}\n", setting.name, setting.show(&config))).collect()
     } else {
@@ -46,6 +52,20 @@ fn function_list() -> String {
         FUNCTIONS.len(),
         rows.collect::<String>()
     )
+}
+
+fn algorithm_list() -> String {
+    let rows = tutti_coll::registry::registry().iter().map(|generator| {
+        let requires = &generator.requires;
+        let needs = [
+            (requires.commutative, "a commutative operator".to_string()),
+            (requires.power_of_two, "a power of two of ranks".to_string()),
+            (requires.node != Node::Any, format!("{:?} memory", requires.node).to_lowercase()),
+        ];
+        let needs: Vec<_> = needs.into_iter().filter(|need| need.0).map(|need| need.1).collect();
+        format!("{}\t{}\t{}\n", generator.collective, generator.name, needs.join(", "))
+    });
+    format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
 }
 
 fn everything(config: &Config) -> String {

@@ -1,0 +1,73 @@
+"""Random collectives against computed values: on 2, 4 and 8 ranks, under settings that force other paths, and with each
+algorithm forced in its turn. A few seconds here; `make stress SECONDS=60 SEED=7` does it for longer.
+"""
+
+import subprocess
+import time
+
+import pytest
+
+RANKS = [2, 4, 8]
+
+# Every way that bytes can take, whatever this machine would choose. A setting that Tutti does not have is left out.
+SETTINGS = {
+    "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
+    "double copy": {"TUTTI_SINGLE_COPY": "never"},
+    "mapped": {"TUTTI_MAPPED": "always"},
+    "not mapped": {"TUTTI_MAPPED": "never"},
+    "mapped, all else single copy": {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "no eager": {"TUTTI_EAGER_BYTES": "0"},
+    "small banks": {"TUTTI_BANK_BYTES": "4096"},
+    "no banks": {"TUTTI_BANK_BYTES": "0"},
+    "few banks": {"TUTTI_BANK_SLOTS": "2"},
+    "deterministic": {"TUTTI_DETERMINISTIC": "1"},
+}
+
+
+def tutti_says(mpi, *arguments):
+    said = subprocess.run([mpi.prefix / "bin" / "tutti", "info", *arguments], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    return [line for line in said.stdout.splitlines() if line and not line.startswith("#")]
+
+
+def run(mpi, request, ranks, env=None, share=1.0):
+    """One run, by default of three seconds (`share` of that) and with a seed that changes from day to day."""
+    seconds = request.config.getoption("--stress-seconds") * share
+    seed = request.config.getoption("--stress-seed") or int(time.time()) // 86400
+    program = mpi.compile("coll_stress.c")
+    outcome = mpi.run(ranks, program, seconds, seed, 200 if ranks <= 4 else 80, env=env, seconds=120 + 3 * seconds)
+    assert outcome.status == 0 and "ok" in outcome.out.split(), f"seed {seed}, {env}: {outcome}"
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_collectives(mpi, request, ranks):
+    run(mpi, request, ranks)
+
+
+def test_many_communicators(mpi, request):
+    program = mpi.compile("coll_stress.c")
+    seconds = request.config.getoption("--stress-seconds")
+    outcome = mpi.run(4, program, seconds, 5, 600, 2000, seconds=120 + 3 * seconds)
+    assert outcome.status == 0 and "ok" in outcome.out.split(), str(outcome)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_settings(tutti, request, setting):
+    known = {line.split("=")[0] for line in tutti_says(tutti, "--settings")}
+    if not known.issuperset(SETTINGS[setting]):
+        pytest.skip(f"no setting {', '.join(sorted(SETTINGS[setting].keys() - known))}")
+    run(tutti, request, 4, env=SETTINGS[setting], share=0.3)
+
+
+def test_every_algorithm(tutti, request):
+    """The n-th run forces the n-th algorithm of each collective."""
+    by_collective = {}
+    for line in tutti_says(tutti, "--algorithms"):
+        collective, name = line.split("\t")[:2]
+        by_collective.setdefault(collective, []).append(name)
+    assert "bcast" in by_collective
+    for turn in range(max(map(len, by_collective.values()))):
+        forced = ",".join(f"{collective}={names[turn % len(names)]}" for collective, names in by_collective.items())
+        for ranks, share in [(4, 0.3), (5, 0.2)]:
+            run(tutti, request, ranks, env={"TUTTI_ALGORITHM": forced}, share=share)
