@@ -18,9 +18,8 @@ SETTINGS = {
     "mapped, all else single copy": {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
     "no eager": {"TUTTI_EAGER_BYTES": "0"},
-    "small banks": {"TUTTI_BANK_BYTES": "4096"},
-    "no banks": {"TUTTI_BANK_BYTES": "0"},
-    "few banks": {"TUTTI_BANK_SLOTS": "2"},
+    "small banks": {"TUTTI_BANK_BYTES": "4K", "TUTTI_BANK_SMALL_BYTES": "256", "TUTTI_BANK_SMALL_SLOTS": "2"},
+    "little shared memory": {"TUTTI_COLLECTIVE_BYTES": "64K"},
     "deterministic": {"TUTTI_DETERMINISTIC": "1"},
 }
 

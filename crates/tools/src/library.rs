@@ -60,7 +60,6 @@ impl Library {
     }
 
     /// The same library under another name, with settings.
-    #[expect(dead_code, reason = "headlines use it")]
     pub fn variant(&self, name: &str, settings: &[(String, String)]) -> Library {
         let mut variant = Library { name: name.to_string(), ..self.clone() };
         variant.environment.extend(settings.iter().cloned());

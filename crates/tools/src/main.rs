@@ -3,6 +3,7 @@
 
 mod compare;
 mod crew;
+mod headlines;
 mod info;
 mod job_end;
 mod library;
@@ -33,6 +34,8 @@ enum Command {
     Bench(options::Options),
     /// Measure Tutti side by side with the other MPI libraries installed.
     Compare(options::Options),
+    /// Measure and simulate the papers' headlines inside Tutti.
+    Headlines(headlines::Options),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
+        Command::Headlines(options) => headlines::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,181 @@
+//! The headlines as data: what the papers say, and which two ways of doing the same work show it here.
+
+use tutti_coll::registry::{Generator, Node};
+use tutti_coll::shape::Collective;
+use tutti_coll::simulate::Binding;
+
+/// One row of the table.
+pub struct Headline {
+    /// System of the papers.
+    pub system: &'static str,
+    /// What is claimed.
+    pub claim: &'static str,
+    /// The operation.
+    pub collective: Collective,
+    /// Bytes of its vector or of one rank's block.
+    pub bytes: u64,
+    /// The paper's ratio, or the loss as a fraction.
+    pub paper: Option<f64>,
+    /// How it is shown.
+    pub shown: Shown,
+}
+
+/// How a headline is shown.
+pub enum Shown {
+    /// Measured here: the time of the second by that of the first.
+    Measured(Way, Way),
+    /// Simulated with one rank a core of a recorded machine: the time of the second by that of the first.
+    Ratio(&'static str, Way, Way),
+    /// Simulated: what is lost of the speed when neighbouring ranks are put far apart instead of side by side; the
+    /// first must lose no more than the given fraction, the second shows what the paper's other libraries lost.
+    Loss(&'static str, Binding, f64, Way, Way),
+}
+
+/// A way of doing an operation: the best of some algorithms under some settings.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// Name for the table.
+    pub name: &'static str,
+    /// Which algorithms.
+    pub algorithms: Algorithms,
+    /// Environment of a measured job.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// Segments: None leaves them to the algorithm's best, Some(false) forbids them, Some(true) demands them.
+    /// Simulated only.
+    pub pipelined: Option<bool>,
+}
+
+/// Algorithms of a way.
+#[derive(Clone, Copy)]
+pub enum Algorithms {
+    /// What Tutti chooses by itself.
+    Chosen,
+    /// All that need just this of a node.
+    Of(Node),
+    /// Those that know who is near whom.
+    Hierarchical,
+    /// Those that do not, and need just this of a node.
+    Flat(Node),
+    /// Those that do not, where every rank deals with the root or with all others directly.
+    Linear(Node),
+}
+
+impl Algorithms {
+    /// Whether `generator` is one of them.
+    pub fn hold(self, generator: &Generator) -> bool {
+        let near = generator.name.starts_with("hierarchical");
+        let node = generator.requires.node;
+        match self {
+            Algorithms::Chosen => true,
+            Algorithms::Of(wanted) => node == wanted,
+            Algorithms::Hierarchical => near,
+            Algorithms::Flat(wanted) => !near && node == wanted,
+            Algorithms::Linear(wanted) => {
+                let direct = ["linear", "flat", "spread"].iter().any(|word| generator.name.contains(word));
+                !near && node == wanted && direct
+            }
+        }
+    }
+}
+
+const fn way(
+    name: &'static str,
+    algorithms: Algorithms,
+    settings: &'static [(&'static str, &'static str)],
+) -> Way {
+    Way { name, algorithms, settings, pipelined: None }
+}
+
+const SHARED: Way = way("shared memory", Algorithms::Of(Node::Shared), &[]);
+const CHOSEN: Way = way("Tutti's choice", Algorithms::Chosen, &[]);
+const MESSAGES: Way = way("messages", Algorithms::Of(Node::Any), &[]);
+const SINGLE: Way = way("single copy", Algorithms::Of(Node::Exposed), &[("TUTTI_SINGLE_COPY", "always")]);
+const TWICE: Way = way("copy in, copy out", Algorithms::Of(Node::Any), &[("TUTTI_SINGLE_COPY", "never")]);
+const MAPPED: Way = way("mapped", Algorithms::Of(Node::Exposed), &[("TUTTI_MAPPED", "always")]);
+const CALLED: Way = way(
+    "process_vm_readv",
+    Algorithms::Of(Node::Exposed),
+    &[("TUTTI_MAPPED", "never"), ("TUTTI_SINGLE_COPY", "always")],
+);
+const NEAR: Way = way("hierarchical", Algorithms::Hierarchical, &[]);
+const NEAR_PIPELINED: Way = Way { name: "hierarchical, pipelined", pipelined: Some(true), ..NEAR };
+const NEAR_WHOLE: Way = Way { name: "hierarchical, in one piece", pipelined: Some(false), ..NEAR };
+const LINEAR: Way =
+    Way { name: "linear", algorithms: Algorithms::Linear(Node::Exposed), pipelined: Some(false), ..NEAR };
+const FLAT: Way = way("flat", Algorithms::Flat(Node::Any), &[]);
+
+/// The paper's machine of 8 NUMA nodes with 6 cores each, on 2 boards.
+const BOARDS: &str = include_str!("../../../../fixtures/machines/boards-2x4x6.txt");
+/// A current server.
+const SERVER: &str = include_str!("../../../../fixtures/machines/epyc-2x64-nps4.txt");
+
+use Collective as C;
+
+const fn measured(
+    system: &'static str,
+    collective: Collective,
+    bytes: u64,
+    paper: Option<f64>,
+    ways: (Way, Way),
+    claim: &'static str,
+) -> Headline {
+    Headline { system, claim, collective, bytes, paper, shown: Shown::Measured(ways.0, ways.1) }
+}
+
+const fn ratio(
+    collective: Collective,
+    bytes: u64,
+    paper: Option<f64>,
+    machine: &'static str,
+    ways: (Way, Way),
+    claim: &'static str,
+) -> Headline {
+    let shown = Shown::Ratio(machine, ways.0, ways.1);
+    Headline { system: "S2", claim, collective, bytes, paper, shown }
+}
+
+const fn loss(
+    collective: Collective,
+    bytes: u64,
+    paper: f64,
+    machine: &'static str,
+    claim: &'static str,
+) -> Headline {
+    let shown = Shown::Loss(machine, Binding::Scatter, 0.14, NEAR, FLAT);
+    Headline { system: "S3", claim, collective, bytes, paper: Some(paper), shown }
+}
+
+const OVER_MESSAGES: &str = "shared memory over point-to-point";
+const OVER_TWICE: &str = "single copy over copy in, copy out";
+const OVER_CALLS: &str = "mapped over process_vm_readv";
+const WORST: &str = "worst binding loses";
+
+/// All headlines.
+#[rustfmt::skip]
+pub static HEADLINES: [Headline; 25] = [
+    measured("S1", C::Barrier, 0, None, (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Bcast, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Reduce, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Allreduce, 8, Some(1.89), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Reduce, 4 << 20, Some(1.23), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Allreduce, 4 << 20, Some(1.38), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Allreduce, 16 << 20, Some(1.71), (SHARED, MESSAGES), OVER_MESSAGES),
+    measured("S1", C::Bcast, 64 << 10, None, (CHOSEN, MESSAGES), "own choice over point-to-point"),
+    measured("S1", C::Allreduce, 64 << 10, None, (CHOSEN, MESSAGES), "own choice over point-to-point"),
+    measured("S2", C::Gather, 1 << 20, Some(3.2), (SINGLE, TWICE), OVER_TWICE),
+    measured("S2", C::Scatter, 1 << 20, Some(4.3), (SINGLE, TWICE), OVER_TWICE),
+    measured("S2", C::Bcast, 1 << 20, Some(2.5), (SINGLE, TWICE), OVER_TWICE),
+    measured("S2", C::Alltoallv, 1 << 20, Some(2.7), (SINGLE, TWICE), OVER_TWICE),
+    measured("S2", C::Allgather, 1 << 20, None, (SINGLE, TWICE), OVER_TWICE),
+    measured("-", C::Bcast, 1 << 20, None, (MAPPED, CALLED), OVER_CALLS),
+    measured("-", C::Allgather, 1 << 20, None, (MAPPED, CALLED), OVER_CALLS),
+    measured("-", C::Alltoall, 1 << 20, None, (MAPPED, CALLED), OVER_CALLS),
+    measured("-", C::Allreduce, 1 << 20, None, (MAPPED, CALLED), OVER_CALLS),
+    ratio(C::Bcast, 1 << 20, Some(2.3), BOARDS, (NEAR_WHOLE, LINEAR), "hierarchical over linear"),
+    ratio(C::Bcast, 1 << 20, Some(1.25), BOARDS, (NEAR_PIPELINED, NEAR_WHOLE), "pipelined over one piece"),
+    ratio(C::Bcast, 1 << 20, None, SERVER, (NEAR_PIPELINED, LINEAR), "hierarchical, pipelined over linear"),
+    loss(C::Bcast, 1 << 20, 0.45, BOARDS, WORST),
+    loss(C::Allgather, 64 << 10, 0.58, BOARDS, WORST),
+    loss(C::Bcast, 1 << 20, 0.45, SERVER, WORST),
+    loss(C::Allgather, 64 << 10, 0.58, SERVER, WORST),
+];
