@@ -1,0 +1,382 @@
+//! Moving memory of this process into a shared object and back, page by page, at the same addresses; and looking at
+//! an object of another process.
+//!
+//! All addresses and lengths are multiples of the page. The functions that change a mapping are unsafe: they
+//! pull memory out from under references.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::cma::Pid;
+
+/// Maps `bytes` of an object at `offset`, shared and writable, where the kernel likes. A child of fork does not get the
+/// mapping.
+///
+/// # Errors
+/// What mmap or madvise report.
+pub fn map(object: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<*mut u8> {
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let base = unsafe { mmap(std::ptr::null_mut(), bytes, flags, object.as_raw_fd(), offset) }?;
+    // SAFETY: the mapping was just made and nobody uses it.
+    unsafe {
+        if libc::madvise(base.cast(), bytes, libc::MADV_DONTFORK) < 0 {
+            let error = io::Error::last_os_error();
+            libc::munmap(base.cast(), bytes);
+            return Err(error);
+        }
+    }
+    Ok(base)
+}
+
+/// Maps fresh private memory, all zero, where the kernel likes.
+///
+/// # Errors
+/// What mmap reports.
+pub fn map_private(bytes: usize) -> io::Result<*mut u8> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    unsafe { mmap(std::ptr::null_mut(), bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) }
+}
+
+/// # Safety
+/// With MAP_FIXED among `flags`, the caller may replace what is mapped at `address`.
+unsafe fn mmap(address: *mut u8, bytes: usize, flags: i32, fd: i32, offset: u64) -> io::Result<*mut u8> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the caller's promise.
+    let base =
+        unsafe { libc::mmap(address.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, offset) };
+    if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
+}
+
+/// # Safety
+/// Nobody uses the memory any more.
+pub unsafe fn unmap(base: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise. It fails only for arguments that are no mapping.
+    unsafe { libc::munmap(base.cast(), bytes) };
+}
+
+/// Moves the mapping at `from` over the addresses at `to`, replacing what is there, page tables included. Threads
+/// that touch the addresses meanwhile wait, and then find the new memory.
+///
+/// # Errors
+/// What mremap reports.
+///
+/// # Safety
+/// `from` is a mapping of `bytes` that nobody uses by that address; whatever is at `to` may be replaced.
+pub unsafe fn move_over(from: *mut u8, to: *mut u8, bytes: usize) -> io::Result<()> {
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: the caller's promise.
+    let moved = unsafe { libc::mremap(from.cast(), bytes, bytes, flags, to.cast::<libc::c_void>()) };
+    if moved == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Maps an object over `to`, replacing what is there: the second try where [`move_over`] has failed.
+///
+/// # Errors
+/// What mmap reports.
+///
+/// # Safety
+/// Whatever is at `to` may be replaced.
+pub unsafe fn map_over(object: BorrowedFd<'_>, offset: u64, to: *mut u8, bytes: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        mmap(
+            to,
+            bytes,
+            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            object.as_raw_fd(),
+            offset,
+        )?;
+        libc::madvise(to.cast(), bytes, libc::MADV_DONTFORK);
+    }
+    Ok(())
+}
+
+/// Sets what may be done with pages.
+///
+/// # Errors
+/// What mprotect reports.
+///
+/// # Safety
+/// Nobody relies on access that is taken away.
+pub unsafe fn protect(base: *mut u8, bytes: usize, read: bool, write: bool, execute: bool) -> io::Result<()> {
+    let one = |wanted: bool, bit: i32| if wanted { bit } else { 0 };
+    let bits = one(read, libc::PROT_READ) | one(write, libc::PROT_WRITE) | one(execute, libc::PROT_EXEC);
+    // SAFETY: the caller's promise.
+    if unsafe { libc::mprotect(base.cast(), bytes, bits) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Locks pages into memory as they are touched. What counts here: the kernel then refuses to discard them
+/// (madvise with DONTNEED or REMOVE fails, with EINVAL).
+///
+/// # Errors
+/// EPERM or ENOMEM beyond RLIMIT_MEMLOCK.
+pub fn lock(base: *mut u8, bytes: usize) -> io::Result<()> {
+    // SAFETY: changes how pages are kept, not what they hold; the kernel checks the addresses.
+    if unsafe { libc::mlock2(base.cast(), bytes, libc::MLOCK_ONFAULT) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Enters the pages of a mapping in the page tables, so that no fault comes later. Best effort.
+pub fn populate(base: *mut u8, bytes: usize) {
+    // SAFETY: changes page tables only; the kernel checks the addresses.
+    unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_READ) };
+}
+
+/// Puts small pages together to huge ones where that is possible. Best effort; transparent to whoever uses them.
+pub fn collapse(base: *mut u8, bytes: usize) {
+    // SAFETY: changes how pages are kept, not what they hold; the kernel checks the addresses.
+    unsafe { libc::madvise(base.cast(), bytes, libc::MADV_COLLAPSE) };
+}
+
+/// Gives back the pages of a range of an object; they read as zero afterwards.
+///
+/// # Errors
+/// What fallocate reports.
+///
+/// # Safety
+/// Nobody needs what they hold.
+pub unsafe fn discard(object: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: an open descriptor; the caller's promise.
+    if unsafe { libc::fallocate(object.as_raw_fd(), mode, offset as libc::off_t, bytes as libc::off_t) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Writes memory of this process to an object; returns how many bytes, fewer where memory ends. The kernel reads the
+/// memory, so an address that is not mapped is an error and no fault.
+///
+/// # Errors
+/// What pwrite reports.
+///
+/// # Safety
+/// The memory may be read by this thread.
+pub unsafe fn store(object: BorrowedFd<'_>, offset: u64, from: *const u8, bytes: usize) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes {
+        // SAFETY: an open descriptor; the kernel checks the addresses.
+        let written = unsafe {
+            let place = (offset + done as u64) as libc::off_t;
+            libc::pwrite(object.as_raw_fd(), from.add(done).cast(), bytes - done, place)
+        };
+        match usize::try_from(written) {
+            Ok(0) => return Ok(done),
+            Ok(more) => done += more,
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(done)
+}
+
+/// Reads an object into memory of this process; returns how many bytes. May be called between fork and exec.
+///
+/// # Errors
+/// What pread reports.
+///
+/// # Safety
+/// The memory may be written by this thread.
+pub unsafe fn load(object: i32, offset: u64, into: *mut u8, bytes: usize) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes {
+        // SAFETY: the kernel checks descriptor and addresses.
+        let read = unsafe {
+            let place = (offset + done as u64) as libc::off_t;
+            libc::pread(object, into.add(done).cast(), bytes - done, place)
+        };
+        match usize::try_from(read) {
+            Ok(0) => return Ok(done),
+            Ok(more) => done += more,
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(done)
+}
+
+/// The inode and the device (major and minor number) of an object.
+///
+/// # Errors
+/// What fstat reports.
+pub fn identity(object: BorrowedFd<'_>) -> io::Result<(u64, (u32, u32))> {
+    // SAFETY: an all-zero stat is a valid value of that plain C structure.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: an open descriptor and a writable structure.
+    if unsafe { libc::fstat(object.as_raw_fd(), &mut status) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((status.st_ino, (libc::major(status.st_dev), libc::minor(status.st_dev))))
+}
+
+/// A descriptor of the object that process `peer` has open as `number`.
+///
+/// /proc asks for less than pidfd_getfd (no ptrace attachment), so it works where Yama forbids that.
+///
+/// # Errors
+/// What the system reports; whether it is the object that was meant shows its [`identity`].
+pub fn object_of(peer: Pid, number: i32) -> io::Result<OwnedFd> {
+    let path = format!("/proc/{}/fd/{number}", peer.0);
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => Ok(file.into()),
+        Err(error) => pidfd_getfd(peer, number).map_err(|_| error),
+    }
+}
+
+fn pidfd_getfd(peer: Pid, number: i32) -> io::Result<OwnedFd> {
+    let owned = |fd: libc::c_long| match i32::try_from(fd) {
+        // SAFETY: the call that returned the descriptor just made it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: system calls with plain numbers.
+    unsafe {
+        let process = owned(libc::syscall(libc::SYS_pidfd_open, peer.0, 0))?;
+        owned(libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0))
+    }
+}
+
+/// The NUMA node that holds the page at `address`; `None` where that cannot be told.
+pub fn node_of(address: u64) -> Option<i32> {
+    const MPOL_F_NODE: libc::c_ulong = 1;
+    const MPOL_F_ADDR: libc::c_ulong = 2;
+    let mut node = -1;
+    // SAFETY: node is writable, no mask is asked for; the kernel checks the address.
+    let failed = unsafe {
+        let (none, flags) = (std::ptr::null::<u8>(), MPOL_F_NODE | MPOL_F_ADDR);
+        libc::syscall(libc::SYS_get_mempolicy, &raw mut node, none, 0, address, flags)
+    };
+    (failed == 0 && node >= 0).then_some(node)
+}
+
+/// Whether any page of the range is part of a huge page (PAGEMAP_SCAN, Linux 6.7 and later).
+pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
+    /// struct pm_scan_arg of linux/fs.h.
+    #[derive(Default)]
+    #[repr(C)]
+    struct Scan {
+        size: u64,
+        flags: u64,
+        start: u64,
+        end: u64,
+        walk_end: u64,
+        regions: u64,
+        regions_count: u64,
+        max_pages: u64,
+        inverted: u64,
+        mask: u64,
+        any_of: u64,
+        returned: u64,
+    }
+    const PAGEMAP_SCAN: libc::c_ulong = 3 << 30 | (size_of::<Scan>() as libc::c_ulong) << 16 | 0x66 << 8 | 16;
+    const PAGE_IS_HUGE: u64 = 1 << 6;
+    let Ok(pagemap) = File::open("/proc/self/pagemap") else { return false };
+    let mut found = [0u64; 3];
+    let mut scan = Scan {
+        size: size_of::<Scan>() as u64,
+        start: base as u64,
+        end: base as u64 + bytes as u64,
+        regions: found.as_mut_ptr() as u64,
+        regions_count: 1,
+        mask: PAGE_IS_HUGE,
+        returned: PAGE_IS_HUGE,
+        ..Scan::default()
+    };
+    // SAFETY: the argument is of the stated size, the room for results as large as it says.
+    unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut scan) > 0 }
+}
+
+/// Has three functions called around every fork of this process: before it, after it in the parent, and in the child.
+///
+/// # Errors
+/// ENOMEM.
+///
+/// # Safety
+/// The functions keep to what is allowed there: no waiting for a thread that forks, and in the child no memory
+/// allocation.
+pub unsafe fn at_fork(
+    before: unsafe extern "C" fn(),
+    parent: unsafe extern "C" fn(),
+    child: unsafe extern "C" fn(),
+) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    match unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) } {
+        0 => Ok(()),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
+}
+
+/// Whether `malloc` in this process is the C library's own.
+pub fn malloc_is_the_c_library_s() -> bool {
+    // SAFETY: looks up a name that is terminated; a Dl_info of zeros is valid; dladdr only reads addresses.
+    unsafe {
+        let malloc = libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr());
+        let libc_function = libc::dlsym(libc::RTLD_DEFAULT, c"gnu_get_libc_version".as_ptr());
+        let (mut one, mut two): (libc::Dl_info, libc::Dl_info) = (std::mem::zeroed(), std::mem::zeroed());
+        !malloc.is_null()
+            && !libc_function.is_null()
+            && libc::dladdr(malloc, &mut one) != 0
+            && libc::dladdr(libc_function, &mut two) != 0
+            && one.dli_fbase == two.dli_fbase
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::create_object;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn memory_moves_into_an_object_and_a_peer_finds_it() {
+        const BYTES: usize = 64 << 10;
+        let object = create_object(c"test", 1 << 62).unwrap();
+        let offset = 3 << 47;
+        let memory = map_private(BYTES).unwrap();
+        // SAFETY: memory of this test.
+        unsafe {
+            memory.write_bytes(7, BYTES);
+            assert_eq!(store(object.as_fd(), offset, memory, BYTES).unwrap(), BYTES);
+            let alias = map(object.as_fd(), offset, BYTES).unwrap();
+            populate(alias, BYTES);
+            move_over(alias, memory, BYTES).unwrap();
+            memory.add(5000).write(8);
+            let me = Pid(std::process::id() as i32);
+            let found = object_of(me, object.as_raw_fd()).unwrap();
+            assert_eq!(identity(found.as_fd()).unwrap(), identity(object.as_fd()).unwrap());
+            assert!(pidfd_getfd(me, object.as_raw_fd()).is_ok());
+            let mut seen = vec![0; BYTES];
+            assert_eq!(load(found.as_raw_fd(), offset, seen.as_mut_ptr(), BYTES).unwrap(), BYTES);
+            assert_eq!((seen[4999], seen[5000], seen[5001]), (7, 8, 7));
+            if lock(memory, BYTES).is_ok() {
+                assert_eq!(libc::madvise(memory.cast(), BYTES, libc::MADV_DONTNEED), -1);
+                assert_eq!(libc::madvise(memory.cast(), BYTES, libc::MADV_REMOVE), -1);
+            }
+            discard(object.as_fd(), offset, BYTES as u64).unwrap();
+            assert_eq!(memory.add(5000).read(), 0);
+            unmap(memory, BYTES);
+        }
+    }
+
+    #[test]
+    fn properties_of_memory_are_told() {
+        let word = 0u64;
+        assert!(node_of(&raw const word as u64).is_none_or(|node| node < 1024));
+        assert!(malloc_is_the_c_library_s());
+        assert!(object_of(Pid(i32::MAX), 0).is_err());
+        let memory = map_private(8 << 20).unwrap();
+        let aligned = memory.wrapping_add(memory.align_offset(2 << 20));
+        // SAFETY: memory of this test, 8 MiB of it.
+        unsafe {
+            libc::madvise(aligned.cast(), 2 << 20, libc::MADV_HUGEPAGE);
+            aligned.write_bytes(1, 2 << 20);
+            assert!(!has_huge_pages(aligned.add(4 << 20), 1 << 20));
+            unmap(memory, 8 << 20);
+        }
+    }
+}
