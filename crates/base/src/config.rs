@@ -21,6 +21,17 @@ pub enum SingleCopy {
     Never,
 }
 
+/// Whether buffers that are used often become shared memory in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// After some uses.
+    Auto,
+    /// At the first use.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// All settings, typed. Sizes in bytes, times with their unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -36,6 +47,14 @@ pub struct Config {
     pub single_copy: SingleCopy,
     /// Smallest message for a single copy.
     pub single_copy_bytes: u64,
+    /// Mapping of buffers into peers.
+    pub mapped: Mapped,
+    /// Uses of a buffer by collective operations before it is mapped.
+    pub map_after: u64,
+    /// Smallest buffer that is mapped, in whole pages.
+    pub map_bytes: u64,
+    /// Most memory of a process that is mapped. A fork copies it.
+    pub mapped_limit: u64,
     /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
@@ -67,6 +86,10 @@ impl Default for Config {
             fragment_bytes: 32 << 10,
             single_copy: SingleCopy::Auto,
             single_copy_bytes: 64 << 20,
+            mapped: Mapped::Auto,
+            map_after: 20,
+            map_bytes: 64 << 10,
+            mapped_limit: 1 << 30,
             spin_us: -1,
             yield_rounds: 64,
             check_types: false,
@@ -143,6 +166,34 @@ pub static SETTINGS: &[Setting] = &[
         doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAPPED",
+        kind: "auto | always | never",
+        doc: "let peers work in buffers in place: their pages become shared memory after some uses",
+        set: |c, v| mapped(v).map(|x| c.mapped = x),
+        show: |c| format!("{:?}", c.mapped).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_MAP_AFTER",
+        kind: "count",
+        doc: "uses of a buffer before it is mapped where TUTTI_MAPPED=auto",
+        set: |c, v| size(v).map(|x| c.map_after = x),
+        show: |c| c.map_after.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAP_BYTES",
+        kind: "size",
+        doc: "smallest buffer that is mapped",
+        set: |c, v| size(v).map(|x| c.map_bytes = x),
+        show: |c| c.map_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAPPED_LIMIT",
+        kind: "size",
+        doc: "most mapped memory of a process; a fork copies it",
+        set: |c, v| size(v).map(|x| c.mapped_limit = x),
+        show: |c| c.mapped_limit.to_string(),
     },
     Setting {
         name: "TUTTI_SPIN_US",
@@ -335,6 +386,15 @@ fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
         "auto" => Ok(SingleCopy::Auto),
         "always" => Ok(SingleCopy::Always),
         "never" => Ok(SingleCopy::Never),
+        _ => Err("auto, always or never".to_string()),
+    }
+}
+
+fn mapped(text: &str) -> std::result::Result<Mapped, String> {
+    match text {
+        "auto" => Ok(Mapped::Auto),
+        "always" => Ok(Mapped::Always),
+        "never" => Ok(Mapped::Never),
         _ => Err("auto, always or never".to_string()),
     }
 }

@@ -14,7 +14,7 @@ pub mod maps;
 pub mod memory;
 pub mod process;
 pub mod regions;
-pub mod siblings;
 pub mod remap;
+pub mod siblings;
 pub mod signal;
 pub mod this_process;

@@ -35,6 +35,12 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// Writes a text to standard error at once. May be called between fork and exec, and when no memory is left.
+pub fn say(text: &str) {
+    // SAFETY: the text is as long as it says; nothing can be done about an error.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

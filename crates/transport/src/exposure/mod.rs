@@ -11,7 +11,14 @@
 
 #![allow(unsafe_code)]
 
+mod blocks;
+mod convert;
+mod fork;
+mod object;
+mod peers;
+mod policy;
 mod record;
+mod refusal;
 mod window;
 
 #[cfg(test)]
@@ -20,8 +27,14 @@ mod tests;
 use std::ptr;
 
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
+pub use refusal::Refusal;
 pub use window::Window;
 
+use blocks::Blocks;
+use convert::Bounds;
+use object::{Object, Place};
+use peers::Peers;
+use policy::{Advice, Policy};
 use record::Layout;
 use tutti_base::config::{Config, SingleCopy as Setting};
 use tutti_sys::cma;
@@ -47,14 +60,45 @@ impl std::fmt::Display for Unavailable {
     }
 }
 
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Buffers whose pages have become shared, and their bytes.
+    pub conversions: u64,
+    /// As above.
+    pub converted_bytes: u64,
+    /// Times that a buffer was lent mapped.
+    pub mapped: u64,
+    /// Times that a buffer was lent through the back end.
+    pub unmapped: u64,
+    /// Mapped buffers that the program has unmapped or changed.
+    pub lost: u64,
+    /// Conversions refused, by reason ([`Refusal`] as index).
+    pub refused: [u64; Refusal::COUNT],
+}
+
 /// The exposed memory of this process and the windows it has opened. One a process.
 #[derive(Debug)]
 pub struct Exposures {
     pid: i32,
     available: Result<(), Unavailable>,
+    explain: bool,
+    limit_bytes: u64,
+    policy: Policy,
+    object: Option<&'static Object>,
+    /// Address ranges that were made shared: a hint that it is worth asking the kernel.
+    hints: Vec<(u64, u64)>,
+    blocks: Blocks,
+    peers: Peers,
+    /// Records lent and not withdrawn.
+    lent: u64,
+    statistics: Statistics,
+    lock: bool,
 }
 
 static CROSS_MEMORY_ATTACH: CrossMemoryAttach = CrossMemoryAttach::allowed();
+/// Ranges of addresses that are kept in mind.
+const HINTS: usize = 4096;
 
 impl Exposures {
     /// From the settings of this process.
@@ -66,7 +110,20 @@ impl Exposures {
                 cma::permitted().map_err(Unavailable::Refused)
             }
         };
-        Exposures { pid: std::process::id() as i32, available }
+        Exposures {
+            pid: std::process::id() as i32,
+            available,
+            explain: config.explain,
+            limit_bytes: config.mapped_limit,
+            policy: Policy::new(config),
+            object: None,
+            hints: Vec::new(),
+            blocks: Blocks::default(),
+            peers: Peers::default(),
+            lent: 0,
+            statistics: Statistics::default(),
+            lock: true,
+        }
     }
 
     /// Whether any memory of this process can be lent to peers of the same user, and why not. What one process finds
@@ -77,6 +134,11 @@ impl Exposures {
     /// Why not.
     pub fn available(&self) -> Result<(), Unavailable> {
         self.available
+    }
+
+    /// What has happened so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// Lends `bytes` at `address` to the peers that will see the record, until it is withdrawn. Peers are given
@@ -95,8 +157,8 @@ impl Exposures {
         access: Access,
         edges: Option<ptr::NonNull<EdgeRoom>>,
     ) -> Record {
-        let _ = (access, edges);
-        Record { address: address as u64, bytes, pid: self.pid, ..Record::default() }
+        // SAFETY: the caller's promise.
+        unsafe { self.lend(address, bytes, access, edges, true) }
     }
 
     /// Lends the entries that `rows` gives as (address, bytes), `table` being room for as many rows in memory that the
@@ -136,7 +198,7 @@ impl Exposures {
     ///
     /// # Safety
     /// Where the record has a table, `table` is its rows; where it has edges, `edges` is its edge room. Both stay until the
-    /// operation ends.
+    /// operation ends. The window is not used after that, nor after this value is dropped.
     #[inline]
     pub unsafe fn open(
         &mut self,
@@ -145,21 +207,22 @@ impl Exposures {
         edges: *const EdgeRoom,
         table: *const Entry,
     ) -> Window {
-        let _ = (peer, edges);
         let layout = record.layout();
         let bytes = match layout {
             Layout::Whole | Layout::Entries => record.bytes,
             // SAFETY: the owner has written that many rows.
             Layout::Runs => (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum(),
         };
+        let near = if record.is_near() { self.peers.near(peer, record) } else { None };
+        let (near_start, near_end) = near.map_or((0, 0), |_| (record.near_start, record.near_end));
         Window {
             copier: &CROSS_MEMORY_ATTACH,
             pid: record.pid(),
             address: record.address,
-            near_start: 0,
-            near_end: 0,
-            near: ptr::null_mut(),
-            edges: ptr::null(),
+            near_start,
+            near_end,
+            near: near.map_or(ptr::null_mut(), |near| near.wrapping_sub(near_start as usize)),
+            edges: if record.edges != 0 { edges } else { ptr::null() },
             whole: record.bytes,
             layout,
             table,
@@ -172,7 +235,147 @@ impl Exposures {
     /// The owner's end of the loan: all peers are done with what `record` names.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
-        let _ = record;
+        debug_assert!(self.lent > 0, "withdrawn once: {record:?}");
+        self.lent = self.lent.saturating_sub(1);
+    }
+
+    /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier use; `None`
+    /// when there is none (ordinary memory serves as well, but slower).
+    pub fn allocate(&mut self, bytes: u64) -> Option<ptr::NonNull<u8>> {
+        let object = self.object().ok().filter(|_| self.policy.is_on())?;
+        self.blocks.allocate(object, bytes, self.limit_bytes)
+    }
+
+    /// Takes back memory that [`Exposures::allocate`] gave; false if it did not.
+    ///
+    /// # Safety
+    /// Nobody uses it any more, peers included.
+    pub unsafe fn free(&mut self, memory: ptr::NonNull<u8>) -> bool {
+        // SAFETY: the caller's promise.
+        match unsafe { self.blocks.free(memory) } {
+            Some(bytes) => {
+                self.policy.forget(memory.as_ptr() as u64, memory.as_ptr() as u64 + bytes);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// # Safety
+    /// As [`Exposures::expose`]; `whole`: no byte in between belongs to somebody else.
+    #[inline]
+    unsafe fn lend(
+        &mut self,
+        address: *mut u8,
+        bytes: u64,
+        access: Access,
+        edges: Option<ptr::NonNull<EdgeRoom>>,
+        whole: bool,
+    ) -> Record {
+        self.lent += 1;
+        let start = address as u64;
+        let record = Record { address: start, bytes, pid: self.pid, ..Record::default() };
+        let (hints, blocks) = (&self.hints, &self.blocks);
+        let known =
+            || blocks.holds(start) || hints.iter().any(|&(from, to)| from < start + bytes && start < to);
+        let place = match self.policy.advise(start, bytes, known) {
+            Advice::Leave => None,
+            Advice::Look => match self.look(start, bytes, access) {
+                // SAFETY: the caller's promise.
+                None if self.lost(start, bytes) => unsafe { self.convert(start, bytes, access, whole) },
+                found => found,
+            },
+            // SAFETY: the caller's promise.
+            Advice::Convert => unsafe { self.convert(start, bytes, access, whole) },
+        };
+        let Some((object, place)) = place else {
+            self.statistics.unmapped += 1;
+            return record;
+        };
+        self.statistics.mapped += 1;
+        // SAFETY: the caller's promise.
+        unsafe { place.publish(object, record, access, edges) }
+    }
+
+    /// Where a buffer that was mapped is now.
+    fn look(&self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
+        let object = self.object.filter(|object| object.is_current())?;
+        let place = match self.blocks.find(start, bytes) {
+            Some(place) => Some(place),
+            None => object.find(start, bytes, access != Access::Read).filter(|place| place.is_worth(bytes)),
+        };
+        place.map(|place| (object, place))
+    }
+
+    /// A buffer is not mapped any more; whether to convert it at once.
+    #[cold]
+    fn lost(&mut self, start: u64, bytes: u64) -> bool {
+        self.statistics.lost += 1;
+        self.hints.retain(|&(from, to)| to <= start || start + bytes <= from);
+        self.policy.lost(start, bytes)
+    }
+
+    /// # Safety
+    /// As [`Exposures::expose`].
+    #[cold]
+    unsafe fn convert(
+        &mut self,
+        start: u64,
+        bytes: u64,
+        access: Access,
+        whole: bool,
+    ) -> Option<(&'static Object, Place)> {
+        let bounds = Bounds {
+            at_least: self.policy.at_least_bytes.max(PAGE_BYTES),
+            limit: self.limit_bytes,
+            idle: self.lent == 1,
+            lock: self.lock,
+        };
+        let converted = self.object().and_then(|object| {
+            let there = object.find(start, bytes, true).filter(|place| place.is_worth(bytes));
+            match there {
+                Some(_) => Ok(0),
+                None if !whole => Err(Refusal::Gaps),
+                // SAFETY: the caller's promise.
+                None => unsafe { convert::convert(object, start, bytes, bounds) },
+            }
+        });
+        match converted {
+            Ok(moved) => {
+                self.policy.converted(start, bytes);
+                if self.hints.len() < HINTS {
+                    self.hints.push((start, start + bytes));
+                }
+                if moved > 0 {
+                    self.statistics.conversions += 1;
+                    self.statistics.converted_bytes += moved;
+                    self.tell(format_args!("{moved} bytes at {start:#x} are mapped into peers from now on"));
+                }
+                self.look(start, bytes, access)
+            }
+            Err(refusal) => {
+                self.policy.refused(start, bytes, refusal.is_final());
+                let count = &mut self.statistics.refused[refusal as usize];
+                *count += 1;
+                if *count == 1 {
+                    self.tell(format_args!("{bytes} bytes at {start:#x} are not mapped: {refusal}"));
+                }
+                None
+            }
+        }
+    }
+
+    fn object(&mut self) -> Result<&'static Object, Refusal> {
+        if self.object.is_none() {
+            self.object = Some(Object::of_process()?);
+        }
+        self.object.filter(|object| object.is_current()).ok_or(Refusal::Forked)
+    }
+
+    fn tell(&self, what: std::fmt::Arguments<'_>) {
+        if self.explain {
+            eprintln!("Tutti: process {}: {what}", self.pid);
+        }
     }
 
     /// # Safety
@@ -188,7 +391,9 @@ impl Exposures {
         // Empty entries may have any address, null too.
         let full = rows.clone().filter(|&(_, bytes)| bytes > 0).map(|(start, bytes)| (start as u64, bytes));
         let start = full.clone().map(|(start, _)| start).min().unwrap_or(0);
-        let end = full.map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+        let end = full.clone().map(|(start, bytes)| start + bytes).max().unwrap_or(0);
+        // In the usual order, one follows the other.
+        let whole = full.clone().try_fold(start, |at, (next, bytes)| (next == at).then_some(at + bytes));
         let mut entries = 0;
         for (address, bytes) in rows {
             let offset = if bytes == 0 { 0 } else { address as u64 - start };
@@ -198,7 +403,53 @@ impl Exposures {
         }
         let first = ptr::without_provenance_mut(start as usize);
         // SAFETY: the caller's promise.
-        let whole = unsafe { self.expose(first, end - start, access, edges) };
-        Record { layout: layout as u32, entries, ..whole }
+        let record = unsafe { self.lend(first, end - start, access, edges, whole.is_some()) };
+        Record { layout: layout as u32, entries, ..record }
+    }
+}
+
+impl Place {
+    /// Whether mapping helps a buffer of `bytes`.
+    fn is_worth(&self, bytes: u64) -> bool {
+        (self.end - self.start) * 2 >= bytes
+    }
+
+    /// Completes the record of a buffer that is found here.
+    ///
+    /// # Safety
+    /// As [`Exposures::expose`].
+    unsafe fn publish(
+        &self,
+        object: &Object,
+        record: Record,
+        access: Access,
+        edges: Option<ptr::NonNull<EdgeRoom>>,
+    ) -> Record {
+        let (near_start, near_end) = (self.start - record.address, self.end - record.address);
+        let tail = record.bytes - near_end;
+        // Gaps of a table are copied too; they are as readable as the rest of their page.
+        let edges = edges.filter(|_| {
+            access == Access::Read && near_start + tail > 0 && near_start.max(tail) <= PAGE_BYTES
+        });
+        if let Some(room) = edges {
+            let from: *const u8 = ptr::without_provenance(record.address as usize);
+            // SAFETY: the caller's promise; both lengths fit, as was just checked.
+            unsafe {
+                ptr::copy_nonoverlapping(from, (&raw mut (*room.as_ptr()).head).cast(), near_start as usize);
+                let end = from.wrapping_add(near_end as usize);
+                ptr::copy_nonoverlapping(end, (&raw mut (*room.as_ptr()).tail).cast(), tail as usize);
+            }
+        }
+        Record {
+            edges: u32::from(edges.is_some()),
+            near_start,
+            near_end,
+            offset: self.offset,
+            map_offset: self.map_offset,
+            map_bytes: self.map_bytes,
+            inode: object.inode,
+            object: object.number(),
+            ..record
+        }
     }
 }

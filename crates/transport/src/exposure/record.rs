@@ -71,6 +71,17 @@ pub struct Record {
     pub(super) edges: u32,
     /// How the back end knows this memory (0 where the address says it all).
     pub(super) key: u64,
+    /// Which of the bytes are in the owner's shared object: `near_start..near_end`.
+    pub(super) near_start: u64,
+    pub(super) near_end: u64,
+    /// Where the first of these is in the object.
+    pub(super) offset: u64,
+    /// What the owner has mapped there.
+    pub(super) map_offset: u64,
+    pub(super) map_bytes: u64,
+    /// The object: its inode, and the number of its descriptor in the owner's process.
+    pub(super) inode: u64,
+    pub(super) object: i32,
 }
 
 const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
@@ -84,6 +95,11 @@ impl Record {
     /// The owner's process.
     pub fn pid(&self) -> Pid {
         Pid(self.pid)
+    }
+
+    /// Whether part of it can be mapped.
+    pub(super) fn is_near(&self) -> bool {
+        self.near_start < self.near_end
     }
 
     /// How it is counted.

@@ -5,6 +5,9 @@ use std::ptr;
 
 use super::*;
 
+mod mapped;
+mod processes;
+
 /// Reads through the window of every layout what the same process exposes.
 fn check(rows: &[(usize, usize)]) {
     let mut memory: Vec<u8> = (0..100_000u32).map(|index| (index % 251) as u8).collect();

@@ -1,0 +1,279 @@
+//! Making private memory shared in place: the whole pages of a buffer move into the object of this process.
+//!
+//! # Why this is safe
+//! *Who may touch the pages meanwhile.* A buffer is converted inside an MPI call to which the program has lent it: until
+//! the operation ends nobody may write it, except the operation itself (MPI-5 sections 2.4.2, 3.7, 6.2). Only
+//! pages that lie in the buffer as a whole are moved, so nothing else is on them; the partial pages at both ends stay. Hence
+//! between the copy of a page and its replacement nobody writes it:
+//! - not the program, on any thread, by that rule;
+//! - not a peer in this operation, which has not seen the record yet;
+//! - not a peer in another operation under way (process_vm_writev, or a store to an earlier region): that operation would
+//!   have been lent the same bytes for writing, and overlapping buffers of pending operations may only be read.
+//!
+//! Others may *read* it: threads of the program, and peers in other operations that only read. The replacement is one
+//! mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. A peer that
+//! reads an earlier region of the same bytes (an overlap with a buffer converted before) goes on reading it: regions
+//! are given back only while no peer uses any.
+//!
+//! *What the program can tell afterwards.* Shared memory behaves as private memory did, but for
+//! - fork: see `fork`;
+//! - mremap that grows it: zeros, as before, since a slot is larger than any process (`object`);
+//! - madvise that discards: DONTNEED and FREE would have made zeros. The pages are locked (mlock2 with ONFAULT), which makes
+//!   the kernel refuse all of these with an error (EINVAL), as it does for any locked memory: allocators that
+//!   purge (jemalloc, mimalloc, tcmalloc) are told and know how to deal with it. An interposed `madvise` would miss calls
+//!   inside other libraries, a userfaultfd needs privileges and a thread. Where RLIMIT_MEMLOCK is too
+//!   low, only memory of the C library's own malloc is converted: it discards free memory only (malloc_trim, the tops
+//!   of thread arenas) and clears for calloc whatever it has had in use before.
+//! - registrations of pages with devices: the reason of a refusal;
+//! - attributes of the mapping: a hint for huge pages is honoured anew; names, DONTDUMP, protection keys are lost.
+//!
+//! Unmapping, moving, splitting and protecting need no handling: nothing here relies on where the memory was
+//! (`object`).
+//!
+//! *What can fail.* Everything that can is done before the replacement, and a failed replacement is repeated in another
+//! way; if that fails too the process ends, for its memory is gone (the kernel has no room for one more mapping).
+//!
+//! # Safety
+//! As above.
+
+#![allow(unsafe_code)]
+
+use tutti_sys::maps::{Area, Maps};
+use tutti_sys::remap;
+
+use super::object::{HUGE_BYTES, Object, state};
+use super::record::PAGE_BYTES;
+use super::refusal::Refusal;
+
+/// Bytes that are moved at once: the memory that a conversion needs in addition, and a whole huge page.
+const PIECE_BYTES: u64 = HUGE_BYTES;
+/// Mappings that a buffer may consist of before its conversion; afterwards it is one.
+const AREAS: usize = 4096;
+/// Pages whose NUMA node is looked at.
+const SAMPLES: u64 = 16;
+
+/// Bounds of conversions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Fewest bytes in whole pages.
+    pub(super) at_least: u64,
+    /// Most bytes of all regions.
+    pub(super) limit: u64,
+    /// No peer uses any region: what the program has unmapped may be given back.
+    pub(super) idle: bool,
+    /// For tests: as if pages could not be locked.
+    pub(super) lock: bool,
+}
+
+/// Makes the whole pages of a buffer shared; returns how many bytes that are.
+///
+/// # Safety
+/// The buffer is valid memory, lent by an MPI call of this thread.
+pub(super) unsafe fn convert(
+    object: &Object,
+    address: u64,
+    bytes: u64,
+    bounds: Bounds,
+) -> Result<u64, Refusal> {
+    let start = address.next_multiple_of(PAGE_BYTES);
+    let end = (address + bytes) / PAGE_BYTES * PAGE_BYTES;
+    // Neither is it worth a mapping of which most uses do not profit.
+    if end <= start || end - start < bounds.at_least || (end - start) * 2 < bytes {
+        return Err(Refusal::TooSmall);
+    }
+    let mut state = state();
+    if !object.is_current() {
+        return Err(Refusal::Forked);
+    }
+    let maps = object.maps.as_ref().ok_or(Refusal::NoQuery)?;
+    check_areas(object, maps, start, end)?;
+    // Memory that the program has locked must stay locked.
+    let locked_by_program = check_process()? > state.locked_bytes;
+    let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start);
+    check_nodes(start, end)?;
+    let bytes = end - start;
+    if state.live_bytes + bytes > bounds.limit && bounds.idle {
+        state.sweep(object);
+    }
+    if state.live_bytes + bytes > bounds.limit {
+        return Err(Refusal::Limit);
+    }
+    let offset = state.take_slot(start, bytes)?;
+    // SAFETY: checked above: private or own memory, whole pages of a lent buffer.
+    let moved = unsafe { move_in(object, start, bytes, offset, in_malloc, bounds.lock) };
+    if moved.is_ok() {
+        state.locked_bytes += bytes;
+    }
+    match moved {
+        Ok(()) => Ok(bytes),
+        Err((0, refusal)) => {
+            state.free_slot(object, offset, bytes);
+            Err(refusal)
+        }
+        // The first part is shared, the rest is as it was; both are right.
+        Err((part, _)) => {
+            state.live_bytes -= bytes - part;
+            Ok(part)
+        }
+    }
+}
+
+/// # Errors
+/// How many bytes were moved, and why no more.
+///
+/// # Safety
+/// As [`convert`]; the pages may be moved.
+unsafe fn move_in(
+    object: &Object,
+    start: u64,
+    bytes: u64,
+    offset: u64,
+    in_malloc: bool,
+    lock: bool,
+) -> Result<(), (u64, Refusal)> {
+    let target: *mut u8 = std::ptr::without_provenance_mut(start as usize);
+    let huge = bytes >= HUGE_BYTES && remap::has_huge_pages(target, bytes as usize);
+    let alias = remap::map(object.fd(), offset, bytes as usize).map_err(|_| (0, Refusal::System))?;
+    let locked = lock && remap::lock(alias, bytes as usize).is_ok();
+    let mut done = 0;
+    let mut result = Ok(());
+    if !locked && !in_malloc {
+        result = Err((0, Refusal::Unlockable));
+    }
+    while result.is_ok() && done < bytes {
+        let piece = (bytes - done).min(PIECE_BYTES - (start + done) % PIECE_BYTES);
+        // SAFETY: the caller's promise; pieces lie inside the buffer and the alias.
+        let moved = unsafe {
+            move_piece(object, target.add(done as usize), alias.add(done as usize), offset + done, piece)
+        };
+        match moved {
+            Ok(()) => done += piece,
+            Err(refusal) => result = Err((done, refusal)),
+        }
+    }
+    if done < bytes {
+        // SAFETY: the part of the alias that was not moved; nobody else knows it.
+        unsafe { remap::unmap(alias.add(done as usize), (bytes - done) as usize) };
+    }
+    if huge {
+        remap::collapse(target, done as usize);
+    }
+    result
+}
+
+/// # Safety
+/// As [`move_in`]: `alias` maps the object at `offset`.
+unsafe fn move_piece(
+    object: &Object,
+    target: *mut u8,
+    alias: *mut u8,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), Refusal> {
+    let length = bytes as usize;
+    // SAFETY: readable memory, as the areas showed.
+    let stored = unsafe { remap::store(object.fd(), offset, target, length) };
+    if !stored.is_ok_and(|stored| stored == length) {
+        return Err(Refusal::System);
+    }
+    remap::populate(alias, length);
+    // SAFETY: the alias is known to nobody; the target's content is stored, and nobody writes it (module).
+    if unsafe { remap::move_over(alias, target, length) }.is_ok() {
+        return Ok(());
+    }
+    // The kernel may have unmapped the target before it failed. The alias may be there still, or not.
+    // SAFETY: as before.
+    if unsafe { remap::map_over(object.fd(), offset, target, length) }.is_err() {
+        tutti_sys::this_process::say(
+            "Tutti: out of memory mappings while a buffer was mapped; the job cannot go on\n",
+        );
+        std::process::abort();
+    }
+    // SAFETY: nobody knows the alias.
+    unsafe { remap::unmap(alias, length) };
+    Ok(())
+}
+
+/// Whether all of `start..end` is private anonymous memory that may be moved, or in the object already.
+fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64) -> Result<(), Refusal> {
+    let on_stack = 0u8;
+    let stack = &raw const on_stack as u64;
+    let mut at = start;
+    for _ in 0..AREAS {
+        let (area, name) = maps.named_at(at).map_err(|_| Refusal::System)?.ok_or(Refusal::NotMapped)?;
+        check_area(object, &area, &name, stack)?;
+        at = area.end;
+        if at >= end {
+            return Ok(());
+        }
+    }
+    Err(Refusal::Fragmented)
+}
+
+fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<(), Refusal> {
+    let own = object.is_mapped_in(area);
+    match () {
+        () if (area.start..area.end).contains(&stack) || name.starts_with("[stack") => Err(Refusal::Stack),
+        () if area.page_bytes != PAGE_BYTES => Err(Refusal::HugeTlb),
+        () if area.shared && !own => Err(Refusal::Shared),
+        () if area.inode != 0 && !own => Err(Refusal::FileBacked),
+        () if !area.readable || !area.writable || area.executable => Err(Refusal::Protected),
+        () if own || name.is_empty() || name == "[heap]" || name.starts_with("[anon:") => Ok(()),
+        () => Err(Refusal::Special),
+    }
+}
+
+/// Whether something in this process may hold on to pages that are about to be replaced; how many bytes are locked.
+fn check_process() -> Result<u64, Refusal> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|_| Refusal::System)?;
+    let kilobytes = |name: &str| {
+        let size = status.lines().find_map(|line| line.strip_prefix(name))?;
+        size.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    };
+    if kilobytes("VmPin:").is_some_and(|size| size > 0) {
+        return Err(Refusal::Pinned);
+    }
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
+    let of_userfault = |entry: std::fs::DirEntry| {
+        let target = std::fs::read_link(entry.path());
+        target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
+    };
+    if descriptors.flatten().any(of_userfault) {
+        return Err(Refusal::Userfault);
+    }
+    Ok(kilobytes("VmLck:").unwrap_or(0) << 10)
+}
+
+/// Whether the pages are where new ones would be: on the node of this thread.
+fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
+    if !std::path::Path::new("/sys/devices/system/node/node1").exists() {
+        return Ok(());
+    }
+    let fresh = 0u8;
+    let here = remap::node_of(&raw const fresh as u64);
+    let step = ((end - start) / SAMPLES).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
+    let elsewhere = |address: u64| {
+        let node = remap::node_of(address);
+        node.is_some() && node != here
+    };
+    if (start..end).step_by(step as usize).any(elsewhere) { Err(Refusal::Spread) } else { Ok(()) }
+}
+
+/// Whether the C library's malloc is known to have given this memory: it is in its main heap, or has the header of a block
+/// that it maps by itself.
+fn is_from_malloc(maps: &Maps, address: u64, start: u64) -> bool {
+    const HEADER_BYTES: u64 = 16;
+    const MAPPED: u64 = 2;
+    let Ok(Some((area, name))) = maps.named_at(start) else { return false };
+    if name == "[heap]" {
+        return true;
+    }
+    if address % PAGE_BYTES != HEADER_BYTES || address - HEADER_BYTES < area.start {
+        return false;
+    }
+    let header: *const u64 = std::ptr::without_provenance((address - 8) as usize);
+    // SAFETY: on the same page as the buffer's first byte, which is readable.
+    let size = unsafe { header.read_volatile() };
+    let whole = size & !7;
+    size & 7 == MAPPED && whole.is_multiple_of(PAGE_BYTES) && address - HEADER_BYTES + whole <= area.end
+}

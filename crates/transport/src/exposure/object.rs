@@ -1,0 +1,304 @@
+//! The one shared object of a process, which holds all its mapped memory, and the account of what is in it.
+//!
+//! The object is a memfd of 2^62 bytes, without pages but those in use. It is divided into slots of 2^47 bytes, as
+//! much as a process can address: whatever the program does to a mapping (mremap may grow it over the file beyond
+//! what was moved there), it can never reach another slot, and what it grows into reads as zero, as grown
+//! private memory would.
+//!
+//! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect its
+//! memory as it likes; the kernel is asked at every use ([`Object::find`]).
+//!
+//! # Safety
+//! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no peer uses
+//! them. Mappings are found by walking the address space upwards, in several system calls; one that another
+//! thread moves downwards meanwhile (mremap) may be missed, so in a process with several threads a range counts
+//! as gone only if two walks, apart in time, have both missed it, and it existed at the first.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tutti_sys::maps::{Area, Maps};
+use tutti_sys::{memory, remap};
+
+use super::fork;
+use super::record::PAGE_BYTES;
+use super::refusal::Refusal;
+
+/// Bytes of a slot: all that a process can address.
+const SLOT_SHIFT: u32 = 47;
+const OBJECT_BYTES: u64 = 1 << 62;
+const SLOTS: usize = (OBJECT_BYTES >> SLOT_SHIFT) as usize;
+/// The size of a huge page: offsets agree with addresses modulo this, so that pages can be put together.
+pub(super) const HUGE_BYTES: u64 = 2 << 20;
+/// Mappings that one buffer may consist of and still be found: more make it slower than they help.
+const AREAS: usize = 16;
+/// Time between two walks that both have to miss a range before it is given back.
+const WALKS_APART: Duration = Duration::from_millis(20);
+
+/// The object. One a process; made at the first use, never destroyed.
+#[derive(Debug)]
+pub(super) struct Object {
+    fd: OwnedFd,
+    pub(super) inode: u64,
+    device: (u32, u32),
+    pub(super) maps: Option<Maps>,
+    /// Whether malloc is the C library's.
+    pub(super) plain_malloc: bool,
+}
+
+/// Memory that the library made shared from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    pub(super) offset: u64,
+}
+
+/// What is in the object.
+#[derive(Debug)]
+pub(super) struct State {
+    slots: Vec<Slot>,
+    /// Bytes that are in use, as far as is known: what the program has unmapped since the last sweep is included.
+    pub(super) live_bytes: u64,
+    /// Bytes that were ever locked for being mapped.
+    pub(super) locked_bytes: u64,
+    pub(super) blocks: Vec<Block>,
+    /// Ranges of the object that the last walk found mapped, and when that was.
+    seen: Vec<(u64, u64)>,
+    walked: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// Bytes from its beginning that may hold pages; 0: free.
+    extent: u64,
+    born: Instant,
+}
+
+/// Where exposed memory is in the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// First and one past the last address that is mapped from the object without a break.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Where `start` is in the object.
+    pub(super) offset: u64,
+    /// The mapping that it is part of: what a peer had best map.
+    pub(super) map_offset: u64,
+    pub(super) map_bytes: u64,
+}
+
+static OBJECT: AtomicPtr<Object> = AtomicPtr::new(std::ptr::null_mut());
+static STATE: Mutex<State> = Mutex::new(State::NEW);
+
+/// The state, locked. A fork waits for the lock; so whoever holds it neither forks nor calls what might.
+pub(super) fn state() -> MutexGuard<'static, State> {
+    // A panic under the lock is a bug that ends the process; the state stays usable for its end.
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The object of this process, if there is one already.
+pub(super) fn existing() -> Option<&'static Object> {
+    // SAFETY: null, or an object that is never destroyed.
+    unsafe { OBJECT.load(Ordering::Acquire).as_ref() }
+}
+
+/// Forgets the object: in a child of fork, which has none of it mapped. The memory of its account is left alone, since
+/// nothing may be freed there.
+pub(super) fn forget(state: &mut State) {
+    OBJECT.store(std::ptr::null_mut(), Ordering::Release);
+    std::mem::forget(std::mem::replace(state, State::NEW));
+}
+
+impl Object {
+    /// The object of this process.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn of_process() -> Result<&'static Object, Refusal> {
+        if let Some(object) = existing() {
+            return Ok(object);
+        }
+        // Before the lock is taken: a fork holds the list of its handlers while it waits for the lock.
+        fork::install()?;
+        let plain_malloc = remap::malloc_is_the_c_library_s();
+        let _state = state();
+        if let Some(object) = existing() {
+            return Ok(object);
+        }
+        let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| Refusal::NoObject)?;
+        let (inode, device) = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
+        let object = Object { fd, inode, device, maps: Maps::open().ok(), plain_malloc };
+        let object = Box::leak(Box::new(object));
+        OBJECT.store(object, Ordering::Release);
+        Ok(object)
+    }
+
+    /// Whether this is the object of this process, not that of a parent.
+    pub(super) fn is_current(&self) -> bool {
+        std::ptr::eq(OBJECT.load(Ordering::Relaxed), self)
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn number(&self) -> i32 {
+        self.fd.as_raw_fd()
+    }
+
+    /// Whether an area is a mapping of this object.
+    pub(super) fn is_mapped_in(&self, area: &Area) -> bool {
+        area.shared && area.inode == self.inode && area.device == self.device
+    }
+
+    /// The first part of `address..address + bytes` that is mapped from this object now.
+    pub(super) fn find(&self, address: u64, bytes: u64, writing: bool) -> Option<Place> {
+        let maps = self.maps.as_ref()?;
+        let end = address + bytes;
+        let usable = |area: &Area| {
+            self.is_mapped_in(area) && area.start < end && area.readable && (area.writable || !writing)
+        };
+        let first = maps.shared_from(address).ok()?.filter(usable)?;
+        let start = address.max(first.start);
+        let (offset, map_offset) = (first.offset + (start - first.start), first.offset);
+        let mut last = first;
+        for _ in 0..AREAS {
+            if last.end >= end {
+                break;
+            }
+            let next = maps.shared_from(last.end).ok()?.filter(usable);
+            let follows =
+                |area: &Area| area.start == last.end && area.offset == last.offset + (last.end - last.start);
+            match next.filter(follows) {
+                Some(area) => last = area,
+                None => break,
+            }
+        }
+        let map_bytes = last.end - first.start;
+        Some(Place { start, end: end.min(last.end), offset, map_offset, map_bytes })
+    }
+}
+
+impl State {
+    const NEW: State = State {
+        slots: Vec::new(),
+        live_bytes: 0,
+        locked_bytes: 0,
+        blocks: Vec::new(),
+        seen: Vec::new(),
+        walked: None,
+    };
+
+    /// Takes a free slot for `bytes` of memory at `address`; returns where in the object the memory goes.
+    pub(super) fn take_slot(&mut self, address: u64, bytes: u64) -> Result<u64, Refusal> {
+        let lead = address % HUGE_BYTES;
+        let slot = Slot { extent: lead + bytes, born: Instant::now() };
+        let number = match self.slots.iter().position(|slot| slot.extent == 0) {
+            Some(free) => free,
+            None if self.slots.len() + 1 < SLOTS => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+            None => return Err(Refusal::Slots),
+        };
+        self.slots[number] = slot;
+        self.live_bytes += bytes;
+        Ok(((number as u64) << SLOT_SHIFT) + lead)
+    }
+
+    /// Gives back a slot that nothing was mapped from, or is any more.
+    pub(super) fn free_slot(&mut self, object: &Object, offset: u64, bytes: u64) {
+        let number = slot_of(offset);
+        let extent = self.slots[number].extent;
+        // SAFETY: nothing of the slot is mapped, says the caller.
+        let given_back = unsafe { remap::discard(object.fd(), (number as u64) << SLOT_SHIFT, extent) };
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+        // Pages that could not be given back must not show up in a region to come.
+        if given_back.is_ok() {
+            self.slots[number].extent = 0;
+        }
+    }
+
+    /// Gives back pages that are no longer mapped in this process. No peer may be using any of the object.
+    pub(super) fn sweep(&mut self, object: &Object) {
+        let Some(mapped) = walk(object) else { return };
+        let now = Instant::now();
+        let mut keep = mapped.clone();
+        if threads() > 1 {
+            let earlier = self.walked.filter(|&walked| now - walked >= WALKS_APART);
+            if self.walked.is_none() || earlier.is_some() {
+                self.walked = Some(now);
+                keep.append(&mut std::mem::replace(&mut self.seen, mapped));
+            }
+            let Some(earlier) = earlier else { return };
+            self.keep_young(earlier, &mut keep);
+        }
+        keep.extend(self.blocks.iter().map(|block| (block.offset, block.offset + block.bytes)));
+        keep.sort_unstable();
+        self.live_bytes = 0;
+        for number in 0..self.slots.len() {
+            self.sweep_slot(object, number, &keep);
+        }
+    }
+
+    fn keep_young(&self, earlier: Instant, keep: &mut Vec<(u64, u64)>) {
+        let base = |number: usize| (number as u64) << SLOT_SHIFT;
+        let young = self.slots.iter().enumerate().filter(|(_, slot)| slot.born >= earlier);
+        keep.extend(young.map(|(number, slot)| (base(number), base(number) + slot.extent)));
+    }
+
+    fn sweep_slot(&mut self, object: &Object, number: usize, keep: &[(u64, u64)]) {
+        let start = (number as u64) << SLOT_SHIFT;
+        if self.slots[number].extent == 0 {
+            return;
+        }
+        // A mapping that the program has grown reaches beyond the extent.
+        let inside = || keep.iter().copied().filter(|&(from, _)| slot_of(from) == number);
+        let extent = inside().map(|(_, to)| to - start).max().unwrap_or(0).max(self.slots[number].extent);
+        let end = start + extent;
+        let (mut at, mut kept, mut clean) = (start, 0, true);
+        for (from, to) in inside().chain([(end, end)]) {
+            if from > at {
+                // SAFETY: no mapping shows this range, and no peer uses it.
+                clean &= unsafe { remap::discard(object.fd(), at, from - at) }.is_ok();
+            }
+            kept += to.saturating_sub(from.max(at));
+            at = at.max(to);
+        }
+        self.slots[number].extent = if kept == 0 && clean { 0 } else { extent };
+        self.live_bytes += kept;
+    }
+}
+
+/// The slot that holds a byte of the object.
+pub(super) fn slot_of(offset: u64) -> usize {
+    (offset >> SLOT_SHIFT) as usize
+}
+
+/// Ranges of the object that are mapped in this process; `None` when that cannot be told.
+fn walk(object: &Object) -> Option<Vec<(u64, u64)>> {
+    let maps = object.maps.as_ref()?;
+    let (mut found, mut at) = (Vec::new(), 0);
+    // Ends: each area lies above the one before, and there are finitely many (vm.max_map_count).
+    while let Some(area) = maps.shared_from(at).ok()? {
+        if object.is_mapped_in(&area) {
+            found.push((area.offset, area.offset + (area.end - area.start)));
+        }
+        at = area.end;
+    }
+    Some(found)
+}
+
+/// How many threads this process has; many, where that cannot be told.
+fn threads() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(usize::MAX)
+}
+
+const _: () = assert!(HUGE_BYTES.is_multiple_of(PAGE_BYTES));

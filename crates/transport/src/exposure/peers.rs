@@ -1,0 +1,128 @@
+//! The objects of peers, as far as they are mapped here.
+//!
+//! # Safety
+//! A mapping is never removed while this process has windows, that is until [`Peers`] is dropped: one that has become too
+//! short is kept beside its successor. It shows the peer's object, whose pages are the peer's memory as long as the peer says
+//! so in a record; a page that was given back reads as zero and is no fault.
+
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use tutti_sys::remap;
+
+use super::object::slot_of;
+use super::record::Record;
+use crate::Peer;
+use crate::single_copy::Pid;
+
+/// Mappings of one peer's memory, those included that were replaced by longer ones.
+const MAPPINGS: usize = 2048;
+
+/// What is mapped of all peers.
+#[derive(Debug, Default)]
+pub(super) struct Peers(Vec<Option<Box<Opened>>>);
+
+/// What is mapped of one peer.
+#[derive(Debug)]
+struct Opened {
+    pid: Pid,
+    inode: u64,
+    /// `None`: it could not be opened, and is not tried again.
+    object: Option<OwnedFd>,
+    slots: Vec<Option<View>>,
+    replaced: Vec<View>,
+    mappings: usize,
+}
+
+/// A part of an object, mapped.
+#[derive(Debug)]
+struct View {
+    base: *mut u8,
+    offset: u64,
+    bytes: u64,
+}
+
+// SAFETY: a mapping is valid in every thread.
+unsafe impl Send for View {}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `View::new`; windows end before.
+        unsafe { remap::unmap(self.base, self.bytes as usize) };
+    }
+}
+
+impl Peers {
+    /// Where the mapped part of a peer's record begins in this process; `None` if it cannot be mapped here.
+    #[inline]
+    pub(super) fn near(&mut self, peer: Peer, record: &Record) -> Option<*mut u8> {
+        let index = peer.0 as usize;
+        if let Some(Some(opened)) = self.0.get(index)
+            && opened.pid == record.pid()
+            && opened.inode == record.inode
+            && let Some(Some(view)) = opened.slots.get(slot_of(record.map_offset))
+            && let Some(base) = view.at(record)
+        {
+            return Some(base);
+        }
+        self.map(index, record)
+    }
+
+    #[cold]
+    fn map(&mut self, index: usize, record: &Record) -> Option<*mut u8> {
+        if index >= self.0.len() {
+            self.0.resize_with(index + 1, || None);
+        }
+        let opened = &mut self.0[index];
+        // Another object: another process has taken the rank's place (a restart), whose windows have ended.
+        if !opened.as_ref().is_some_and(|open| open.pid == record.pid() && open.inode == record.inode) {
+            *opened = Some(Box::new(Opened::new(record)));
+        }
+        opened.as_mut().and_then(|opened| opened.map(record))
+    }
+}
+
+impl Opened {
+    fn new(record: &Record) -> Opened {
+        let object = remap::object_of(record.pid(), record.object)
+            .ok()
+            .filter(|object| remap::identity(object.as_fd()).is_ok_and(|(inode, _)| inode == record.inode));
+        Opened {
+            pid: record.pid(),
+            inode: record.inode,
+            object,
+            slots: Vec::new(),
+            replaced: Vec::new(),
+            mappings: 0,
+        }
+    }
+
+    fn map(&mut self, record: &Record) -> Option<*mut u8> {
+        let object = self.object.as_ref().filter(|_| self.mappings < MAPPINGS)?;
+        let slot = slot_of(record.map_offset);
+        if slot >= self.slots.len() {
+            self.slots.resize_with(slot + 1, || None);
+        }
+        let (mut start, mut end) = (record.map_offset, record.map_offset + record.map_bytes);
+        if let Some(view) = &self.slots[slot] {
+            (start, end) = (start.min(view.offset), end.max(view.offset + view.bytes));
+        }
+        let base = remap::map(object.as_fd(), start, (end - start) as usize).ok()?;
+        self.mappings += 1;
+        let view = View { base, offset: start, bytes: end - start };
+        let place = view.at(record);
+        self.replaced.extend(self.slots[slot].replace(view));
+        place
+    }
+}
+
+impl View {
+    /// Where the mapped part of the record is, if this shows all of it.
+    #[inline]
+    fn at(&self, record: &Record) -> Option<*mut u8> {
+        let bytes = record.near_end - record.near_start;
+        let skip = record.offset.checked_sub(self.offset)?;
+        (skip + bytes <= self.bytes).then(|| self.base.wrapping_add(skip as usize))
+    }
+}

@@ -1,0 +1,166 @@
+//! When a buffer is worth mapping: after so many uses, as a connection is made after so many messages (S6).
+//!
+//! A conversion costs about as much as [`Config::map_after`] copies through the kernel save. A buffer that did not live
+//! that long after its conversion has to be used twice as often before the next one.
+
+use tutti_base::config::{Config, Mapped};
+
+/// Buffers that are remembered; others take the places of these.
+const BUFFERS: usize = 256;
+/// Uses after which a buffer is given up for good: conversions are tried at `after`, times four each time.
+const MOST_AFTER: u32 = 1 << 24;
+
+/// What is known of a buffer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Use {
+    address: u64,
+    bytes: u64,
+    /// Uses since the last conversion or refusal.
+    pub(super) uses: u32,
+    /// Uses before the next try.
+    pub(super) after: u32,
+    /// Its pages were in the object when it was last looked at.
+    pub(super) mapped: bool,
+}
+
+/// Counts uses.
+#[derive(Debug)]
+pub(super) struct Policy {
+    buffers: Box<[Use; BUFFERS]>,
+    /// Uses before the first try; `None`: never.
+    after: Option<u32>,
+    pub(super) at_least_bytes: u64,
+}
+
+/// What to do with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Advice {
+    /// It is mapped, presumably.
+    Look,
+    /// It has been used often enough.
+    Convert,
+    /// Lend it as it is.
+    Leave,
+}
+
+impl Policy {
+    /// From the settings of this process.
+    pub(super) fn new(config: &Config) -> Policy {
+        let after = match config.mapped {
+            Mapped::Never => None,
+            Mapped::Always => Some(1),
+            Mapped::Auto => Some(u32::try_from(config.map_after).unwrap_or(u32::MAX).max(1)),
+        };
+        Policy { buffers: Box::new([Use::default(); BUFFERS]), after, at_least_bytes: config.map_bytes }
+    }
+
+    /// Whether buffers are mapped at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.after.is_some()
+    }
+
+    /// Counts a use; `known` says whether a buffer that is not remembered lies in mapped memory.
+    #[inline]
+    pub(super) fn advise(&mut self, address: u64, bytes: u64, known: impl FnOnce() -> bool) -> Advice {
+        let Some(after) = self.after else { return Advice::Leave };
+        let entry = &mut self.buffers[place(address, bytes)];
+        if entry.address != address || entry.bytes != bytes {
+            *entry = Use { address, bytes, uses: 0, after, mapped: known() };
+        }
+        entry.uses = entry.uses.saturating_add(1);
+        match entry.mapped {
+            true => Advice::Look,
+            false if bytes >= self.at_least_bytes && entry.uses >= entry.after => Advice::Convert,
+            false => Advice::Leave,
+        }
+    }
+
+    /// The buffer has just been converted.
+    pub(super) fn converted(&mut self, address: u64, bytes: u64) {
+        let entry = &mut self.buffers[place(address, bytes)];
+        (entry.uses, entry.mapped) = (0, true);
+    }
+
+    /// The buffer cannot be converted now.
+    pub(super) fn refused(&mut self, address: u64, bytes: u64, for_good: bool) {
+        let entry = &mut self.buffers[place(address, bytes)];
+        entry.uses = 0;
+        entry.after = if for_good { u32::MAX } else { entry.after.saturating_mul(4).min(MOST_AFTER) };
+    }
+
+    /// The buffer was mapped and is no more, or not as much of it as was thought; whether to convert it at once.
+    pub(super) fn lost(&mut self, address: u64, bytes: u64) -> bool {
+        let first = self.after.unwrap_or(u32::MAX);
+        let at_least_bytes = self.at_least_bytes;
+        let entry = &mut self.buffers[place(address, bytes)];
+        // In its first use it only lies where something else was mapped before.
+        let paid = first == 1 || entry.uses == 1 || entry.uses > first.saturating_mul(4);
+        entry.after = if paid { first } else { entry.after.saturating_mul(2).min(MOST_AFTER) };
+        (entry.uses, entry.mapped) = (1, false);
+        bytes >= at_least_bytes && entry.uses >= entry.after
+    }
+
+    /// Forgets the buffers in `start..end`.
+    pub(super) fn forget(&mut self, start: u64, end: u64) {
+        for entry in self.buffers.iter_mut() {
+            if entry.address < end && entry.address + entry.bytes > start {
+                *entry = Use::default();
+            }
+        }
+    }
+}
+
+fn place(address: u64, bytes: u64) -> usize {
+    let mixed = (address ^ bytes.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as usize
+}
+
+const _: () = assert!(BUFFERS == 256, "a place is eight bits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(uses: &[(u64, u64)], expected: &[Advice]) {
+        let mut policy = Policy::new(&Config { map_after: 3, map_bytes: 100, ..Config::default() });
+        let got: Vec<Advice> =
+            uses.iter().map(|&(address, bytes)| policy.advise(address, bytes, || address == 7)).collect();
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn buffers_are_converted_after_some_uses() {
+        use Advice::*;
+        check(&[(4096, 500); 4], &[Leave, Leave, Convert, Convert]);
+        check(&[(4096, 99); 4], &[Leave; 4]);
+        check(&[(7, 99); 2], &[Look; 2]);
+        check(&[(0, 500), (1, 500), (0, 500), (1, 500), (0, 500)], &[Leave, Leave, Leave, Leave, Convert]);
+    }
+
+    #[test]
+    fn a_refusal_and_a_loss_make_it_wait_longer() {
+        let mut policy = Policy::new(&Config { map_after: 2, map_bytes: 1, ..Config::default() });
+        let until_convert =
+            |policy: &mut Policy| (1..100).find(|_| policy.advise(64, 4096, || false) == Advice::Convert);
+        assert_eq!(until_convert(&mut policy), Some(2));
+        policy.refused(64, 4096, false);
+        assert_eq!(until_convert(&mut policy), Some(8));
+        policy.converted(64, 4096);
+        (0..2).for_each(|_| assert_eq!(policy.advise(64, 4096, || false), Advice::Look));
+        assert!(!policy.lost(64, 4096));
+        assert_eq!(until_convert(&mut policy), Some(15));
+        policy.converted(64, 4096);
+        (0..20).for_each(|_| assert_eq!(policy.advise(64, 4096, || false), Advice::Look));
+        assert!(!policy.lost(64, 4096));
+        assert_eq!(until_convert(&mut policy), Some(1));
+        policy.refused(64, 4096, true);
+        assert_eq!(until_convert(&mut policy), None);
+    }
+
+    #[test]
+    fn never_means_never() {
+        let mut policy = Policy::new(&Config { mapped: Mapped::Never, map_bytes: 1, ..Config::default() });
+        assert!((0..100).all(|_| policy.advise(64, 4096, || false) == Advice::Leave));
+        assert_eq!(policy.advise(64, 4096, || true), Advice::Leave);
+    }
+}

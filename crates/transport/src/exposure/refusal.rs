@@ -1,0 +1,119 @@
+//! Why memory stays private: one reason a refusal, all of them visible.
+
+use std::fmt;
+
+/// Why a buffer is not mapped into peers. The buffer is lent all the same, through the back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Refusal {
+    /// TUTTI_MAPPED=never.
+    Off,
+    /// The system cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11).
+    NoQuery,
+    /// The shared object of this process could not be made.
+    NoObject,
+    /// Fewer bytes in whole pages than TUTTI_MAP_BYTES.
+    TooSmall,
+    /// Entries with gaps between them, which belong to somebody else.
+    Gaps,
+    /// Not mapped at all.
+    NotMapped,
+    /// A stack.
+    Stack,
+    /// Mapped from a file or a device.
+    FileBacked,
+    /// Shared by the user already.
+    Shared,
+    /// Not both readable and writable, or executable.
+    Protected,
+    /// Pages of hugetlbfs.
+    HugeTlb,
+    /// Special memory of the kernel.
+    Special,
+    /// Too many different mappings.
+    Fragmented,
+    /// Pages are registered with a device or an io_uring, which would go on using the old ones.
+    Pinned,
+    /// A userfaultfd is open in this process.
+    Userfault,
+    /// Pages are spread over NUMA nodes, or lie on another one.
+    Spread,
+    /// Neither may pages be locked (RLIMIT_MEMLOCK), which would keep their content from being discarded, nor is the memory
+    /// known to come from the C library's malloc, which discards nothing that it relies on.
+    Unlockable,
+    /// TUTTI_MAPPED_LIMIT is reached.
+    Limit,
+    /// Regions without end: no slot is free.
+    Slots,
+    /// A child of fork.
+    Forked,
+    /// The system reported an error.
+    System,
+}
+
+impl Refusal {
+    /// How many there are.
+    pub const COUNT: usize = Refusal::System as usize + 1;
+
+    /// All of them.
+    pub const ALL: [Refusal; Refusal::COUNT] = [
+        Refusal::Off,
+        Refusal::NoQuery,
+        Refusal::NoObject,
+        Refusal::TooSmall,
+        Refusal::Gaps,
+        Refusal::NotMapped,
+        Refusal::Stack,
+        Refusal::FileBacked,
+        Refusal::Shared,
+        Refusal::Protected,
+        Refusal::HugeTlb,
+        Refusal::Special,
+        Refusal::Fragmented,
+        Refusal::Pinned,
+        Refusal::Userfault,
+        Refusal::Spread,
+        Refusal::Unlockable,
+        Refusal::Limit,
+        Refusal::Slots,
+        Refusal::Forked,
+        Refusal::System,
+    ];
+
+    /// Whether more uses of the same buffer cannot change it.
+    pub(super) fn is_final(self) -> bool {
+        matches!(self, Refusal::Off | Refusal::NoQuery | Refusal::NoObject | Refusal::Forked)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Off => "TUTTI_MAPPED is never",
+            Refusal::NoQuery => {
+                "the kernel cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11)"
+            }
+            Refusal::NoObject => "no shared memory object could be made",
+            Refusal::TooSmall => "fewer bytes in whole pages than TUTTI_MAP_BYTES",
+            Refusal::Gaps => "gaps between the entries, which are not part of the operation",
+            Refusal::NotMapped => "not mapped",
+            Refusal::Stack => "on a stack",
+            Refusal::FileBacked => "mapped from a file or a device",
+            Refusal::Shared => "shared by the program already",
+            Refusal::Protected => "read-only, or executable",
+            Refusal::HugeTlb => "huge pages of hugetlbfs",
+            Refusal::Special => "special memory of the kernel",
+            Refusal::Fragmented => "too many different mappings in one buffer",
+            Refusal::Pinned => "this process has memory registered with a device or an io_uring",
+            Refusal::Userfault => "this process uses a userfaultfd",
+            Refusal::Spread => "pages lie on other NUMA nodes",
+            Refusal::Unlockable => {
+                "RLIMIT_MEMLOCK is too low, and the memory is not known to come from malloc"
+            }
+            Refusal::Limit => "TUTTI_MAPPED_LIMIT is reached",
+            Refusal::Slots => "too many regions",
+            Refusal::Forked => "this process is a child of fork",
+            Refusal::System => "the system reported an error",
+        })
+    }
+}
