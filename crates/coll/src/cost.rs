@@ -1,18 +1,22 @@
-//! What an algorithm costs: a closed form of the work it makes, and a model that turns work into time.
-//! Selection compares these times; nothing else in Tutti is a table of sizes.
+//! What an algorithm costs, in closed form: the work it makes, and the time of that work on a [`Model`]. Selection orders
+//! the candidates by it before it simulates the best of them; for ranks by the thousand it is all that there is.
 //!
 //! Two regimes. With a core for every rank, time is the critical path: hops, messages of the busiest
 //! rank, its bytes and reductions. With more ranks than cores every wait for a message that is not
 //! there is a switch to another process: a hop costs as much, and the time is no less than the work of
 //! all ranks divided by the cores.
 
+use std::sync::Arc;
+
 use crate::algorithms::tree::{Form, dimensions};
 use crate::ir::Loop;
+use crate::model::{DISTANCES, Model};
 use crate::registry::Node;
 use crate::shape::{Params, Shape};
+use crate::simulate::{Layout, Reach, Stage};
 
-/// Where the ranks of a communicator run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Where the ranks of a communicator run, and what things cost there. Equal on all of them.
+#[derive(Clone, Debug)]
 pub struct Environment {
     /// Cores that the ranks of this node share.
     pub cores: u32,
@@ -20,31 +24,65 @@ pub struct Environment {
     pub ranks_on_node: u32,
     /// Whether a node has more ranks (of the job) than cores.
     pub oversubscribed: bool,
-    /// Messages above this size take a handshake.
-    pub eager_bytes: u64,
     /// What the node gives the ranks of the communicator.
     pub node: Node,
+    /// The largest bank that the node gives a rank.
+    pub bank_bytes: u64,
+    /// How ranks get at memory that others expose.
+    pub reach: Reach,
+    /// Where each rank is.
+    pub layout: Arc<Layout>,
+    /// What things cost.
+    pub model: Arc<Model>,
 }
 
-/// Seconds of the parts of the model. Defaults are those of messages through shared memory; only
-/// their ratios matter.
+impl Environment {
+    /// `ranks` ranks that share `cores` cores of one node, of which nothing is known; they send messages.
+    pub fn flat(ranks: u32, cores: u32) -> Environment {
+        Environment {
+            cores,
+            ranks_on_node: ranks,
+            oversubscribed: ranks > cores,
+            node: Node::Any,
+            bank_bytes: 256 << 10,
+            reach: Reach::Call,
+            layout: Arc::new(Layout::flat(ranks, cores)),
+            model: Arc::new(Model::default()),
+        }
+    }
+
+    /// What the simulator runs on.
+    pub fn stage(&self) -> Stage<'_> {
+        Stage { model: &self.model, layout: &self.layout, reach: self.reach }
+    }
+}
+
+/// Seconds of the parts of the closed forms.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Model {
+struct Rates {
     /// From one rank to another, at the least.
-    pub hop: f64,
+    hop: f64,
     /// To send or to receive one message.
-    pub message: f64,
+    message: f64,
     /// To move a byte from one rank to another.
-    pub byte: f64,
+    byte: f64,
     /// To combine (or copy) a byte.
-    pub reduce: f64,
+    reduce: f64,
     /// To put one process to sleep and wake another on its core.
-    pub switch: f64,
+    switch: f64,
 }
 
-impl Default for Model {
-    fn default() -> Model {
-        Model { hop: 250e-9, message: 120e-9, byte: 0.12e-9, reduce: 0.06e-9, switch: 2.5e-6 }
+impl Rates {
+    fn of(environment: &Environment) -> Rates {
+        let model = &environment.model;
+        let distance = if environment.layout.hosts() > 1 { DISTANCES - 1 } else { 1 };
+        Rates {
+            hop: model.message_latency[distance] + model.message_overhead,
+            message: model.message_overhead + model.step,
+            byte: model.message_byte + model.message_byte,
+            reduce: model.reduce_byte,
+            switch: model.switch,
+        }
     }
 }
 
@@ -99,22 +137,23 @@ impl Work {
     }
 
     /// How long it takes, in seconds.
-    pub fn time(&self, environment: &Environment, model: &Model) -> f64 {
+    pub fn time(&self, environment: &Environment) -> f64 {
+        let rates = Rates::of(environment);
         let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
-        let handshake = if mean > environment.eager_bytes as f64 { 2.0 } else { 1.0 };
+        let handshake = if mean > environment.model.eager_bytes { 2.0 } else { 1.0 };
         let crowded = environment.oversubscribed || environment.ranks_on_node > environment.cores;
-        let hop = if crowded { model.switch } else { model.hop };
+        let hop = if crowded { rates.switch } else { rates.hop };
         let path = handshake * self.hops * hop
-            + self.messages * model.message
-            + self.bytes * model.byte
-            + self.reduced * model.reduce;
+            + self.messages * rates.message
+            + self.bytes * rates.byte
+            + self.reduced * rates.reduce;
         if !crowded {
             return path;
         }
-        let work = handshake * self.waits * model.switch
-            + 2.0 * self.all_messages * model.message
-            + self.all_bytes * model.byte
-            + self.all_reduced * model.reduce;
+        let work = handshake * self.waits * rates.switch
+            + 2.0 * self.all_messages * rates.message
+            + self.all_bytes * rates.byte
+            + self.all_reduced * rates.reduce;
         // Of two that keep the cores equally busy, the one with the shorter path wins.
         path.max(work / f64::from(environment.cores.max(1))) + path / 16.0
     }

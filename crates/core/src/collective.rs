@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tutti_base::ids::Plane;
 use tutti_base::{Error, Result};
 pub use tutti_coll::Collective;
-use tutti_coll::{Environment, Plan, Shape};
+use tutti_coll::{Environment, Model, Plan, Shape};
 
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
@@ -301,12 +301,15 @@ fn rest(held: &Held, comm: &Communicator, run: Run) {
 
 fn plan(process: &Process, comm: &Communicator, shape: &Shape) -> Plan {
     let header = process.job.header();
+    let (local, processors) = (header.local_ranks.max(1), header.processors.max(1));
+    // Where the job has more ranks than cores, others run beside those of this communicator.
+    let cores = if local > processors { (comm.size() * processors / local).max(1) } else { processors };
+    let model = Model { eager_bytes: process.config.eager_bytes as f64, ..Model::default() };
     let environment = Environment {
-        cores: header.processors,
-        ranks_on_node: comm.size(),
-        oversubscribed: header.local_ranks > header.processors,
-        eager_bytes: process.config.eager_bytes,
-        node: tutti_coll::registry::Node::Any,
+        cores: processors,
+        oversubscribed: local > processors,
+        model: Arc::new(model),
+        ..Environment::flat(comm.size(), cores)
     };
     let plan = Plan::new(shape, &environment, forced(&process.config.algorithm, shape.collective));
     if process.config.explain && comm.rank().0 == 0 {

@@ -88,13 +88,7 @@ impl Port for Instant {
 
 #[test]
 fn a_cached_operation_allocates_nothing() {
-    let environment = Environment {
-        cores: 2,
-        ranks_on_node: 8,
-        oversubscribed: true,
-        eager_bytes: 1 << 14,
-        node: tutti_coll::registry::Node::Any,
-    };
+    let environment = Environment::flat(8, 2);
     let int = Datatype::all_predefined().find(|datatype| datatype.name() == Some("MPI_INT")).expect("named");
     let add = Op::predefined(0x21).expect("MPI_SUM").bind(int).expect("applies to int");
     let (mut send, mut recv) = (vec![1i32; 4], vec![0i32; 4]);

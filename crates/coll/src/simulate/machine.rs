@@ -5,9 +5,8 @@
 //! they cause elsewhere (a message arrives, a flag is seen) are events.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::convert::Infallible;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use super::layout::Layout;
 use super::load::Load;
@@ -80,16 +79,27 @@ enum Event {
 struct Rank {
     cursor: Cursor,
     ready: VecDeque<Task>,
+    /// Messages to it of which one side is there, in the order in which that came.
+    messages: Vec<Waiting>,
+    /// Its flags; none before the first is used.
+    flags: Vec<Flag>,
+    /// The values of others' flags that it has seen.
+    seen: Vec<(u32, u16, u64)>,
     /// It has a processor or waits for one.
     awake: bool,
     end: Option<Time>,
 }
 
-/// The messages of one lane between two ranks.
-#[derive(Default)]
-struct Channel {
-    arrived: VecDeque<Message>,
-    posted: VecDeque<Instance>,
+/// One side of a message that waits for the other.
+struct Waiting {
+    peer: u32,
+    lane: u16,
+    side: Side,
+}
+
+enum Side {
+    Arrived(Message),
+    Posted(Instance),
 }
 
 /// A flag of a rank.
@@ -101,34 +111,47 @@ struct Flag {
     waiting: Vec<(u32, u64, Instance)>,
 }
 
-/// Multiplies: the keys are few bits, and nothing hostile.
+/// So many flags of others a rank remembers to have seen.
+const REMEMBERED: usize = 64;
+
+/// What is still to happen, in the order of time, then of becoming known. The heap moves its items about, so they are
+/// small, and the events lie beside it.
 #[derive(Default)]
-pub(super) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 29;
-    }
-
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-
-    fn write_u16(&mut self, value: u16) {
-        self.write_u64(u64::from(value));
-    }
+struct Queue {
+    /// Time, sequence, place in `events`.
+    heap: BinaryHeap<Reverse<(Time, u32, u32)>>,
+    events: Vec<Event>,
+    free: Vec<u32>,
+    sequence: u32,
 }
 
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<Multiply>>;
+impl Queue {
+    fn push(&mut self, time: Time, event: Event) {
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.events[place as usize] = event;
+                place
+            }
+            None => {
+                self.events.push(event);
+                self.events.len() as u32 - 1
+            }
+        };
+        self.sequence += 1;
+        self.heap.push(Reverse((time, self.sequence, place)));
+    }
+
+    fn pop(&mut self) -> Option<(Time, Event)> {
+        let Reverse((time, _, place)) = self.heap.pop()?;
+        self.free.push(place);
+        Some((time, self.events[place as usize]))
+    }
+
+    /// Whether something happens until `time`.
+    fn until(&self, time: Time) -> bool {
+        self.heap.peek().is_some_and(|Reverse((next, ..))| *next <= time)
+    }
+}
 
 /// How an operation went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,14 +172,9 @@ pub(super) struct Machine<'a> {
     layout: &'a Layout,
     prices: Prices<'a>,
     now: Time,
-    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
-    sequence: u64,
+    queue: Queue,
     ranks: Vec<Rank>,
     pools: Vec<Processors>,
-    channels: Map<(u32, u32, u16), Channel>,
-    flags: Map<(u32, u16), Flag>,
-    /// The value of a flag that a rank has seen.
-    seen: Map<(u32, u32, u16), u64>,
     tasks: u64,
     forced: u64,
 }
@@ -171,7 +189,8 @@ impl<'a> Machine<'a> {
         let rank = |schedule: &Schedule| {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
-            Rank { cursor, ready: VecDeque::new(), awake: true, end: None }
+            let (messages, flags, seen) = (Vec::new(), Vec::new(), Vec::new());
+            Rank { cursor, ready: VecDeque::new(), messages, flags, seen, awake: true, end: None }
         };
         // All schedules that have one have the same.
         let permutation =
@@ -185,13 +204,9 @@ impl<'a> Machine<'a> {
             layout,
             prices,
             now: 0,
-            events: BinaryHeap::new(),
-            sequence: 0,
+            queue: Queue::default(),
             ranks: schedules.iter().map(rank).collect(),
             pools: pools.collect(),
-            channels: Map::default(),
-            flags: Map::default(),
-            seen: Map::default(),
             tasks: 0,
             forced: 0,
         }
@@ -204,7 +219,7 @@ impl<'a> Machine<'a> {
             self.acquire(rank, 0);
         }
         loop {
-            while let Some(Reverse((time, _, event))) = self.events.pop() {
+            while let Some((time, event)) = self.queue.pop() {
                 self.now = time;
                 match event {
                     Event::Ready(rank, task) => self.give(rank, task),
@@ -225,8 +240,7 @@ impl<'a> Machine<'a> {
     }
 
     fn at(&mut self, time: Time, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse((time, self.sequence, event)));
+        self.queue.push(time, event);
     }
 
     fn acquire(&mut self, rank: u32, now: Time) {
@@ -255,7 +269,7 @@ impl<'a> Machine<'a> {
             };
             let end = self.begin(rank, task);
             self.tasks += 1;
-            if self.events.peek().is_some_and(|Reverse((time, ..))| *time <= end) {
+            if self.queue.until(end) {
                 return self.at(end, Event::Done(rank, task));
             }
             self.now = end;
@@ -279,6 +293,8 @@ impl<'a> Machine<'a> {
     fn advance(&mut self, rank: u32) {
         let schedule = &self.schedules[rank as usize];
         let mut cursor = std::mem::take(&mut self.ranks[rank as usize].cursor);
+        // Moves the cursor past what is complete, which it then need not look at.
+        cursor.finished(schedule);
         let started = cursor.advance(schedule, |instance| Ok::<bool, Infallible>(self.start(rank, instance)));
         started.unwrap_or_else(|never| match never {});
         self.ranks[rank as usize].cursor = cursor;
@@ -307,12 +323,15 @@ impl<'a> Machine<'a> {
                 if self.bytes(into, instance) == 0 && !into.is_signal() {
                     return true;
                 }
-                let channel = self.channels.entry((rank, peer.at(iteration) as u32, lane)).or_default();
-                let Some(message) = channel.arrived.pop_front() else {
-                    channel.posted.push_back(instance);
-                    return false;
-                };
-                self.received(message, instance)
+                let peer = peer.at(iteration) as u32;
+                let waiting = &mut self.ranks[rank as usize].messages;
+                match take(waiting, peer, lane, |side| matches!(side, Side::Arrived(_))) {
+                    Some(Side::Arrived(message)) => self.received(message, instance),
+                    _ => {
+                        waiting.push(Waiting { peer, lane, side: Side::Posted(instance) });
+                        return false;
+                    }
+                }
             }
             Kind::Copy { ref from, .. } => own(Work::Copy(self.bytes(from, instance))),
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
@@ -351,7 +370,26 @@ impl<'a> Machine<'a> {
 
     /// Whether a rank knows already that a flag has a value.
     fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
-        rank == peer || self.seen.get(&(rank, peer, flag)).is_some_and(|seen| *seen >= value)
+        let mut seen = self.ranks[rank as usize].seen.iter();
+        rank == peer || seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
+    }
+
+    /// A rank has seen the value of a flag.
+    fn saw(&mut self, rank: u32, peer: u32, flag: u16, value: u64) {
+        let seen = &mut self.ranks[rank as usize].seen;
+        match seen.iter().position(|&(of, number, _)| (of, number) == (peer, flag)) {
+            Some(place) => seen[place].2 = value,
+            None if seen.len() < REMEMBERED => seen.push((peer, flag, value)),
+            None => {}
+        }
+    }
+
+    fn flag(&mut self, owner: u32, flag: u16) -> &mut Flag {
+        let flags = &mut self.ranks[owner as usize].flags;
+        if flags.is_empty() {
+            flags.resize_with(usize::from(Kind::FLAGS), Flag::default);
+        }
+        &mut flags[usize::from(flag)]
     }
 
     /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the rank is
@@ -360,9 +398,10 @@ impl<'a> Machine<'a> {
         if self.sees(rank, peer, flag, value) {
             return None;
         }
-        let state = self.flags.entry((peer, flag)).or_default();
+        let state = self.flag(peer, flag);
         if state.value >= value {
-            self.seen.insert((rank, peer, flag), state.value);
+            let known = state.value;
+            self.saw(rank, peer, flag, known);
             return Some(Work::Look(peer, flag));
         }
         state.waiting.push((rank, value, instance));
@@ -370,13 +409,14 @@ impl<'a> Machine<'a> {
     }
 
     fn arrived(&mut self, message: Message) {
-        let channel = self.channels.entry((message.to, message.from, message.lane)).or_default();
-        match channel.posted.pop_front() {
-            Some(instance) => {
+        let Message { from: peer, lane, .. } = message;
+        let waiting = &mut self.ranks[message.to as usize].messages;
+        match take(waiting, peer, lane, |side| matches!(side, Side::Posted(_))) {
+            Some(Side::Posted(instance)) => {
                 let task = self.received(message, instance);
                 self.give(message.to, task);
             }
-            None => channel.arrived.push_back(message),
+            _ => waiting.push(Waiting { peer, lane, side: Side::Arrived(message) }),
         }
     }
 
@@ -404,8 +444,7 @@ impl<'a> Machine<'a> {
             Work::Post(..) => now + prices.post,
             Work::Look(peer, flag) => {
                 let (gap, line) = (prices.line_gap, prices.line(self.layout.distance(rank, peer)));
-                let flag = self.flags.get_mut(&(peer, flag)).expect("a flag that is looked at was set");
-                flag.line.book(now, gap) - gap + line
+                self.flag(peer, flag).line.book(now, gap) - gap + line
             }
             Work::Expose => now + prices.expose,
             Work::Access { peer, bytes, bank, combine } => {
@@ -436,18 +475,18 @@ impl<'a> Machine<'a> {
     }
 
     fn posted(&mut self, owner: u32, flag: u16, value: u64) {
-        let state = self.flags.entry((owner, flag)).or_default();
+        let (now, gap) = (self.now, self.prices.line_gap);
+        let state = self.flag(owner, flag);
         state.value = value;
         let mut woken = Vec::new();
         state.waiting.retain(|&(rank, wanted, instance)| {
             if wanted <= value {
-                let seen = state.line.book(self.now, self.prices.line_gap) - self.prices.line_gap;
-                woken.push((rank, seen, instance));
+                woken.push((rank, state.line.book(now, gap) - gap, instance));
             }
             wanted > value
         });
         for (rank, seen, instance) in woken {
-            self.seen.insert((rank, owner, flag), value);
+            self.saw(rank, owner, flag, value);
             let line = self.prices.line(self.layout.distance(owner, rank));
             self.at(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
         }
@@ -456,20 +495,25 @@ impl<'a> Machine<'a> {
     /// Completes all that is waited for; whether there was any.
     fn force(&mut self) -> bool {
         let mut stuck: Vec<(u32, Instance)> = Vec::new();
-        for (&(receiver, ..), channel) in &mut self.channels {
-            stuck.extend(channel.posted.drain(..).map(|instance| (receiver, instance)));
-            let long = channel.arrived.drain(..).filter(|message| !self.prices.is_eager(message.bytes));
-            stuck.extend(long.map(|message| (message.from, message.sent)));
+        for (receiver, rank) in (0..).zip(&mut self.ranks) {
+            stuck.extend(rank.messages.drain(..).filter_map(|waiting| match waiting.side {
+                Side::Posted(instance) => Some((receiver, instance)),
+                Side::Arrived(message) if self.prices.is_eager(message.bytes) => None,
+                Side::Arrived(message) => Some((message.from, message.sent)),
+            }));
+            let flags = rank.flags.iter_mut().flat_map(|flag| flag.waiting.drain(..));
+            stuck.extend(flags.map(|(rank, _, instance)| (rank, instance)));
         }
-        for flag in self.flags.values_mut() {
-            stuck.extend(flag.waiting.drain(..).map(|(rank, _, instance)| (rank, instance)));
-        }
-        // The order of a map means nothing.
-        stuck.sort_unstable();
         self.forced += stuck.len() as u64;
         for &(rank, instance) in &stuck {
             self.at(self.now, Event::Ready(rank, Task { instance, work: Work::Nothing }));
         }
         !stuck.is_empty()
     }
+}
+
+/// The first message of a lane that waits on this side.
+fn take(waiting: &mut Vec<Waiting>, peer: u32, lane: u16, side: fn(&Side) -> bool) -> Option<Side> {
+    let found = waiting.iter().position(|one| one.peer == peer && one.lane == lane && side(&one.side))?;
+    Some(waiting.remove(found).side)
 }

@@ -473,13 +473,7 @@ fn check(generator: &Generator, case: Case, random: &mut Random) {
         return;
     }
     let datatype = layouts()[case.layout].clone();
-    let environment = Environment {
-        cores: 2,
-        ranks_on_node: case.ranks,
-        oversubscribed: false,
-        eager_bytes: 1 << 10,
-        node: tutti_coll::registry::Node::Any,
-    };
+    let environment = Environment::flat(case.ranks, 2);
     let mut executions: Vec<Execution<usize>> = (0..case.ranks)
         .map(|rank| {
             let shape = case.shape(rank);

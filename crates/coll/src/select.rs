@@ -1,0 +1,374 @@
+//! Which algorithm, with which parameters: the one of least time.
+//!
+//! Closed forms ([`crate::cost`]) order the candidates; the best few are simulated, where the ranks are few enough for that
+//! to pay at the first use of a shape; what was measured corrects both ([`Model::correction`](crate::Model::correction)).
+//! Nothing in Tutti is a table of sizes.
+//!
+//! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a choice, and of
+//! two that are as good as each other the one registered first wins, so
+//! sizes that differ little rarely differ in that.
+
+use std::fmt;
+
+use crate::cost::Environment;
+use crate::ir::Schedule;
+use crate::registry::{Generator, Node, registry};
+use crate::shape::{Collective, Params, Shape};
+use crate::simulate::{Load, predict};
+
+/// Up to so many ranks candidates are simulated.
+const SIMULATED_RANKS: u32 = 64;
+/// so that all of them simulate so many ranks,
+const RANKS_OF_ALL: u32 = 256;
+/// at least and at most so many candidates,
+const FINALISTS: (u32, u32) = (4, 24);
+/// so many of one algorithm,
+const PARAMS_OF_ONE: usize = 4;
+/// and none whose closed form is so many times that of the best.
+const HOPELESS: f64 = 6.0;
+/// Pieces of work in one simulation, about: loops are cut beyond.
+const TASKS: u64 = 2048;
+/// Times that differ by less are equal.
+const EQUAL: f64 = 1.02;
+
+/// An algorithm that could do it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The algorithm.
+    pub generator: &'static Generator,
+    /// Its best parameters.
+    pub params: Params,
+    /// Its time, in seconds.
+    pub time: f64,
+    /// Whether it was simulated; or else it is the closed form's.
+    pub simulated: bool,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forced {
+    No,
+    Yes,
+    DoesNotSuit,
+}
+
+/// An algorithm with its parameters, and why.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The algorithm.
+    pub generator: &'static Generator,
+    /// Its parameters.
+    pub params: Params,
+    /// Its time in the model, in seconds.
+    pub time: f64,
+    forced: Forced,
+    shape: Shape,
+    environment: Environment,
+}
+
+impl Choice {
+    /// Why this one, in a sentence and a list, for a person.
+    pub fn reason(&self) -> String {
+        let how = match self.forced {
+            Forced::Yes => "as it was forced",
+            Forced::DoesNotSuit => "as the forced one does not suit",
+            Forced::No => "by the model",
+        };
+        let Shape { collective, ranks, .. } = self.shape;
+        let mut text = format!(
+            "{collective} of {} bytes on {ranks} ranks: {} ({}), {how}, {:.1} us.",
+            self.shape.bytes(),
+            self.generator.name,
+            self.params,
+            self.time * 1e6
+        );
+        for Candidate { generator, params, time, simulated } in candidates(&self.shape, &self.environment) {
+            let closed = if simulated { "" } else { ", closed form" };
+            text += &format!(" {} ({params}): {:.1} us{closed}.", generator.name, time * 1e6);
+        }
+        text
+    }
+}
+
+/// Why an algorithm cannot be used for a shape; `None` if it can.
+pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) -> Option<String> {
+    let requires = generator.requires;
+    if requires.commutative && !shape.commutative {
+        return Some("the operator does not commute".to_string());
+    }
+    if requires.power_of_two && !shape.ranks.is_power_of_two() {
+        return Some("the number of ranks is no power of two".to_string());
+    }
+    if requires.node > environment.node {
+        return Some(match requires.node {
+            Node::Exposed => "ranks cannot get at each other's memory".to_string(),
+            _ => "the ranks do not share a node's memory".to_string(),
+        });
+    }
+    let fits = generator.candidates(shape).iter().any(|params| fits(generator, shape, params, environment));
+    (!fits).then(|| format!("it needs a bank of more than {} bytes", environment.bank_bytes))
+}
+
+/// Whether the node has banks as large as the algorithm asks for; which is the same on all ranks.
+fn fits(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> bool {
+    let bytes = || generator.generate(shape, params).bank * shape.unit_bytes;
+    generator.requires.node == Node::Any || bytes() <= environment.bank_bytes
+}
+
+/// The class of a count: the next higher one of four an octave. Powers of two are in it themselves, so limits that are
+/// powers of two (the eager size) do not lie inside a class.
+pub fn class(count: u64) -> u64 {
+    let Some(octave) = count.checked_ilog2() else { return 0 };
+    let (power, step) = (1 << octave, (1_u64 << octave).div_ceil(4));
+    (count - power).div_ceil(step).saturating_mul(step).saturating_add(power)
+}
+
+/// What all ranks agree on of a shape.
+fn common(shape: &Shape) -> Shape {
+    use Collective as C;
+    let count = match shape.collective {
+        C::Gatherv | C::Scatterv | C::Alltoallv => 0,
+        _ => class(shape.count),
+    };
+    Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..*shape }
+}
+
+/// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
+/// others are simulated.
+pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let shape = common(shape);
+    let all = registry().iter().filter(|generator| generator.suits(&shape));
+    let mut timed = timed(all, &shape, environment);
+    timed.sort_by(|one, two| one.time.total_cmp(&two.time));
+    let mut seen: Vec<&str> = Vec::new();
+    timed.retain(|candidate| {
+        let first = !seen.contains(&candidate.generator.name);
+        seen.push(candidate.generator.name);
+        first
+    });
+    timed
+}
+
+/// The candidates of some algorithms with their times, in the order of registration.
+fn timed(
+    generators: impl Iterator<Item = &'static Generator>,
+    shape: &Shape,
+    environment: &Environment,
+) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    for generator in generators.filter(|generator| generator.requires.node <= environment.node) {
+        let mut own: Vec<Candidate> = generator
+            .candidates(shape)
+            .into_iter()
+            .map(|params| {
+                let time = (generator.work)(shape, &params).time(environment);
+                Candidate { generator, params, time, simulated: false }
+            })
+            .collect();
+        own.sort_by(|one, two| one.time.total_cmp(&two.time));
+        let fits = own.into_iter().filter(|one| fits(generator, shape, &one.params, environment));
+        all.extend(fits.take(PARAMS_OF_ONE));
+    }
+    if shape.ranks <= SIMULATED_RANKS {
+        all = simulated(all, shape, environment);
+    }
+    for candidate in &mut all {
+        let bytes = shape.bytes();
+        candidate.time *=
+            environment.model.correction(shape.collective, candidate.generator.name, shape.ranks, bytes);
+    }
+    all
+}
+
+fn simulated(all: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|&one, &two| all[one].time.total_cmp(&all[two].time));
+    let best = order.first().map_or(0.0, |&first| all[first].time);
+    order.truncate((RANKS_OF_ALL / shape.ranks).clamp(FINALISTS.0, FINALISTS.1) as usize);
+    order.retain(|&one| all[one].time <= HOPELESS * best);
+    order.sort_unstable();
+    let load = Load::new(shape);
+    let run = |&index: &usize| {
+        let Candidate { generator, params, .. } = all[index];
+        let time = predict(generator, &load, &params, &environment.stage(), TASKS).seconds;
+        Candidate { generator, params, time, simulated: true }
+    };
+    order.iter().map(run).collect()
+}
+
+/// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by parameters if these
+/// follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
+pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
+    let common = common(shape);
+    let suiting = || registry().iter().filter(|generator| generator.suits(&common));
+    let mut choices = Vec::new();
+    let mut wanted = Forced::No;
+    if let Some(text) = forced {
+        let name = text.split(':').next().unwrap_or("").trim();
+        choices = timed(suiting().filter(|generator| generator.name == name), &common, environment);
+        choices.iter_mut().for_each(|choice| force(&mut choice.params, text, &common));
+        choices.retain(|choice| fits(choice.generator, &common, &choice.params, environment));
+        wanted = if choices.is_empty() { Forced::DoesNotSuit } else { Forced::Yes };
+    }
+    if choices.is_empty() {
+        choices = timed(suiting(), &common, environment);
+    }
+    let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
+    let first = choices.iter().find(|choice| choice.time <= least * EQUAL);
+    let &Candidate { generator, params, time, .. } =
+        first.expect("every collective has an algorithm for any shape, and that has candidates");
+    Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
+}
+
+/// Sets the parameters that a forced choice names; what cannot be read is passed over.
+fn force(params: &mut Params, text: &str, shape: &Shape) {
+    for (name, value) in text.split(':').skip(1).filter_map(|part| part.split_once('=')) {
+        match (name.trim(), value.trim(), size(value.trim())) {
+            ("radix", "flat", _) => params.radix = Params::FLAT,
+            ("radix", _, Some(radix)) if radix > 0 => {
+                params.radix = radix.min(u64::from(Params::FLAT)) as u32
+            }
+            ("segment", _, Some(bytes)) => params.segment = bytes.div_ceil(shape.unit_bytes.max(1)),
+            ("window", _, Some(window)) if window > 0 => {
+                params.window = window.min(u64::from(crate::ir::Loop::MAX_WINDOW)) as u32;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A number with K, M or nothing behind it.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// What a communicator keeps of an operation that it did: the schedule, and how it came about. The
+/// [`Shape`] is the key of a cache of plans.
+#[derive(Debug)]
+pub struct Plan {
+    /// What was asked for.
+    pub shape: Shape,
+    /// What was chosen.
+    pub choice: Choice,
+    /// What to do.
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    /// Selects and generates.
+    pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
+        Plan::chosen(shape, select(shape, environment, forced))
+    }
+
+    /// Generates what was chosen, for this or another shape of its class.
+    pub fn chosen(shape: &Shape, choice: Choice) -> Plan {
+        let hierarchy = Some(choice.environment.layout.hierarchy());
+        let schedule = choice.generator.generate_on(shape, &choice.params, hierarchy);
+        Plan { shape: *shape, choice, schedule }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.generator.name, self.params)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Collective as C;
+
+    fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
+        let environment = Environment::flat(ranks, cores);
+        let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
+        assert!(expected.0.split('|').any(|name| name == choice.generator.name), "{}", choice.reason());
+        if let Some(radix) = expected.1 {
+            assert!(choice.params.radix >= radix, "{}", choice.reason());
+        }
+    }
+
+    #[test]
+    fn more_ranks_than_cores_take_what_switches_least() {
+        check(C::Barrier, 4, 2, 0, ("spread", None));
+        check(C::Allreduce, 4, 2, 8, ("spread", None));
+        for ranks in [8, 16] {
+            check(C::Barrier, ranks, 2, 0, ("tree", Some(4)));
+            check(C::Allreduce, ranks, 2, 8, ("tree", Some(4)));
+        }
+        check(C::Barrier, 16, 16, 0, ("dissemination", None));
+        check(C::Allreduce, 16, 16, 8, ("recursive_doubling", None));
+    }
+
+    #[test]
+    fn large_data_are_cut() {
+        check(C::Allreduce, 16, 16, 16 << 20, ("ring|rabenseifner|tree", None));
+        check(C::Bcast, 8, 8, 16 << 20, ("kary|scatter_ring", None));
+        check(C::Alltoall, 16, 16, 8, ("bruck", None));
+        check(C::Alltoall, 16, 16, 1 << 20, ("spread", None));
+    }
+
+    #[test]
+    fn every_shape_has_an_algorithm_and_all_ranks_choose_the_same() {
+        for collective in Collective::ALL {
+            for ranks in 1..20 {
+                let environment = Environment::flat(ranks, 2);
+                for commutative in [false, true] {
+                    let shape = Shape { commutative, ..Shape::new(collective, ranks, 0, 100) };
+                    let last = Shape { rank: ranks - 1, in_place: true, own: 3, ..shape };
+                    let (one, two) =
+                        (select(&shape, &environment, None), select(&last, &environment, Some("?")));
+                    assert_eq!((one.generator.name, one.params), (two.generator.name, two.params));
+                    assert!(two.reason().contains("does not suit"));
+                }
+            }
+        }
+    }
+
+    fn check_class(count: u64, expected: u64) {
+        assert_eq!(class(count), expected, "{count}");
+        assert_eq!(class(expected), expected);
+    }
+
+    #[test]
+    fn classes_are_four_an_octave() {
+        for (count, expected) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (8, 8), (9, 10), (16, 16)] {
+            check_class(count, expected);
+        }
+        check_class(16384, 16384);
+        check_class(16385, 20480);
+        check_class(u64::MAX, u64::MAX);
+    }
+
+    #[test]
+    fn there_are_no_cliffs_between_neighbouring_sizes() {
+        for (collective, ranks, cores) in [(C::Bcast, 8, 8), (C::Allreduce, 6, 6), (C::Allreduce, 8, 2)] {
+            let environment = Environment::flat(ranks, cores);
+            let (mut bytes, mut last) = (1, 0.0);
+            while bytes <= 64 << 20 {
+                let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
+                // A class is at most twice the one before, and the handshake of long messages comes all at once.
+                let most = if last == 0.0 || bytes == 20480 { f64::INFINITY } else { 2.1 * last };
+                assert!((0.9 * last..most).contains(&choice.time), "{bytes}: {last:e}, {}", choice.reason());
+                last = choice.time;
+                bytes = class(bytes + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_forced_choice_may_name_parameters() {
+        let environment = Environment::flat(8, 8);
+        let shape = Shape { unit_bytes: 4, ..Shape::new(C::Reduce, 8, 0, 1 << 20) };
+        let params = |text: &str| select(&shape, &environment, Some(text)).params;
+        let forced = params("knomial:radix=3:segment=32K:window=5");
+        assert_eq!((forced.radix, forced.segment, forced.window), (3, 8192, 5));
+        assert_eq!(params("kary:radix=flat").radix, Params::FLAT);
+        assert_eq!(params("kary:radix=0:nonsense").radix, params("kary").radix);
+    }
+}
