@@ -11,6 +11,7 @@
 
 mod internal;
 mod operation;
+mod places;
 mod port;
 
 use std::fmt;
@@ -47,6 +48,7 @@ pub trait Activity: Send + fmt::Debug {
 pub struct Collectives {
     channel: Channel,
     state: GiantCell<State>,
+    near: places::Near,
 }
 
 /// Which messages belong to the collectives of a communicator.
@@ -81,7 +83,7 @@ const LANE_BITS: u32 = 8;
 
 impl Default for Collectives {
     fn default() -> Collectives {
-        Collectives { channel: Channel::Own, state: GiantCell::default() }
+        Collectives { channel: Channel::Own, state: GiantCell::default(), near: places::Near::default() }
     }
 }
 
@@ -90,7 +92,7 @@ impl Collectives {
     /// (MPI_Comm_create_group).
     pub fn outside(tag: i32) -> Collectives {
         let tag = (tag as u32 % NUMBERS) << LANE_BITS;
-        Collectives { channel: Channel::Outside(tag as i32), state: GiantCell::default() }
+        Collectives { channel: Channel::Outside(tag as i32), ..Collectives::default() }
     }
 
     fn plane(&self) -> Plane {
@@ -305,12 +307,15 @@ fn plan(process: &Process, comm: &Communicator, shape: &Shape) -> Plan {
     // Where the job has more ranks than cores, others run beside those of this communicator.
     let cores = if local > processors { (comm.size() * processors / local).max(1) } else { processors };
     let model = Model { eager_bytes: process.config.eager_bytes as f64, ..Model::default() };
-    let environment = Environment {
+    let mut environment = Environment {
         cores: processors,
         oversubscribed: local > processors,
         model: Arc::new(model),
         ..Environment::flat(comm.size(), cores)
     };
+    if let Some(layout) = comm.collectives.near.of(process, comm) {
+        environment.layout = layout;
+    }
     let plan = Plan::new(shape, &environment, forced(&process.config.algorithm, shape.collective));
     if process.config.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {}", plan.choice.reason());

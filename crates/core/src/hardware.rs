@@ -25,7 +25,8 @@ const NOWHERE: Colored = (UNDEFINED, None);
 const RECORD_BYTES: usize = 1 + 4 * LEVELS;
 const NO_PLACE: u32 = u32::MAX;
 
-fn machine() -> &'static Machine {
+/// The machine of the job.
+pub(crate) fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
     MACHINE.get_or_init(|| match process::process() {
         Some(process) => Machine::of_job(process.job.machine()),

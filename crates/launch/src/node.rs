@@ -105,6 +105,9 @@ impl<'a> Node<'a> {
         let usable = cpu::usable_processors();
         let (bindings, machine) = place(request, plan, usable);
         let job = create_job(plan, usable, &machine)?;
+        for (rank, set) in (0..).zip(&bindings) {
+            job.block(rank).set_places(set.as_ref().map(|set| machine.places(set)).unwrap_or_default());
+        }
         let poller = Poller::new()?;
         event::set_nonblocking(control.as_fd())?;
         poller.add(control.as_fd(), TOKEN_CONTROL, Interest::Read)?;

@@ -32,8 +32,10 @@ pub const ENV_FD: &str = "TUTTI_JOB_FD";
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 3;
+const LAYOUT_VERSION: u32 = 4;
 const PAGE: u64 = 4096;
+/// Levels of a machine (those of `tutti_topo`).
+pub const LEVELS: usize = 7;
 /// Longest text of what a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
 
@@ -129,6 +131,8 @@ pub struct RankBlock {
     wait_version: AtomicU32,
     wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
     wait_since_ns: AtomicU64,
+    /// For each level of the machine 1 + the instance that the rank is bound to, or 0.
+    places: [AtomicU32; LEVELS],
 }
 
 /// What a launcher states to create a job object.
@@ -346,6 +350,19 @@ impl RankBlock {
         self.state.store(state as u32, Ordering::Release);
     }
 
+    /// Writes where the rank is bound: by the launcher, before any rank starts, so that all ranks see the same whatever
+    /// becomes of the bindings later.
+    pub fn set_places(&self, places: [Option<u32>; LEVELS]) {
+        for (word, place) in self.places.iter().zip(places) {
+            word.store(place.map_or(0, |instance| instance + 1), Ordering::Relaxed);
+        }
+    }
+
+    /// Where the rank is bound, level by level; all `None` if it is not.
+    pub fn places(&self) -> [Option<u32>; LEVELS] {
+        std::array::from_fn(|level| self.places[level].load(Ordering::Relaxed).checked_sub(1))
+    }
+
     /// Says what the rank waits for; an empty text when it no longer waits. Only the owner calls this,
     /// and only for waits that became long.
     pub fn set_waiting(&self, text: &str) {
@@ -426,6 +443,14 @@ mod tests {
         assert_eq!(two.block(2).state(), RankState::Running);
         assert_eq!(two.block(1).state(), RankState::Started);
         assert_eq!(one.inbox(2).as_ptr() as usize % 4096, 0);
+    }
+
+    #[test]
+    fn places_are_those_of_the_launcher() {
+        let job = Job::create(&plan(2)).unwrap();
+        let places = [Some(0), Some(1), None, Some(7), None, None, None];
+        job.block(0).set_places(places);
+        assert_eq!((job.block(0).places(), job.block(1).places()), (places, [None; LEVELS]));
     }
 
     #[test]

@@ -1,0 +1,68 @@
+//! Where the members of a communicator are in the hardware, as the launcher bound them: what trees and rings follow (S3).
+//!
+//! The launcher leaves the places in the job object before it starts a rank, so all members see the same ones, without
+//! a message. What a rank does to its binding later makes no difference: the members must agree.
+
+use std::sync::{Arc, OnceLock};
+
+use tutti_coll::simulate::Layout;
+use tutti_topo::model::Places;
+use tutti_topo::{Level, Machine, ProcessorSet};
+
+use crate::communicator::Communicator;
+use crate::hardware;
+use crate::process::Process;
+
+/// Where the members of a communicator are, found when it is first asked for. The layout has their hierarchy.
+#[derive(Debug, Default)]
+pub struct Near(OnceLock<Option<Arc<Layout>>>);
+
+impl Near {
+    /// Where the members are; `None` where nobody is bound, so that nothing is known.
+    pub fn of(&self, process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
+        // All processes of a job are on one node, where a rank in the world is one of the node.
+        let places = || comm.group().iter().map(|world| process.job.block(world.0).places()).collect();
+        self.0.get_or_init(|| layout(hardware::machine, places())).clone()
+    }
+}
+
+fn layout<'a>(machine: impl FnOnce() -> &'a Machine, places: Vec<Places>) -> Option<Arc<Layout>> {
+    if places.iter().all(|places| *places == Places::default()) {
+        return None;
+    }
+    let machine = machine();
+    let sets: Vec<ProcessorSet> = places.iter().map(|places| processors(machine, places)).collect();
+    Some(Arc::new(Layout::on(machine, &sets, 1)))
+}
+
+/// The processors of the smallest thing that a rank is bound to.
+fn processors(machine: &Machine, places: &Places) -> ProcessorSet {
+    let smallest = Level::ALL.into_iter().rev().find_map(|level| Some((level, places[level as usize]?)));
+    match smallest {
+        Some((level, instance)) => machine.members(level, instance),
+        None => machine.processors().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks bound to these cores, or not.
+    fn check(cores: &[Option<usize>], expected: Option<&[u32]>) {
+        let path = format!("{}/../../fixtures/machines/boards-2x2x2.txt", env!("CARGO_MANIFEST_DIR"));
+        let machine =
+            Machine::parse(&std::fs::read_to_string(path).expect("it is there")).expect("it is right");
+        let bound = |core: &usize| machine.places(&std::iter::once(*core).collect());
+        let places = cores.iter().map(|core| core.as_ref().map(bound).unwrap_or_default()).collect();
+        let found = layout(|| &machine, places);
+        assert_eq!(found.as_ref().map(|found| found.hierarchy().order()), expected);
+    }
+
+    #[test]
+    fn members_are_ordered_by_where_they_are_bound() {
+        check(&[None; 3], None);
+        check(&[Some(0), Some(4), Some(1), Some(2)], Some(&[0, 2, 3, 1]));
+        check(&[Some(0), None, Some(7), Some(1)], Some(&[0, 3, 1, 2]));
+    }
+}
