@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod compare;
+mod consistency;
 mod crew;
 mod headlines;
 mod info;
@@ -34,6 +35,8 @@ enum Command {
     Bench(options::Options),
     /// Measure Tutti side by side with the other MPI libraries installed.
     Compare(options::Options),
+    /// Hold operations against each other and against the machine; print what is slower than it should be.
+    Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
     Headlines(headlines::Options),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
+        Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
     };
     match outcome {

@@ -97,7 +97,8 @@ impl Options {
     }
 }
 
-fn parse_sizes(text: &str) -> Result<Sizes, String> {
+/// Sizes as a list or as MIN:MAX[:FACTOR].
+pub fn parse_sizes(text: &str) -> Result<Sizes, String> {
     let mut sizes = match text.split(':').collect::<Vec<_>>().as_slice() {
         [list] => list.split(',').map(bytes).collect::<Result<Vec<_>, _>>()?,
         [least, most] => range(bytes(least)?, bytes(most)?, 4)?,

@@ -1,0 +1,131 @@
+//! What must hold between the times of operations (DESIGN.md section 6; Traeff, Gropp and Thakur's guidelines), as data.
+
+/// How long a part is: the whole's bytes as they are, or one rank's share of them, or all ranks' together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// As many.
+    Same,
+    /// By the number of ranks: a vector is cut into blocks.
+    Share,
+    /// Times the number of ranks: blocks make a vector.
+    All,
+    /// No data, or a few bytes.
+    Few,
+}
+
+impl Bytes {
+    /// The part's bytes where the whole has `bytes`; None if it cannot be cut so.
+    pub fn of(self, bytes: u64, ranks: u32) -> Option<u64> {
+        let ranks = u64::from(ranks);
+        match self {
+            Bytes::Same => Some(bytes),
+            Bytes::All => Some(bytes * ranks),
+            Bytes::Share => (bytes.is_multiple_of(ranks * 4) && bytes > 0).then(|| bytes / ranks),
+            Bytes::Few => Some(8),
+        }
+    }
+}
+
+/// The time of `whole` is at most `factor` times that of all parts together.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// The operation.
+    pub whole: &'static str,
+    /// The operations that would do its work.
+    pub parts: &'static [(&'static str, Bytes)],
+    /// How much more it may take.
+    pub factor: f64,
+}
+
+const fn rule(whole: &'static str, parts: &'static [(&'static str, Bytes)]) -> Rule {
+    Rule { whole, parts, factor: 1.0 }
+}
+
+use Bytes::{All, Few, Same, Share};
+
+/// Operations made of others.
+pub static RULES: [Rule; 27] = [
+    rule("allreduce", &[("reduce", Same), ("bcast", Same)]),
+    rule("allreduce", &[("reduce_scatter_block", Share), ("allgather", Share)]),
+    rule("allreduce", &[("reduce_scatter", Share), ("allgatherv", Share)]),
+    rule("reduce", &[("allreduce", Same)]),
+    rule("reduce", &[("reduce_scatter_block", Share), ("gather", Share)]),
+    rule("bcast", &[("scatter", Share), ("allgather", Share)]),
+    rule("bcast", &[("allgatherv", Same)]),
+    rule("allgather", &[("gather", Same), ("bcast", All)]),
+    rule("allgather", &[("alltoall", Same)]),
+    rule("allgather", &[("allreduce", All)]),
+    rule("allgather", &[("allgatherv", Same)]),
+    rule("gather", &[("allgather", Same)]),
+    rule("gather", &[("gatherv", Same)]),
+    rule("gather", &[("reduce", All)]),
+    rule("scatter", &[("bcast", All)]),
+    rule("scatter", &[("scatterv", Same)]),
+    rule("alltoall", &[("alltoallv", Same)]),
+    rule("alltoallv", &[("alltoallw", Same)]),
+    rule("reduce_scatter_block", &[("reduce", All), ("scatter", Same)]),
+    rule("reduce_scatter_block", &[("allreduce", All)]),
+    rule("reduce_scatter_block", &[("reduce_scatter", Same)]),
+    rule("reduce_scatter", &[("reduce", All), ("scatterv", Same)]),
+    rule("exscan", &[("scan", Same)]),
+    rule("scan", &[("exscan", Same), ("reduce", Same)]),
+    rule("scatterv", &[("alltoallv", Same)]),
+    rule("gatherv", &[("allgatherv", Same)]),
+    rule("barrier", &[("allreduce", Few)]),
+];
+
+/// The collectives of which the non-blocking and the persistent form are held against the blocking one.
+pub const FORMS: [&str; 17] = [
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "scan",
+    "exscan",
+    "gather",
+    "gatherv",
+    "scatter",
+    "scatterv",
+    "allgather",
+    "allgatherv",
+    "alltoall",
+    "alltoallv",
+    "alltoallw",
+    "reduce_scatter_block",
+    "reduce_scatter",
+];
+
+/// By how much the non-blocking form may be slower than the blocking one.
+pub const NONBLOCKING: f64 = 1.1;
+/// By how much the persistent form may be slower than the blocking one.
+pub const PERSISTENT: f64 = 1.0;
+/// Twice the bytes take at most this many times as long,
+pub const DOUBLE: f64 = 2.2;
+/// and fewer bytes at most this many times as long as more.
+pub const FEWER: f64 = 1.3;
+/// Copying the same bytes without MPI takes at least this part of an operation's time.
+pub const OF_MEMCPY: f64 = 0.9;
+/// A barrier takes at most this many times the line's way, for each doubling of the ranks.
+pub const OF_LINE: f64 = 1.3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_bytes_that_make_up_the_whole() {
+        let of = |bytes: Bytes| [8, 64, 12].map(|whole| bytes.of(whole, 4));
+        assert_eq!(of(Same), [Some(8), Some(64), Some(12)]);
+        assert_eq!(of(All), [Some(32), Some(256), Some(48)]);
+        assert_eq!(of(Share), [None, Some(16), None]);
+        assert_eq!(Few.of(0, 4), Some(8));
+    }
+
+    #[test]
+    fn rules_name_operations_of_the_program() {
+        for rule in &RULES {
+            let parts = rule.parts.iter().map(|part| part.0);
+            assert!(parts.chain([rule.whole]).all(|op| FORMS.contains(&op)), "{rule:?}");
+        }
+    }
+}
