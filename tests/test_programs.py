@@ -134,3 +134,15 @@ def test_bench_delivers_what_was_sent(mpi, tmp_path):
     assert len(cells) == 2 * len(ops) - 4, str(outcome)
     assert all("wrong=0" in line for line in cells), str(outcome)
     assert shutil.which("cc")
+
+
+@pytest.mark.parametrize("command", [["bench", "--ops", "barrier,bcast,pallreduce", "--sizes", "8,4K", "--start-ranks", "0"],
+                                     ["consistency", "--sizes", "8:64:2", "--some-sizes", "8", "--neighbours", "3,4"]])
+def test_tools_measure(tutti, tmp_path, command):
+    """Jobs that are asked cell by cell answer, and end."""
+    from harness import Job
+
+    program = tutti.prefix / "bin" / "tutti"
+    outcome = Job([program, *command, "--ranks", "2", "--rounds", "1", "--ms", "1", "--out", tmp_path], tutti.env).wait(120)
+    assert outcome.status == 0 and not outcome.left, str(outcome)
+    assert "failure" not in outcome.out.lower() and ("bcast" in outcome.out or "comparisons" in outcome.out), str(outcome)

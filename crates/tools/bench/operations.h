@@ -31,6 +31,8 @@ struct layout {
 };
 
 struct cell {
+    const char *name;
+    struct cell *next; /* an operation that follows in each iteration */
     enum kind kind;
     enum form form;
     int rank, ranks, partner; /* partner is MPI_PROC_NULL for the odd one out */

@@ -6,7 +6,8 @@
  *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce scan exscan gather(v) scatter(v)
  *               allgather(v) alltoall(v,w) reduce_scatter(_block); a collective with `i` before its name is the
  *               non-blocking one, started and waited for; with `p` the persistent one. Without MPI: line (a cache
- *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory)
+ *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
+ *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
  *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
  *               gatherv, scatterv, allgatherv, alltoallv, alltoallw and reduce_scatter are a quarter longer or shorter
  *   --changing  all data are written afresh before each iteration and read after it
@@ -121,6 +122,8 @@ static void iterate(struct cell *c, int changing, long iterations)
                 reference_turn(&reference, c);
             } else if (c->form == BLOCKING) {
                 collective(c, NULL);
+                if (c->next)
+                    collective(c->next, NULL);
             } else {
                 MPI_Request request = c->persistent;
                 if (c->form == NONBLOCKING)
@@ -164,10 +167,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds that an iteration of a cell took the last time: a server need not find out again. */
+/* Seconds that an iteration of a cell took at its best: a server need not find out again. */
 struct known {
-    enum kind kind;
-    enum form form;
+    char name[64];
     size_t bytes;
     int changing;
     double whole;
@@ -177,14 +179,17 @@ static size_t knowns;
 
 static struct known *recall(const struct cell *c, int changing)
 {
+    struct known *k;
     for (size_t i = 0; i < knowns; i++)
-        if (known[i].kind == c->kind && known[i].form == c->form && known[i].bytes == c->bytes && known[i].changing == changing)
+        if (!strcmp(known[i].name, c->name) && known[i].bytes == c->bytes && known[i].changing == changing)
             return &known[i];
     known = realloc(known, (knowns + 1) * sizeof *known);
     if (!known)
         MPI_Abort(MPI_COMM_WORLD, 2);
-    known[knowns] = (struct known){c->kind, c->form, c->bytes, changing, 0};
-    return &known[knowns++];
+    k = &known[knowns++];
+    snprintf(k->name, sizeof k->name, "%s", c->name);
+    k->bytes = c->bytes, k->changing = changing, k->whole = 0;
+    return k;
 }
 
 /* Seconds an iteration at its best: what a batch is sized by must not be an accident. The number of iterations is doubled
@@ -214,9 +219,10 @@ static double warm_up(struct cell *c, const struct options *options)
     return k->whole = whole < k->whole ? whole : k->whole;
 }
 
-static void new_cell(struct cell *c, enum kind kind, enum form form, size_t bytes)
+static void new_cell(struct cell *c, const char *name, enum kind kind, enum form form, size_t bytes)
 {
     memset(c, 0, sizeof *c);
+    c->name = name;
     MPI_Comm_rank(MPI_COMM_WORLD, &c->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &c->ranks);
     c->kind = kind;
@@ -294,40 +300,53 @@ static void free_buffers(struct cell *c)
 
 static void print_cell(const struct cell *c, int changing, const double *times, int batches, long iterations, long wrong)
 {
-    static const char *const prefixes[] = {"", "i", "p"};
-    printf("cell op=%s%s mode=%s ranks=%d bytes=%zu us=%.4f least=%.4f iterations=%ld wrong=%ld%s\n", prefixes[c->form],
-           NAMES[c->kind], changing ? "changing" : "plain", c->ranks, c->bytes, times[batches / 2] * 1e6,
+    printf("cell op=%s mode=%s ranks=%d bytes=%zu us=%.4f least=%.4f iterations=%ld wrong=%ld%s\n",
+           c->name, changing ? "changing" : "plain", c->ranks, c->bytes, times[batches / 2] * 1e6,
            times[0] * 1e6, iterations * batches, wrong, c->sink < 0 ? " " : "");
     fflush(stdout);
 }
 
-/* Measures and prints one cell. Returns 0 when larger ones should not be tried. */
-static int run_cell(enum kind kind, enum form form, size_t bytes, const struct options *options)
+/* Measures and prints a cell that has its memory. Returns the seconds of an iteration. */
+static double run_batches(struct cell *c, const struct options *options)
+{
+    double times[BATCHES], whole;
+    long total = 0;
+    if (c->form == PERSISTENT)
+        collective(c, &c->persistent);
+    whole = warm_up(c, options);
+    long iterations = whole < options->batch_s ? (long)(options->batch_s / whole) : 1;
+    int batches = whole > 5 * BATCHES * options->batch_s ? 1 : whole > BATCHES * options->batch_s ? 3 : BATCHES;
+    for (int i = 0; i < batches; i++)
+        times[i] = measure(c, options->changing, iterations, &whole);
+    qsort(times, (size_t)batches, sizeof *times, ascending);
+    if (!c->next) /* two operations share buffers */
+        check_data(c, options->changing ? CHECK_STEPS : 2);
+    if (c->persistent != MPI_REQUEST_NULL)
+        MPI_Request_free(&c->persistent);
+    MPI_Reduce(&c->wrong, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (c->rank == 0)
+        print_cell(c, options->changing, times, batches, iterations, total);
+    return whole;
+}
+
+static void end_cell(struct cell *c, int with_buffers)
+{
+    if (with_buffers)
+        free_buffers(c);
+    release(&c->given);
+    release(&c->gotten);
+}
+
+/* One operation. Returns 0 when larger ones should not be tried. */
+static int run_cell(const char *name, enum kind kind, enum form form, size_t bytes, const struct options *options)
 {
     struct cell c;
-    double times[BATCHES], whole = 0;
-    long total = 0;
-    new_cell(&c, kind, form, bytes);
+    double whole = 0;
+    new_cell(&c, name, kind, form, bytes);
     int fits = make_buffers(&c);
-    if (fits) {
-        if (form == PERSISTENT)
-            collective(&c, &c.persistent);
-        whole = warm_up(&c, options);
-        long iterations = whole < options->batch_s ? (long)(options->batch_s / whole) : 1;
-        int batches = whole > 5 * BATCHES * options->batch_s ? 1 : whole > BATCHES * options->batch_s ? 3 : BATCHES;
-        for (int i = 0; i < batches; i++)
-            times[i] = measure(&c, options->changing, iterations, &whole);
-        qsort(times, (size_t)batches, sizeof *times, ascending);
-        check_data(&c, options->changing ? CHECK_STEPS : 2);
-        if (c.persistent != MPI_REQUEST_NULL)
-            MPI_Request_free(&c.persistent);
-        MPI_Reduce(&c.wrong, &total, 1, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
-        if (c.rank == 0)
-            print_cell(&c, options->changing, times, batches, iterations, total);
-        free_buffers(&c);
-    }
-    release(&c.given);
-    release(&c.gotten);
+    if (fits)
+        whole = run_batches(&c, options);
+    end_cell(&c, fits);
     return fits && whole <= options->limit_s;
 }
 
@@ -358,18 +377,46 @@ static size_t size_of(const char *text)
     return (size_t)bytes;
 }
 
+/* One operation after the other, each with its own size; named and listed with the given size. */
+static void run_pair(const char *name, const struct options *options)
+{
+    struct cell cells[2];
+    char words[2][32], sizes[2][32];
+    enum kind kind = KINDS;
+    enum form form = BLOCKING;
+    int fits[2];
+    if (sscanf(name, "%31[a-z_]@%31[0-9]+%31[a-z_]@%31[0-9]", words[0], sizes[0], words[1], sizes[1]) != 4)
+        refuse("not two operations:", name);
+    for (int i = 0; i < 2; i++) {
+        if (!find(words[i], &kind, &form) || form != BLOCKING || kind < BARRIER)
+            refuse("not a blocking collective:", words[i]);
+        new_cell(&cells[i], name, kind, form, size_of(sizes[i]));
+        fits[i] = make_buffers(&cells[i]);
+    }
+    cells[0].next = &cells[1];
+    cells[0].bytes = size_of(options->sizes);
+    if (fits[0] && fits[1])
+        run_batches(&cells[0], options);
+    for (int i = 0; i < 2; i++)
+        end_cell(&cells[i], fits[i]);
+}
+
 static void run_op(const char *name, const struct options *options)
 {
     enum kind kind = KINDS;
     enum form form = BLOCKING;
+    if (strchr(name, '+')) {
+        run_pair(name, options);
+        return;
+    }
     if (!find(name, &kind, &form))
         refuse("no such operation:", name);
     if (kind == BARRIER || kind == LINE) {
-        run_cell(kind, form, 0, options);
+        run_cell(name, kind, form, 0, options);
         return;
     }
     for (const char *at = options->sizes; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (!run_cell(kind, form, size_of(at), options))
+        if (!run_cell(name, kind, form, size_of(at), options))
             return;
 }
 

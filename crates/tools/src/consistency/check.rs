@@ -61,8 +61,10 @@ impl Times<'_> {
         let own = if has_no_data(rule.whole) { String::new() } else { format!(" {}", size(bytes)) };
         let what = format!("{}{own} <= {}, {ranks} ranks", rule.whole, parts?.join(" + "));
         self.finding(what, |measure| {
-            let parts: Option<f64> =
-                rule.parts.iter().map(|part| self.at(part.0, part.1.of(bytes, ranks)?, measure)).sum();
+            let parts = match rule.parts {
+                [(op, part)] => self.at(op, part.of(bytes, ranks)?, measure),
+                _ => self.at(&rule.sequence(bytes, ranks)?, bytes, measure),
+            };
             Some(self.at(rule.whole, bytes, measure)? / (rule.factor * parts?))
         })
     }
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_whole_is_held_against_its_parts_where_all_were_measured() {
-        let rows = [("allreduce", 2, 8, 6.0), ("reduce", 2, 8, 1.0), ("bcast", 2, 8, 2.0)];
+        let rows = [("allreduce", 2, 8, 6.0), ("reduce", 2, 8, 1.0), ("reduce@8+bcast@8", 2, 8, 3.0)];
         check(
             &rows,
             |times, _| times.compositions(8),

@@ -16,7 +16,7 @@ use crate::results::Results;
 use crate::session::Ask;
 use check::{Finding, SUBJECT, Times};
 use clap::Args;
-use rules::FORMS;
+use rules::{FORMS, RULES};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -117,6 +117,13 @@ fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
     }
     if options.ranks.contains(&ranks) {
         FORMS.iter().for_each(|op| add(op, &options.sizes));
+        for (rule, &bytes) in
+            RULES.iter().flat_map(|rule| options.sizes.iter().map(move |bytes| (rule, bytes)))
+        {
+            if let Some(sequence) = rule.sequence(bytes, ranks) {
+                add(&sequence, &[bytes]);
+            }
+        }
         for form in ["", "i", "p"] {
             FORMS.iter().for_each(|op| add(&format!("{form}{op}"), &options.some_sizes));
         }

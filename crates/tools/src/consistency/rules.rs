@@ -37,6 +37,16 @@ pub struct Rule {
     pub factor: f64,
 }
 
+impl Rule {
+    /// The parts one after the other, as the program takes them: measured together, since ranks run ahead in some
+    /// operations that are repeated, and cannot where another follows. None if there is one part, or one cannot be cut.
+    pub fn sequence(&self, bytes: u64, ranks: u32) -> Option<String> {
+        let part = |(op, size): &(&str, Bytes)| Some(format!("{op}@{}", size.of(bytes, ranks)?));
+        let parts: Option<Vec<_>> = self.parts.iter().map(part).collect();
+        parts.filter(|parts| parts.len() > 1).map(|parts| parts.join("+"))
+    }
+}
+
 const fn rule(whole: &'static str, parts: &'static [(&'static str, Bytes)]) -> Rule {
     Rule { whole, parts, factor: 1.0 }
 }
@@ -119,6 +129,13 @@ mod tests {
         assert_eq!(of(All), [Some(32), Some(256), Some(48)]);
         assert_eq!(of(Share), [None, Some(16), None]);
         assert_eq!(Few.of(0, 4), Some(8));
+    }
+
+    #[test]
+    fn several_parts_are_a_sequence() {
+        assert_eq!(RULES[1].sequence(64, 4), Some("reduce_scatter_block@16+allgather@16".to_string()));
+        assert_eq!(RULES[1].sequence(8, 4), None);
+        assert_eq!(RULES[3].sequence(64, 4), None);
     }
 
     #[test]
