@@ -93,6 +93,7 @@ macro_rules! function {
 struct Library {
     handle: *mut c_void,
     init: unsafe extern "C" fn(*mut Topology) -> c_int,
+    set_synthetic: unsafe extern "C" fn(Topology, *const c_char) -> c_int,
     load: unsafe extern "C" fn(Topology) -> c_int,
     destroy: unsafe extern "C" fn(Topology),
     type_depth: unsafe extern "C" fn(Topology, c_int) -> c_int,
@@ -108,15 +109,28 @@ struct Library {
 /// NotFound if the library is not installed, Unsupported if it is another version, or what hwloc
 /// reports.
 pub fn discover() -> io::Result<Vec<Object>> {
+    load(None)
+}
+
+/// All objects of a machine that does not exist, from its synthetic description (`pack:2 core:4 pu:2`).
+///
+/// # Errors
+/// As [`discover`]; what hwloc does not understand.
+pub fn discover_synthetic(description: &CStr) -> io::Result<Vec<Object>> {
+    load(Some(description))
+}
+
+fn load(synthetic: Option<&CStr>) -> io::Result<Vec<Object>> {
     let library = Library::open()?;
     let mut topology: Topology = std::ptr::null_mut();
     // SAFETY: the functions have the types declared above, by the version check in open; topology is
-    // used between init and destroy only, and not after a failed init.
+    // used between init and destroy only, and not after a failed init; a description is terminated.
     unsafe {
         if (library.init)(&mut topology) != 0 {
             return Err(io::Error::last_os_error());
         }
-        let loaded = (library.load)(topology);
+        let understood = synthetic.map_or(0, |text| (library.set_synthetic)(topology, text.as_ptr()));
+        let loaded = if understood == 0 { (library.load)(topology) } else { understood };
         let error = io::Error::last_os_error();
         let objects = if loaded == 0 { Ok(library.objects(topology)) } else { Err(error) };
         (library.destroy)(topology);
@@ -140,6 +154,11 @@ impl Library {
             Ok(Library {
                 handle,
                 init: function!(handle, c"hwloc_topology_init", fn(*mut Topology) -> c_int),
+                set_synthetic: function!(
+                    handle,
+                    c"hwloc_topology_set_synthetic",
+                    fn(Topology, *const c_char) -> c_int
+                ),
                 load: function!(handle, c"hwloc_topology_load", fn(Topology) -> c_int),
                 destroy: function!(handle, c"hwloc_topology_destroy", fn(Topology)),
                 type_depth: function!(handle, c"hwloc_get_type_depth", fn(Topology, c_int) -> c_int),

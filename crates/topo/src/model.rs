@@ -207,6 +207,42 @@ mod tests {
         check("laptop-4x2", &[0], &[999], OtherBoard);
     }
 
+    /// Who is how far from some processors of every recorded machine: `fixtures/distances.txt`. With TUTTI_BLESS=1 in the
+    /// environment it is written anew.
+    #[test]
+    fn distances_are_as_recorded() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let mut names: Vec<_> =
+            std::fs::read_dir(fixtures.join("machines")).unwrap().map(|file| file.unwrap().path()).collect();
+        names.sort();
+        let mut text = String::new();
+        for path in names {
+            let machine = Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let last = machine.processors().last().unwrap();
+            for one in [0, last] {
+                text += &format!("{} processor {one}:", machine.name());
+                let far = |two: usize| {
+                    let set = |number: usize| -> ProcessorSet { [number].into_iter().collect() };
+                    machine.distance(&set(one), &set(two)) as u8
+                };
+                for distance in 1..=6 {
+                    let there: ProcessorSet =
+                        machine.processors().filter(|two| far(*two) == distance).collect();
+                    if !there.is_empty() {
+                        text += &format!(" {distance}: {};", crate::text::show_list(there.iter()));
+                    }
+                }
+                text += "\n";
+            }
+        }
+        let file = fixtures.join("distances.txt");
+        if std::env::var_os("TUTTI_BLESS").is_some() {
+            std::fs::write(&file, &text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&file).unwrap_or_default();
+        assert!(text == expected, "{} differs; now it is\n{text}", file.display());
+    }
+
     #[test]
     fn instances_are_numbered_by_neighbourhood() {
         let row = |number, core| Row {

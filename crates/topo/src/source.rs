@@ -8,6 +8,7 @@
 //!
 //! A test holds hwloc and /sys against one another.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -54,7 +55,19 @@ impl Machine {
     /// # Errors
     /// NotFound if hwloc is not installed; what hwloc reports.
     pub fn from_hwloc() -> io::Result<Machine> {
-        let parts = hwloc::discover()?.into_iter().map(|object| {
+        Machine::of_objects(hwloc::discover()?)
+    }
+
+    /// A machine that does not exist, from its synthetic description in hwloc's notation (`pack:2 core:4 pu:2`).
+    ///
+    /// # Errors
+    /// As [`Machine::from_hwloc`]; InvalidInput for what is no description.
+    pub fn synthetic(description: &str) -> io::Result<Machine> {
+        Machine::of_objects(hwloc::discover_synthetic(&CString::new(description)?)?)
+    }
+
+    fn of_objects(objects: Vec<hwloc::Object>) -> io::Result<Machine> {
+        let parts = objects.into_iter().map(|object| {
             let level = match object.kind {
                 Kind::Group => Level::Board,
                 Kind::Package => Level::Package,
@@ -170,6 +183,7 @@ fn is_real(part: &Part, parts: &[Part]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tutti_sys::cpu::ProcessorSet;
 
     #[test]
     fn both_sources_see_the_same_machine() {
@@ -181,6 +195,33 @@ mod tests {
         {
             assert_eq!(system.to_string(), hwloc.to_string());
         }
+    }
+
+    /// hwloc's picture of a machine and the recorded one have the same distances.
+    fn check_recorded(name: &str, description: &str) {
+        let synthetic = match Machine::synthetic(description) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            found => found.unwrap(),
+        };
+        let path = format!("{}/../../fixtures/machines/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        let recorded = Machine::parse(&fs::read_to_string(path).unwrap()).unwrap();
+        let rows = |machine: &Machine| -> Vec<_> {
+            let sets: Vec<ProcessorSet> =
+                machine.processors().map(|processor| [processor].into_iter().collect()).collect();
+            let row = |one| sets.iter().map(|two| machine.distance(one, two)).collect::<Vec<_>>();
+            sets.iter().map(row).collect()
+        };
+        assert_eq!(rows(&synthetic), rows(&recorded), "{name}:\n{synthetic}");
+    }
+
+    #[test]
+    fn hwloc_agrees_with_the_recorded_machines() {
+        check_recorded("front-side-bus-4x4", "pack:4 l2:2 core:2 pu:1");
+        check_recorded("boards-2x4x6", "group:2 pack:4 numa:1 l3:1 l2:6 core:1 pu:1");
+        check_recorded("boards-2x2x3", "group:2 pack:2 numa:1 l2:3 core:1 pu:1");
+        check_recorded("sockets-4x2", "pack:4 numa:1 l2:2 core:1 pu:1");
+        check_recorded("epyc-2x64-nps4", "pack:2 numa:4 l3:2 l2:8 core:1 pu:2");
+        assert!(Machine::synthetic("no machine").is_err());
     }
 
     #[test]
