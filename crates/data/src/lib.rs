@@ -10,6 +10,7 @@
 
 mod construct;
 mod copies;
+pub mod copy;
 mod darray;
 mod datatype;
 mod decode;

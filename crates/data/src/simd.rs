@@ -211,7 +211,7 @@ unsafe fn chunks<T: Copy, O: Combine<T>, const CHUNK: usize, const STREAMING: bo
     }
 }
 
-/// In a loop over chunks: the compiler shall not vectorise across them, which gathers and scatters.
+/// In a loop over chunks or operands: the compiler shall not vectorise across them, which gathers and scatters.
 #[inline(always)]
 fn one_by_one() {
     #[cfg(not(miri))]
@@ -263,6 +263,7 @@ unsafe fn element<T: Copy, O: Combine<T>>(sources: &[*const u8], into: *mut u8, 
     unsafe {
         let first = last.wrapping_offset(at).cast::<T>().read_unaligned();
         let combine = |sum, source: &*const u8| {
+            one_by_one();
             O::combine(source.wrapping_offset(at).cast::<T>().read_unaligned(), sum)
         };
         into.wrapping_offset(at).cast::<T>().write_unaligned(rest.iter().rev().fold(first, combine));
