@@ -449,6 +449,7 @@ impl Place {
             map_bytes: self.map_bytes,
             inode: object.inode,
             object: object.number(),
+            writable: u32::from(access != Access::Read),
             ..record
         }
     }

@@ -168,7 +168,8 @@ impl Object {
         let (offset, map_offset) = (first.offset + (start - first.start), first.offset);
         let mut last = first;
         for _ in 0..AREAS {
-            if last.end >= end {
+            // The rest of a page is left to the edges rather than asked for.
+            if last.end + PAGE_BYTES > end {
                 break;
             }
             let next = maps.shared_from(last.end).ok()?.filter(usable);

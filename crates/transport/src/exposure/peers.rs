@@ -110,6 +110,10 @@ impl Opened {
         }
         let base = remap::map(object.as_fd(), start, (end - start) as usize).ok()?;
         self.mappings += 1;
+        // Loads fault in sixteen pages at a time, stores each page by itself.
+        if record.writable != 0 {
+            remap::populate(base, (end - start) as usize);
+        }
         let view = View { base, offset: start, bytes: end - start };
         let place = view.at(record);
         self.replaced.extend(self.slots[slot].replace(view));

@@ -82,6 +82,8 @@ pub struct Record {
     /// The object: its inode, and the number of its descriptor in the owner's process.
     pub(super) inode: u64,
     pub(super) object: i32,
+    /// Whether peers may write.
+    pub(super) writable: u32,
 }
 
 const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
