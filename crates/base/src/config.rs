@@ -21,6 +21,19 @@ pub enum SingleCopy {
     Never,
 }
 
+/// What reaches a peer's private memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyBy {
+    /// XPMEM where its device is there, else process_vm_readv, else KNEM.
+    Auto,
+    /// process_vm_readv and process_vm_writev.
+    Attach,
+    /// XPMEM.
+    Xpmem,
+    /// KNEM.
+    Knem,
+}
+
 /// Whether buffers that are used often become shared memory in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
@@ -47,6 +60,8 @@ pub struct Config {
     pub single_copy: SingleCopy,
     /// Smallest message for a single copy.
     pub single_copy_bytes: u64,
+    /// Back end of collectives for memory that is not mapped.
+    pub copy_by: CopyBy,
     /// Mapping of buffers into peers.
     pub mapped: Mapped,
     /// Uses of a buffer by collective operations before it is mapped.
@@ -86,6 +101,7 @@ impl Default for Config {
             fragment_bytes: 32 << 10,
             single_copy: SingleCopy::Auto,
             single_copy_bytes: 64 << 20,
+            copy_by: CopyBy::Auto,
             mapped: Mapped::Auto,
             map_after: 20,
             map_bytes: 64 << 10,
@@ -166,6 +182,13 @@ pub static SETTINGS: &[Setting] = &[
         doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_COPY_BY",
+        kind: "auto | attach | xpmem | knem",
+        doc: "what collectives reach private memory of peers by; attach: process_vm_readv",
+        set: |c, v| copy_by(v).map(|x| c.copy_by = x),
+        show: |c| format!("{:?}", c.copy_by).to_lowercase(),
     },
     Setting {
         name: "TUTTI_MAPPED",
@@ -387,6 +410,16 @@ fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
         "always" => Ok(SingleCopy::Always),
         "never" => Ok(SingleCopy::Never),
         _ => Err("auto, always or never".to_string()),
+    }
+}
+
+fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {
+    match text {
+        "auto" => Ok(CopyBy::Auto),
+        "attach" => Ok(CopyBy::Attach),
+        "xpmem" => Ok(CopyBy::Xpmem),
+        "knem" => Ok(CopyBy::Knem),
+        _ => Err("auto, attach, xpmem or knem".to_string()),
     }
 }
 

@@ -56,8 +56,9 @@ impl Reader {
         let mut done = 0;
         while done < wanted {
             let remote = RemoteSegment { address: offer.address + done, bytes: (wanted - done) as usize };
-            let copied = buffer
-                .with_memory(done, wanted - done, PIECES, |local| self.copier.read(pid, &[remote], local));
+            let copied = buffer.with_memory(done, wanted - done, PIECES, |local| {
+                self.copier.read(pid.into(), &[remote], local)
+            });
             match copied {
                 Ok(bytes) if bytes > 0 => done += bytes as u64,
                 // Part of the buffer may be written; the stream writes all of it again.
@@ -78,7 +79,7 @@ impl Reader {
         let block = self.job.block(from.0);
         let pid = Pid(block.pid.load(Ordering::Acquire));
         let address = block.probe_address.load(Ordering::Relaxed);
-        let verdict = self.copier.probe(pid, address, self.job.header().job_id).map(|()| pid);
+        let verdict = self.copier.probe(pid.into(), address, self.job.header().job_id).map(|()| pid);
         if self.explain {
             match verdict {
                 Ok(_) => eprintln!(

@@ -34,14 +34,20 @@ pub enum CopyError {
     Other(i32),
 }
 
-impl CopyError {
-    fn last() -> CopyError {
-        match io::Error::last_os_error().raw_os_error() {
+impl From<io::Error> for CopyError {
+    fn from(error: io::Error) -> CopyError {
+        match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => CopyError::Refused,
             Some(libc::ESRCH) => CopyError::Gone,
             Some(libc::EFAULT) => CopyError::Fault,
             number => CopyError::Other(number.unwrap_or(0)),
         }
+    }
+}
+
+impl CopyError {
+    fn last() -> CopyError {
+        io::Error::last_os_error().into()
     }
 }
 

@@ -274,7 +274,8 @@ fn attach(cores: &[usize], bytes: usize, count: usize) -> f64 {
                 receive(&mut link, &mut waiter, 0, &mut message);
                 let word = |at: usize| u64::from_ne_bytes(message[at..at + 8].try_into().expect("8 bytes"));
                 let remote = [RemoteSegment { address: word(8), bytes }];
-                let copied = copier.read(Pid(word(0) as i32), &remote, &mut [IoSliceMut::new(&mut buffer)]);
+                let copied =
+                    copier.read(Pid(word(0) as i32).into(), &remote, &mut [IoSliceMut::new(&mut buffer)]);
                 assert_eq!(copied, Ok(bytes));
                 send(&mut link, &mut waiter, 0, &[]);
             }

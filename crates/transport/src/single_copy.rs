@@ -1,17 +1,42 @@
-//! Fetching a long message straight out of the peer's memory: one copy instead of two.
+//! Copying straight between the memory of two processes: one copy instead of two.
 //!
-//! A copier is stateless; whether it works between two processes is found out by
-//! [`SingleCopy::probe`], a real read. Sources: process_vm_readv ([`CrossMemoryAttach`]); kernel modules
-//! and mapped regions are other implementations of the same trait.
+//! One trait, three back ends: process_vm_readv and process_vm_writev ([`CrossMemoryAttach`], on every kernel),
+//! [`Xpmem`] and [`Knem`] (kernel modules, used where their device is there). All pass the same conformance suite, the modules
+//! against fakes of their devices. Mapped regions (see `exposure`) need none of them.
 //!
 //! # Safety
-//! None outside the tests, which start a second process to read from.
+//! None here outside the tests, which start a second process to copy from.
+
+mod knem;
+mod xpmem;
 
 use std::io::{IoSlice, IoSliceMut};
 
+pub use knem::Knem;
 pub use tutti_sys::cma::{CopyError, Pid, RemoteSegment};
+pub use xpmem::Xpmem;
 
 use tutti_sys::cma;
+
+/// Memory that a peer has lent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lent {
+    /// The peer.
+    pub pid: Pid,
+    /// What [`SingleCopy::lend`] returned there.
+    pub key: u64,
+    /// Address of the first byte, in the peer's memory.
+    pub address: u64,
+    /// Length.
+    pub bytes: u64,
+}
+
+impl From<Pid> for Lent {
+    /// All memory of a process, where no key is needed.
+    fn from(pid: Pid) -> Lent {
+        Lent { pid, key: 0, address: 0, bytes: u64::MAX }
+    }
+}
 
 /// Copies between the memory of this process and of a peer.
 pub trait SingleCopy: Sync {
@@ -19,7 +44,23 @@ pub trait SingleCopy: Sync {
     ///
     /// # Errors
     /// Why not.
-    fn probe(&self, peer: Pid, address: u64, job_id: u64) -> Result<(), CopyError>;
+    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError>;
+
+    /// Makes memory of this process reachable for peers; returns a key to tell them.
+    ///
+    /// # Errors
+    /// Why not.
+    fn lend(&self, _address: u64, _bytes: u64, _readable: bool, _writable: bool) -> Result<u64, CopyError> {
+        Ok(0)
+    }
+
+    /// The end of a loan.
+    fn withdraw(&self, _key: u64) {}
+
+    /// Where the peer's memory is in this process, if the back end maps it: valid as long as this process lives.
+    fn near(&self, _lent: Lent) -> Option<*mut u8> {
+        None
+    }
 
     /// Copies `remote` into `local`, up to the shorter of both sums; returns how many bytes. The peer
     /// must not write there meanwhile.
@@ -28,7 +69,7 @@ pub trait SingleCopy: Sync {
     /// Why it stopped; part of the data may have been copied.
     fn read(
         &self,
-        peer: Pid,
+        from: Lent,
         remote: &[RemoteSegment],
         local: &mut [IoSliceMut<'_>],
     ) -> Result<usize, CopyError>;
@@ -38,7 +79,7 @@ pub trait SingleCopy: Sync {
     ///
     /// # Errors
     /// Why it stopped; part of the data may have been copied.
-    fn write(&self, peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError>;
+    fn write(&self, to: Lent, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError>;
 }
 
 /// process_vm_readv and process_vm_writev.
@@ -65,113 +106,65 @@ impl Default for CrossMemoryAttach {
 }
 
 impl SingleCopy for CrossMemoryAttach {
-    fn probe(&self, peer: Pid, address: u64, job_id: u64) -> Result<(), CopyError> {
-        cma::probe(peer, address, job_id)
+    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError> {
+        cma::probe(peer.pid, address, job_id)
     }
 
     fn read(
         &self,
-        peer: Pid,
+        from: Lent,
         remote: &[RemoteSegment],
         local: &mut [IoSliceMut<'_>],
     ) -> Result<usize, CopyError> {
-        cma::read(peer, remote, local)
+        cma::read(from.pid, remote, local)
     }
 
-    fn write(&self, peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError> {
-        cma::write(peer, remote, local)
+    fn write(&self, to: Lent, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Result<usize, CopyError> {
+        cma::write(to.pid, remote, local)
     }
+}
+
+/// Whether the first word of what was read is the number of the job.
+fn is_member(word: [u8; 8], job_id: u64) -> Result<(), CopyError> {
+    if u64::from_ne_bytes(word) == job_id { Ok(()) } else { Err(CopyError::Stranger) }
+}
+
+/// Calls `copy(address there, memory here, bytes)` for each piece that is contiguous on both sides; returns how many bytes.
+fn each_piece(
+    remote: &[RemoteSegment],
+    local: impl Iterator<Item = (*mut u8, usize)>,
+    mut copy: impl FnMut(u64, *mut u8, usize) -> Result<(), CopyError>,
+) -> Result<usize, CopyError> {
+    let mut there = remote.iter().copied();
+    let mut rest = RemoteSegment { address: 0, bytes: 0 };
+    let mut total = 0;
+    for (mut here, mut bytes) in local {
+        while bytes > 0 {
+            if rest.bytes == 0 {
+                match there.next() {
+                    Some(next) => rest = next,
+                    None => return Ok(total),
+                }
+                continue;
+            }
+            let piece = bytes.min(rest.bytes);
+            copy(rest.address, here, piece)?;
+            (here, bytes) = (here.wrapping_add(piece), bytes - piece);
+            rest = RemoteSegment { address: rest.address + piece as u64, bytes: rest.bytes - piece };
+            total += piece;
+        }
+    }
+    Ok(total)
+}
+
+fn places<'a>(local: &'a mut [IoSliceMut<'_>]) -> impl Iterator<Item = (*mut u8, usize)> + 'a {
+    local.iter_mut().map(|slice| (slice.as_mut_ptr(), slice.len()))
+}
+
+/// As [`places`], for memory that is only read.
+fn sources<'a>(local: &'a [IoSlice<'_>]) -> impl Iterator<Item = (*mut u8, usize)> + 'a {
+    local.iter().map(|slice| (slice.as_ptr().cast_mut(), slice.len()))
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)]
-#[allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
-mod tests {
-    use super::*;
-    use std::io::Read;
-
-    const BYTES: usize = 300_000;
-
-    /// A forked process that has memory of its own at addresses that this one knows too.
-    struct Child {
-        pid: Pid,
-        memory: Vec<u8>,
-    }
-
-    impl Child {
-        /// Starts a process that fills its copy of the memory with ones, then sleeps until it is killed.
-        fn start() -> Child {
-            let mut memory = vec![0u8; BYTES];
-            let (mut reader, writer) = std::io::pipe().unwrap();
-            // SAFETY: the child touches memory of its own and makes system calls only.
-            let pid = unsafe { libc::fork() };
-            if pid == 0 {
-                memory.fill(1);
-                // SAFETY: an open descriptor, one readable byte; pause and prctl have no preconditions.
-                unsafe {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    let fd = std::os::fd::AsRawFd::as_raw_fd(&writer);
-                    libc::write(fd, memory.as_ptr().cast(), 1);
-                    loop {
-                        libc::pause();
-                    }
-                }
-            }
-            assert!(pid > 0);
-            drop(writer);
-            reader.read_exact(&mut [0]).unwrap();
-            Child { pid: Pid(pid), memory }
-        }
-
-        fn segments(&self, sizes: &[usize]) -> Vec<RemoteSegment> {
-            let mut address = self.memory.as_ptr() as u64;
-            let mut next = |&bytes: &usize| {
-                address += bytes as u64;
-                RemoteSegment { address: address - bytes as u64, bytes }
-            };
-            sizes.iter().map(&mut next).collect()
-        }
-
-        fn end(&self) {
-            // SAFETY: a child of this process that nobody has waited for yet.
-            unsafe {
-                libc::kill(self.pid.0, libc::SIGKILL);
-                libc::waitpid(self.pid.0, std::ptr::null_mut(), 0);
-            }
-        }
-    }
-
-    /// What every implementation must do between two processes.
-    fn conforms(copier: &impl SingleCopy) {
-        let child = Child::start();
-        let ones = u64::from_ne_bytes([1; 8]);
-        assert_eq!(copier.probe(child.pid, child.memory.as_ptr() as u64, ones), Ok(()));
-        assert_eq!(copier.probe(child.pid, child.memory.as_ptr() as u64, 5), Err(CopyError::Stranger));
-        let mut target = vec![0u8; BYTES];
-        let sizes: Vec<usize> = (0..2000).map(|index| index % 301).collect();
-        let whole = child.segments(&[BYTES]);
-        assert_eq!(copier.read(child.pid, &whole, &mut [IoSliceMut::new(&mut target)]), Ok(BYTES));
-        assert!(target.iter().all(|&byte| byte == 1) && child.memory.iter().all(|&byte| byte == 0));
-
-        let pattern: Vec<u8> = (0..BYTES).map(|index| (index % 253) as u8).collect();
-        let total: usize = sizes.iter().sum();
-        let (first, second) = pattern.split_at(total / 3);
-        let pieces = [IoSlice::new(first), IoSlice::new(second)];
-        assert_eq!(copier.write(child.pid, &child.segments(&sizes), &pieces), Ok(total));
-        let mut pieces: Vec<IoSliceMut<'_>> = target.chunks_mut(777).map(IoSliceMut::new).collect();
-        assert_eq!(copier.read(child.pid, &whole, &mut pieces), Ok(BYTES));
-        assert!(target[..total] == pattern[..total] && target[total..].iter().all(|&byte| byte == 1));
-
-        let unmapped = [RemoteSegment { address: 4096, bytes: 8 }];
-        let fault = copier.read(child.pid, &unmapped, &mut [IoSliceMut::new(&mut target)]);
-        assert_eq!(fault, Err(CopyError::Fault));
-        child.end();
-        let gone = copier.read(child.pid, &whole, &mut [IoSliceMut::new(&mut target)]);
-        assert_eq!(gone, Err(CopyError::Gone));
-    }
-
-    #[test]
-    fn cross_memory_attach_conforms() {
-        conforms(&CrossMemoryAttach::new());
-    }
-}
+mod conformance;

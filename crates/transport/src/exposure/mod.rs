@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+mod back_ends;
 mod blocks;
 mod convert;
 mod fork;
@@ -26,6 +27,7 @@ mod tests;
 
 use std::ptr;
 
+pub use back_ends::{BackEnd, Unavailable};
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
 pub use refusal::Refusal;
 pub use window::Window;
@@ -36,29 +38,10 @@ use object::{Object, Place};
 use peers::Peers;
 use policy::{Advice, Policy};
 use record::Layout;
-use tutti_base::config::{Config, SingleCopy as Setting};
-use tutti_sys::cma;
+use tutti_base::config::{Config, Mapped};
 
 use crate::Peer;
-use crate::single_copy::{CopyError, CrossMemoryAttach};
-
-/// Why memory cannot be exposed in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// TUTTI_SINGLE_COPY=never.
-    Off,
-    /// The system does not permit it.
-    Refused(CopyError),
-}
-
-impl std::fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Unavailable::Off => f.write_str("TUTTI_SINGLE_COPY is never"),
-            Unavailable::Refused(error) => error.fmt(f),
-        }
-    }
-}
+use crate::single_copy::Lent;
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +64,9 @@ pub struct Statistics {
 #[derive(Debug)]
 pub struct Exposures {
     pid: i32,
-    available: Result<(), Unavailable>,
+    back_end: Result<BackEnd, Unavailable>,
+    /// Whether memory may be shared at all.
+    shares: bool,
     explain: bool,
     limit_bytes: u64,
     policy: Policy,
@@ -96,26 +81,22 @@ pub struct Exposures {
     lock: bool,
 }
 
-static CROSS_MEMORY_ATTACH: CrossMemoryAttach = CrossMemoryAttach::allowed();
 /// Ranges of addresses that are kept in mind.
 const HINTS: usize = 4096;
 
 impl Exposures {
     /// From the settings of this process.
     pub fn new(config: &Config) -> Exposures {
-        let available = match config.single_copy {
-            Setting::Never => Err(Unavailable::Off),
-            Setting::Auto | Setting::Always => {
-                cma::allow_peers();
-                cma::permitted().map_err(Unavailable::Refused)
-            }
-        };
+        let back_end = BackEnd::choose(config);
+        // What XPMEM maps need not be moved.
+        let mapped = if back_end == Ok(BackEnd::Xpmem) { Mapped::Never } else { config.mapped };
         Exposures {
             pid: std::process::id() as i32,
-            available,
+            back_end,
+            shares: config.mapped != Mapped::Never,
             explain: config.explain,
             limit_bytes: config.mapped_limit,
-            policy: Policy::new(config),
+            policy: Policy::new(&Config { mapped, ..config.clone() }),
             object: None,
             hints: Vec::new(),
             blocks: Blocks::default(),
@@ -126,14 +107,14 @@ impl Exposures {
         }
     }
 
-    /// Whether any memory of this process can be lent to peers of the same user, and why not. What one process finds
+    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. What one process finds
     /// holds for its job as a rule (it is a property of the system), but the job has to agree on it: a peer's
     /// record must be usable by all.
     ///
     /// # Errors
     /// Why not.
-    pub fn available(&self) -> Result<(), Unavailable> {
-        self.available
+    pub fn available(&self) -> Result<BackEnd, Unavailable> {
+        self.back_end
     }
 
     /// What has happened so far.
@@ -213,17 +194,24 @@ impl Exposures {
             // SAFETY: the owner has written that many rows.
             Layout::Runs => (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum(),
         };
-        let near = if record.is_near() { self.peers.near(peer, record) } else { None };
-        let (near_start, near_end) = near.map_or((0, 0), |_| (record.near_start, record.near_end));
+        let by = BackEnd::of(record.by);
+        let lent = Lent { pid: record.pid(), key: record.key, address: record.address, bytes: record.bytes };
+        let mapped = if record.is_near() { self.peers.near(peer, record) } else { None };
+        let (near, near_start, near_end) = match mapped {
+            Some(_) => (mapped, record.near_start, record.near_end),
+            None if by == BackEnd::Attach => (None, 0, 0),
+            None => match by.copier().near(lent) {
+                Some(near) => (Some(near), 0, record.bytes),
+                None => (None, 0, 0),
+            },
+        };
         Window {
-            copier: &CROSS_MEMORY_ATTACH,
-            pid: record.pid(),
-            address: record.address,
+            copier: by.copier(),
+            lent,
             near_start,
             near_end,
             near: near.map_or(ptr::null_mut(), |near| near.wrapping_sub(near_start as usize)),
             edges: if record.edges != 0 { edges } else { ptr::null() },
-            whole: record.bytes,
             layout,
             table,
             entries: record.entries,
@@ -237,12 +225,15 @@ impl Exposures {
     pub fn withdraw(&mut self, record: &Record) {
         debug_assert!(self.lent > 0, "withdrawn once: {record:?}");
         self.lent = self.lent.saturating_sub(1);
+        if record.by == BackEnd::Knem as u32 {
+            BackEnd::Knem.copier().withdraw(record.key);
+        }
     }
 
     /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier use; `None`
     /// when there is none (ordinary memory serves as well, but slower).
     pub fn allocate(&mut self, bytes: u64) -> Option<ptr::NonNull<u8>> {
-        let object = self.object().ok().filter(|_| self.policy.is_on())?;
+        let object = self.object().ok().filter(|_| self.shares)?;
         self.blocks.allocate(object, bytes, self.limit_bytes)
     }
 
@@ -274,7 +265,11 @@ impl Exposures {
     ) -> Record {
         self.lent += 1;
         let start = address as u64;
-        let record = Record { address: start, bytes, pid: self.pid, ..Record::default() };
+        let by = self.back_end.unwrap_or(BackEnd::Attach);
+        let mut record = Record { address: start, bytes, pid: self.pid, by: by as u32, ..Record::default() };
+        if by != BackEnd::Attach {
+            record.key = register(by, &record, access);
+        }
         let (hints, blocks) = (&self.hints, &self.blocks);
         let known =
             || blocks.holds(start) || hints.iter().any(|&(from, to)| from < start + bytes && start < to);
@@ -406,6 +401,13 @@ impl Exposures {
         let record = unsafe { self.lend(first, end - start, access, edges, whole.is_some()) };
         Record { layout: layout as u32, entries, ..record }
     }
+}
+
+/// The key of memory that a module has to be told of; an impossible one where it refuses, so that peers fail by name.
+#[cold]
+fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
+    let (readable, writable) = (access != Access::Write, access != Access::Read);
+    by.copier().lend(record.address, record.bytes, readable, writable).unwrap_or(u64::MAX)
 }
 
 impl Place {

@@ -54,11 +54,6 @@ impl Policy {
         Policy { buffers: Box::new([Use::default(); BUFFERS]), after, at_least_bytes: config.map_bytes }
     }
 
-    /// Whether buffers are mapped at all.
-    pub(super) fn is_on(&self) -> bool {
-        self.after.is_some()
-    }
-
     /// Counts a use; `known` says whether a buffer that is not remembered lies in mapped memory.
     #[inline]
     pub(super) fn advise(&mut self, address: u64, bytes: u64, known: impl FnOnce() -> bool) -> Advice {

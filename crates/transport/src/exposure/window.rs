@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
 
 use super::record::{EdgeRoom, Entry, Layout};
-use crate::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
+use crate::single_copy::{CopyError, Lent, RemoteSegment, SingleCopy};
 
 /// Entries of a table that are handed to a back end in one call.
 const PIECES: usize = 64;
@@ -18,9 +18,8 @@ const PIECES: usize = 64;
 #[derive(Clone, Copy)]
 pub struct Window {
     pub(super) copier: &'static dyn SingleCopy,
-    pub(super) pid: Pid,
-    /// Address of the exposed memory at its owner.
-    pub(super) address: u64,
+    /// All of the exposed memory.
+    pub(super) lent: Lent,
     /// Which of its bytes are mapped here: `near_start..near_end`.
     pub(super) near_start: u64,
     pub(super) near_end: u64,
@@ -28,8 +27,6 @@ pub struct Window {
     pub(super) near: *mut u8,
     /// Copies of the ends, or null.
     pub(super) edges: *const EdgeRoom,
-    /// Length of the exposed memory.
-    pub(super) whole: u64,
     pub(super) layout: Layout,
     pub(super) table: *const Entry,
     pub(super) entries: u32,
@@ -95,7 +92,7 @@ impl Window {
                 Place::Far(remote) => {
                     // SAFETY: the caller's promise.
                     let local = unsafe { std::slice::from_raw_parts_mut(into, length) };
-                    let copied = self.copier.read(self.pid, remote, &mut [IoSliceMut::new(local)])?;
+                    let copied = self.copier.read(self.lent, remote, &mut [IoSliceMut::new(local)])?;
                     return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
                 }
             }
@@ -121,7 +118,7 @@ impl Window {
                 Place::Far(remote) => {
                     // SAFETY: the caller's promise.
                     let local = unsafe { std::slice::from_raw_parts(from, length) };
-                    let copied = self.copier.write(self.pid, remote, &[IoSlice::new(local)])?;
+                    let copied = self.copier.write(self.lent, remote, &[IoSlice::new(local)])?;
                     return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
                 }
             }
@@ -159,7 +156,7 @@ impl Window {
                         if far.count == PIECES {
                             far.flush(done, &mut copy)?;
                         }
-                        far.push(RemoteSegment { address: self.address + at, bytes: piece as usize });
+                        far.push(RemoteSegment { address: self.lent.address + at, bytes: piece as usize });
                     }
                 }
                 at += piece;
@@ -213,14 +210,14 @@ impl Window {
             );
         }
         let place = tail.cast::<u8>().wrapping_add((at - self.near_end) as usize);
-        (Some(place.cast_mut()), limit.min(self.whole - at))
+        (Some(place.cast_mut()), limit.min(self.lent.bytes - at))
     }
 }
 
 impl std::fmt::Debug for Window {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let near = self.near_end - self.near_start;
-        write!(f, "{} bytes of process {}, {near} of them mapped", self.bytes, self.pid.0)
+        write!(f, "{} bytes of process {}, {near} of them mapped", self.bytes, self.lent.pid.0)
     }
 }
 
