@@ -213,6 +213,9 @@ impl<'s> Scope<'s> {
 }
 
 impl Address {
+    /// No address.
+    pub const NOWHERE: Address = Address(std::ptr::null_mut());
+
     /// As a pointer.
     #[inline(always)]
     pub fn pointer(self) -> *mut u8 {

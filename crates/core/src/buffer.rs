@@ -45,6 +45,8 @@ unsafe impl Sync for Buffer {}
 
 /// Largest piece of a copy between two memory layouts that both have gaps.
 const PIECE: usize = 8 << 10;
+/// The same where each piece costs a system call.
+const STAGE: usize = 128 << 10;
 
 impl Buffer {
     /// The memory of `count` items of `datatype` at `base`.
@@ -186,6 +188,53 @@ impl Buffer {
             position += packed as u64;
         }
         end
+    }
+
+    /// Stores what `fill` writes: it is called with a position in the message and the memory (or a stand-in for it) of the
+    /// packed bytes from there on.
+    ///
+    /// # Errors
+    /// The first of `fill`.
+    pub fn fill_from<E>(
+        &self,
+        mut fill: impl FnMut(u64, &mut [u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        if !matches!(self.layout, Layout::Typed { .. }) {
+            return self.with_memory(0, self.bytes, 1, |memory| match memory {
+                [run] => fill(0, run),
+                _ => Ok(()),
+            });
+        }
+        let mut piece = vec![0u8; (STAGE as u64).min(self.bytes) as usize];
+        let mut position = 0;
+        while position < self.bytes {
+            let take = (piece.len() as u64).min(self.bytes - position) as usize;
+            fill(position, &mut piece[..take])?;
+            self.unpack(position, &piece[..take]);
+            position += take as u64;
+        }
+        Ok(())
+    }
+
+    /// Hands the message to `drain`, which is called with a position in it and the packed bytes from there on.
+    ///
+    /// # Errors
+    /// The first of `drain`.
+    pub fn drain_to<E>(
+        &self,
+        mut drain: impl FnMut(u64, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        if let Some(run) = self.run() {
+            return drain(0, run);
+        }
+        let mut piece = vec![0u8; (STAGE as u64).min(self.bytes) as usize];
+        let mut position = 0;
+        while position < self.bytes {
+            let take = self.pack(position, &mut piece);
+            drain(position, &piece[..take])?;
+            position += take as u64;
+        }
+        Ok(())
     }
 
     /// Calls `use_memory` with the memory of the packed bytes `position..position + bytes`, as much of it as

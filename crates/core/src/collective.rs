@@ -10,6 +10,7 @@
 //! same order everywhere (MPI-5 section 6.13).
 
 mod internal;
+mod node;
 mod operation;
 mod places;
 mod port;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 use tutti_base::ids::Plane;
 use tutti_base::{Error, Result};
 pub use tutti_coll::Collective;
+use tutti_coll::ir::Order;
+use tutti_coll::registry::Node;
 use tutti_coll::{Environment, Model, Plan, Shape};
 
 use crate::communicator::Communicator;
@@ -35,7 +38,8 @@ pub use internal::{
 };
 pub use operation::{Operation, Side};
 
-use port::CommPort;
+use node::Neighbourhood;
+use port::{CommPort, Ticket};
 
 /// An operation that goes on by itself whenever messages move.
 pub trait Activity: Send + fmt::Debug {
@@ -49,6 +53,7 @@ pub struct Collectives {
     channel: Channel,
     state: GiantCell<State>,
     near: places::Near,
+    node: Neighbourhood,
 }
 
 /// Which messages belong to the collectives of a communicator.
@@ -69,8 +74,33 @@ struct State {
     rest: Vec<Run>,
 }
 
+/// An execution and the call that it was made for.
+#[derive(Debug)]
+struct Prepared {
+    execution: Execution<RequestId>,
+    words: Option<Words>,
+}
+
 /// Boxed, since it is handed around.
-type Run = Box<Execution<RequestId>>;
+type Run = Box<Prepared>;
+
+/// The arguments of a call but for its addresses, as they came: calls with equal words on one communicator are the same
+/// operation, so that it need not be taken apart again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// Which.
+    pub collective: Collective,
+    /// Whether send or receive is MPI_IN_PLACE.
+    pub in_place: [bool; 2],
+    /// The root, or 0.
+    pub root: i32,
+    /// Of send and receive.
+    pub counts: [i64; 2],
+    /// Handles of the datatypes.
+    pub datatypes: [usize; 2],
+    /// Handle of the operator, or 0.
+    pub operator: usize,
+}
 
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
@@ -83,7 +113,12 @@ const LANE_BITS: u32 = 8;
 
 impl Default for Collectives {
     fn default() -> Collectives {
-        Collectives { channel: Channel::Own, state: GiantCell::default(), near: places::Near::default() }
+        Collectives {
+            channel: Channel::Own,
+            state: GiantCell::default(),
+            near: places::Near::default(),
+            node: Neighbourhood::default(),
+        }
     }
 }
 
@@ -112,11 +147,20 @@ impl Collectives {
         (number << LANE_BITS) as i32
     }
 
-    fn next_persistent_tag(&self, held: &Held) -> i32 {
+    /// The number of a new persistent operation, from 1 on.
+    fn next_persistent(&self, held: &Held) -> u32 {
         let mut state = self.state.borrow_mut(held);
         state.persistent += 1;
         assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
-        PERSISTENT | (state.persistent << LANE_BITS) as i32
+        state.persistent
+    }
+
+    /// What an operation that begins now gets.
+    #[inline]
+    fn ticket(&self, held: &Held, run: &Run) -> Ticket {
+        let turn =
+            is_within_node(run.execution.plan()).then(|| self.node.take_turn(held, run.execution.plan()));
+        Ticket::new(self.next_tag(held), turn, None)
     }
 
     fn fixed_tag(&self) -> i32 {
@@ -143,13 +187,81 @@ fn run_saying(
     operation: &Operation<'_>,
     prefix: &str,
 ) -> Result<()> {
-    let mut run = prepare(held, process, comm, operation);
-    let tag = comm.collectives.next_tag(held);
-    let mut result = run.progress(&mut CommPort::new(held, process, comm, tag));
+    let run = prepare(held, process, comm, operation, Means::All);
+    let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
+    finish(held, process, comm, run, &what)
+}
+
+/// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
+///
+/// # Safety
+/// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
+#[inline]
+#[allow(unsafe_code)]
+pub unsafe fn run_again(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    words: &Words,
+    addresses: [*mut u8; 2],
+) -> Option<Result<()>> {
+    // SAFETY: passed on.
+    let run = unsafe { awaken(held, comm, words, addresses)? };
+    let what = || waiting_for(words.collective, comm);
+    Some(finish(held, process, comm, run, &what))
+}
+
+/// As [`start`], in the way of [`run_again`].
+///
+/// # Safety
+/// As for [`run_again`].
+#[allow(unsafe_code)]
+pub unsafe fn start_again(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    words: &Words,
+    addresses: [*mut u8; 2],
+) -> Option<RequestId> {
+    // SAFETY: passed on.
+    let run = unsafe { awaken(held, comm, words, addresses)? };
+    let ticket = comm.collectives.ticket(held, &run);
+    Some(start_run(held, process, comm, run, ticket, None))
+}
+
+/// The execution at rest that `words` name, bound to other memory and ready to go.
+///
+/// # Safety
+/// As for [`run_again`].
+#[inline]
+#[allow(unsafe_code)]
+unsafe fn awaken(held: &Held, comm: &Communicator, words: &Words, addresses: [*mut u8; 2]) -> Option<Run> {
+    let mut state = comm.collectives.state.borrow_mut(held);
+    let position = state.rest.iter().rposition(|run| run.words.as_ref() == Some(words))?;
+    let [send, recv] = addresses;
+    // SAFETY: passed on.
+    if !unsafe { state.rest[position].execution.restart(send, recv) } {
+        return None;
+    }
+    Some(state.rest.remove(position))
+}
+
+/// Runs to the end.
+#[inline]
+fn finish(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    mut run: Run,
+    what: &dyn Fn() -> String,
+) -> Result<()> {
+    let mut ticket = comm.collectives.ticket(held, &run);
+    let mut result = run.execution.progress(&mut CommPort::new(held, process, comm, &mut ticket).patient());
     if matches!(result, Ok(Status::Pending)) {
-        let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
-        progress::wait_until(held, process, &what, |held| {
-            result = run.progress(&mut CommPort::new(held, process, comm, tag));
+        progress::wait_until(held, process, what, |held| {
+            if matches!(result, Ok(Status::Pending)) {
+                result = run.execution.progress(&mut CommPort::new(held, process, comm, &mut ticket));
+            }
             !matches!(result, Ok(Status::Pending))
         });
     }
@@ -164,27 +276,38 @@ pub fn start(
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> RequestId {
-    start_keeping(held, process, comm, operation, comm.collectives.next_tag(held), None)
+    let run = prepare(held, process, comm, operation, Means::All);
+    let ticket = comm.collectives.ticket(held, &run);
+    start_run(held, process, comm, run, ticket, None)
 }
 
-/// As [`start`] under a number taken before; `memory` is what the operation works on, if it is the library's own.
+/// As [`start`] under a number taken before, so by messages alone: turns are taken in the order of calls. `memory` is what
+/// the operation works on, the library's own.
 fn start_keeping(
     held: &Held,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
     tag: i32,
+    memory: Arc<internal::Words>,
+) -> RequestId {
+    let run = prepare(held, process, comm, operation, Means::Messages);
+    start_run(held, process, comm, run, Ticket::new(tag, None, None), Some(memory))
+}
+
+fn start_run(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    run: Run,
+    ticket: Ticket,
     memory: Option<Arc<internal::Words>>,
 ) -> RequestId {
-    let run = prepare(held, process, comm, operation);
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
     let home = Home::Communicator;
-    launch(
-        held,
-        process,
-        Running { run: Some(run), comm: Arc::clone(comm), tag, request, home, _memory: memory },
-    );
+    let comm = Arc::clone(comm);
+    launch(held, process, Running { run: Some(run), comm, ticket, request, home, _memory: memory });
     request
 }
 
@@ -195,11 +318,22 @@ pub fn persistent(
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> RequestId {
-    let run = prepare(held, process, comm, operation);
-    let tag = comm.collectives.next_persistent_tag(held);
-    let kept = Arc::new(Kept { run: GiantCell::new(Some(run)), comm: Arc::clone(comm), tag });
+    let mut run = prepare(held, process, comm, operation, Means::All);
+    let number = comm.collectives.next_persistent(held);
+    let mut banks = None;
+    if is_within_node(run.execution.plan()) {
+        banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan()).map(Arc::new);
+        if banks.is_none() {
+            run = prepare(held, process, comm, operation, Means::Messages);
+        }
+    }
+    let tag = PERSISTENT | (number << LANE_BITS) as i32;
+    let kept = Kept { run: GiantCell::new(Some(run)), comm: Arc::clone(comm), tag, banks };
     let request = Request {
-        persistent: Some(Box::new(Persistent { active: false, template: Template::Collective(kept) })),
+        persistent: Some(Box::new(Persistent {
+            active: false,
+            template: Template::Collective(Arc::new(kept)),
+        })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)
@@ -217,7 +351,7 @@ enum Home {
 struct Running {
     run: Option<Run>,
     comm: Arc<Communicator>,
-    tag: i32,
+    ticket: Ticket,
     request: RequestId,
     home: Home,
     _memory: Option<Arc<internal::Words>>,
@@ -229,19 +363,23 @@ struct Kept {
     run: GiantCell<Option<Run>>,
     comm: Arc<Communicator>,
     tag: i32,
+    /// Its own, since its starts need not follow those of other operations.
+    banks: Option<Arc<Neighbourhood>>,
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
 impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
         let mut run = self.run.borrow_mut(held).take().expect("an inactive operation is at rest");
-        run.start();
+        run.execution.start();
         if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
             request.work = work_of(&run);
         }
-        let (comm, tag) = (Arc::clone(&self.comm), self.tag);
+        let turn = self.banks.as_ref().map(|banks| banks.take_turn(held, run.execution.plan()));
+        let ticket = Ticket::new(self.tag, turn, self.banks.clone());
+        let comm = Arc::clone(&self.comm);
         let home = Home::Persistent(self);
-        launch(held, process, Running { run: Some(run), comm, tag, request, home, _memory: None });
+        launch(held, process, Running { run: Some(run), comm, ticket, request, home, _memory: None });
         Ok(())
     }
 }
@@ -249,8 +387,8 @@ impl Restart for Kept {
 impl Activity for Running {
     fn advance(&mut self, held: &Held, process: &Process) -> bool {
         let Some(run) = &mut self.run else { return true };
-        let error: Option<Error> = match run.progress(&mut CommPort::new(held, process, &self.comm, self.tag))
-        {
+        let mut port = CommPort::new(held, process, &self.comm, &mut self.ticket);
+        let error: Option<Error> = match run.execution.progress(&mut port) {
             Ok(Status::Pending) => return false,
             Ok(Status::Done) => None,
             Err(error) => Some(error),
@@ -266,7 +404,7 @@ impl Activity for Running {
 }
 
 fn work_of(run: &Run) -> Work {
-    Work::Collective(run.plan().shape.collective.name())
+    Work::Collective(run.execution.plan().shape.collective.name())
 }
 
 /// Does the first steps of an operation; leaves the rest to progress.
@@ -276,20 +414,43 @@ fn launch(held: &Held, process: &Process, mut running: Running) {
     }
 }
 
+/// What an operation may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Means {
+    /// Whatever there is.
+    All,
+    /// Messages only.
+    Messages,
+}
+
+fn is_within_node(plan: &Plan) -> bool {
+    plan.schedule.order == Order::Program
+}
+
 /// An execution of the plan for this operation, bound to its memory and ready to go.
-fn prepare(held: &Held, process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Run {
+fn prepare(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+    means: Means,
+) -> Run {
     let shape = operation.shape(comm.size(), comm.rank().0);
     let mut state = comm.collectives.state.borrow_mut(held);
-    let found = state.rest.iter().rposition(|run| run.plan().shape == shape);
-    let mut run = match found {
+    let fits = |run: &Run| {
+        run.execution.plan().shape == shape && (means == Means::All || !is_within_node(run.execution.plan()))
+    };
+    let mut run = match state.rest.iter().rposition(fits) {
         Some(position) => state.rest.remove(position),
         None => {
             drop(state);
-            Box::new(Execution::new(Arc::new(plan(process, comm, &shape))))
+            let plan = Arc::new(plan(held, process, comm, &shape, means));
+            Box::new(Prepared { execution: Execution::new(plan), words: None })
         }
     };
-    operation.bind(run.bindings(), comm.size());
-    run.start();
+    operation.bind(run.execution.bindings(), comm.size());
+    run.execution.start();
+    run.words = operation.words();
     run
 }
 
@@ -301,8 +462,12 @@ fn rest(held: &Held, comm: &Communicator, run: Run) {
     state.rest.push(run);
 }
 
-fn plan(process: &Process, comm: &Communicator, shape: &Shape) -> Plan {
+fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
     let header = process.job.header();
+    let node = match (means, comm.collectives.channel) {
+        (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
+        _ => Node::Any,
+    };
     let (local, processors) = (header.local_ranks.max(1), header.processors.max(1));
     // Where the job has more ranks than cores, others run beside those of this communicator.
     let cores = if local > processors { (comm.size() * processors / local).max(1) } else { processors };
@@ -310,6 +475,8 @@ fn plan(process: &Process, comm: &Communicator, shape: &Shape) -> Plan {
     let mut environment = Environment {
         cores: processors,
         oversubscribed: local > processors,
+        node,
+        bank_bytes: header.banks.large_bytes_for(comm.size()),
         model: Arc::new(model),
         ..Environment::flat(comm.size(), cores)
     };

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::ThreadId;
 
 use tutti_base::config::Config;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::{Job, RankState};
+use tutti_transport::exposure::Exposures;
 use tutti_transport::{Link, Peer, ShmLink, Waiter};
 
 use crate::boot::{self, Boot};
@@ -30,6 +31,8 @@ pub const SELF_CONTEXT: ContextId = ContextId(1);
 /// its own, hardly any when others want the processor.
 const FREE_LOOKS: u32 = 1000;
 const CROWDED_LOOKS: u32 = 2;
+/// Looks of a blocking collective at a flag before it looks at everything else: some microseconds.
+const FREE_FLAG_LOOKS: u32 = 200;
 
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,6 +74,14 @@ pub struct Process {
     pub contexts: GiantCell<Contexts>,
     /// How often a blocking receive looks for its message before it is posted.
     pub direct_looks: u32,
+    /// How often a blocking collective looks at a flag before it looks at everything else.
+    pub flag_looks: u32,
+    /// Whether the ranks of this node may reach each other's memory.
+    pub single_copy_permitted: bool,
+    /// A wait looks for the last time before it sleeps.
+    about_to_sleep: AtomicBool,
+    /// Memory that is lent to the other processes of the node.
+    pub exposures: GiantCell<Exposures>,
     /// How to wait.
     pub waiter: Waiter,
 }
@@ -148,8 +159,10 @@ impl Process {
     fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
         let Boot { job, rank } = boot;
         let header = *job.header();
+        let crowded = header.local_ranks > header.processors;
         let link = ShmLink::new(Arc::clone(&job), rank)
             .map_err(|error| Error::new(ErrorClass::Other, format!("cannot use the job object: {error}")))?;
+        let exposures = Exposures::new(&config);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
         let waiter = Waiter::new(&config, header.local_ranks, header.processors);
@@ -171,7 +184,11 @@ impl Process {
             myself,
             communicators: GiantCell::new(communicators),
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
-            direct_looks: if header.local_ranks > header.processors { CROWDED_LOOKS } else { FREE_LOOKS },
+            direct_looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
+            flag_looks: if crowded { CROWDED_LOOKS } else { FREE_FLAG_LOOKS },
+            single_copy_permitted: exposures.available().is_ok(),
+            exposures: GiantCell::new(exposures),
+            about_to_sleep: AtomicBool::new(false),
             waiter,
             job,
         })
@@ -191,6 +208,20 @@ impl Process {
         block.abort_code.store(code, Ordering::Relaxed);
         block.set_state(RankState::Aborted);
         tutti_sys::this_process::exit_now(exit_status(code))
+    }
+
+    /// Whether a wait of this process looks for the last time before it sleeps: who waits for flags says so now.
+    #[inline]
+    pub fn is_about_to_sleep(&self) -> bool {
+        self.about_to_sleep.load(Ordering::Relaxed)
+    }
+
+    /// Runs the last look before a sleep.
+    pub fn before_sleeping(&self, look: impl FnOnce() -> bool) -> bool {
+        self.about_to_sleep.store(true, Ordering::Relaxed);
+        let found = look();
+        self.about_to_sleep.store(false, Ordering::Relaxed);
+        found
     }
 
     /// Adds an operation that goes on by itself.

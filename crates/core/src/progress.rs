@@ -85,7 +85,14 @@ pub fn wait_until(
                 let held = giant::enter();
                 let mut messages = process.messages.borrow_mut(&held);
                 // Another thread may have done it since `done` was asked.
-                messages.state.requests.told != heard || messages.pending()
+                let mut found = messages.state.requests.told != heard || messages.pending();
+                drop(messages);
+                // Operations within the node say what they wait for.
+                found |= process.before_sleeping(|| {
+                    let moved = !process.activities.borrow(&held).is_empty() && advance(&held, process);
+                    done(&held) || moved
+                });
+                found
             })
         });
     }

@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::collective::{self, Collective, Operation, Side};
+use tutti_core::collective::{self, Collective, Operation, Side, Words};
 use tutti_core::communicator::Communicator;
 use tutti_core::engine::Array;
 use tutti_data::Reducer;
@@ -162,9 +162,62 @@ fn perform(call: &mut Call, comm: &Arc<Communicator>, operation: &Operation<'_>,
     request.set(handle_of(id))
 }
 
+/// The words of a call.
+#[inline(always)]
+fn words<const N: usize>(
+    collective: Collective,
+    root: c_int,
+    buffers: [Address; 2],
+    counts: [i64; 2],
+    datatypes: [In<'_, Datatype>; N],
+) -> Words {
+    let [send, recv] = buffers;
+    let datatypes =
+        [datatypes.first(), datatypes.last()].map(|handle| handle.map_or(0, |handle| handle.raw().bits()));
+    let in_place = [send.is_in_place(), recv.is_in_place()];
+    Words { collective, in_place, root, counts, datatypes, operator: 0 }
+}
+
+/// Runs the operation of `words` on other memory, if the communicator has done it before and it is simple. The
+/// arguments were found right then; only the addresses are new.
+#[inline(always)]
+fn again(
+    call: &mut Call,
+    comm: &Arc<Communicator>,
+    words: &Words,
+    buffers: [Address; 2],
+    form: Form,
+) -> Option<Result<()>> {
+    let [send, recv] = buffers;
+    if send == recv {
+        return None;
+    }
+    let (process, addresses) = (process().ok()?, [send.pointer(), recv.pointer()]);
+    match form {
+        // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+        Form::Blocking(_) => unsafe {
+            collective::run_again(&mut call.held, process, comm, words, addresses)
+        },
+        Form::Nonblocking(request) => {
+            request.check().ok()?;
+            // SAFETY: as above.
+            let id = unsafe { collective::start_again(&call.held, process, comm, words, addresses)? };
+            Some(request.set(handle_of(id)))
+        }
+        Form::Persistent(..) => None,
+    }
+}
+
 /// MPI_Barrier.
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
-    perform(call, intra(comm)?, &operation(Collective::Barrier, Side::Absent, Side::Absent)?, form)
+    let comm = intra(comm)?;
+    let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
+    // Two different addresses that nobody looks at.
+    let nothing = [Address::NOWHERE, Address::NOWHERE.offset(1)];
+    if let Some(result) = again(call, comm, &said, nothing, form) {
+        return result;
+    }
+    perform(call, comm, &operation(Collective::Barrier, Side::Absent, Side::Absent)?.said(said), form)
 }
 
 /// MPI_Bcast.
@@ -178,8 +231,13 @@ pub fn bcast(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [Address::NOWHERE, buffer];
+    let said = words(Collective::Bcast, root, buffers, [0, count], [datatype]);
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let whole = operation(Collective::Bcast, Side::Absent, block(buffer, count, datatype)?)?;
-    perform(call, comm, &whole.rooted(root_of(root, comm)?), form)
+    perform(call, comm, &whole.rooted(root_of(root, comm)?).said(said), form)
 }
 
 /// MPI_Gather.
@@ -197,11 +255,16 @@ pub fn gather(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = words(Collective::Gather, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let root = root_of(root, comm)?;
     let at_root = comm.rank().0 == root;
     let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
     let recv = if at_root { block(recvbuf, recvcount, recvtype)? } else { Side::Absent };
-    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(root), form)
+    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(root).said(said), form)
 }
 
 /// MPI_Gatherv.
@@ -242,11 +305,16 @@ pub fn scatter(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = words(Collective::Scatter, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let root = root_of(root, comm)?;
     let at_root = comm.rank().0 == root;
     let send = if at_root { block(sendbuf, sendcount, sendtype)? } else { Side::Absent };
     let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(root), form)
+    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(root).said(said), form)
 }
 
 /// MPI_Scatterv.
@@ -286,9 +354,14 @@ pub fn allgather(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = words(Collective::Allgather, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Allgather, send, recv)?, form)
+    perform(call, comm, &operation(Collective::Allgather, send, recv)?.said(said), form)
 }
 
 /// MPI_Allgatherv.
@@ -325,9 +398,14 @@ pub fn alltoall(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = words(Collective::Alltoall, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Alltoall, send, recv)?, form)
+    perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
 }
 
 /// MPI_Alltoallv.
@@ -392,12 +470,21 @@ pub fn reduce(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = Words {
+        operator: op.raw().bits(),
+        ..words(Collective::Reduce, root, buffers, [count; 2], [datatype])
+    };
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let root = root_of(root, comm)?;
     let at_root = comm.rank().0 == root;
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, count, datatype, at_root)?;
     let recv = if at_root { block(recvbuf, count, datatype)? } else { Side::Absent };
-    let whole = operation(Collective::Reduce, send, recv)?.rooted(root).reducing(reducer, commutative);
+    let whole =
+        operation(Collective::Reduce, send, recv)?.rooted(root).reducing(reducer, commutative).said(said);
     perform(call, comm, &whole, form)
 }
 
@@ -415,10 +502,15 @@ pub fn reduce_everywhere(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = Words { operator: op.raw().bits(), ..words(collective, 0, buffers, [count; 2], [datatype]) };
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, count, datatype, true)?;
     let recv = block(recvbuf, count, datatype)?;
-    perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative), form)
+    perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative).said(said), form)
 }
 
 /// MPI_Reduce_scatter_block.
@@ -434,10 +526,19 @@ pub fn reduce_scatter_block(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = Words {
+        operator: op.raw().bits(),
+        ..words(Collective::ReduceScatterBlock, 0, buffers, [recvcount; 2], [datatype])
+    };
+    if let Some(result) = again(call, comm, &said, buffers, form) {
+        return result;
+    }
     let (reducer, commutative) = operator(op, datatype)?;
     let send = block_or_in_place(sendbuf, recvcount, datatype, true)?;
     let recv = block(recvbuf, recvcount, datatype)?;
-    let whole = operation(Collective::ReduceScatterBlock, send, recv)?.reducing(reducer, commutative);
+    let whole =
+        operation(Collective::ReduceScatterBlock, send, recv)?.reducing(reducer, commutative).said(said);
     perform(call, comm, &whole, form)
 }
 

@@ -99,7 +99,7 @@ pub fn start_maximum(
 ) -> Result<Maximum> {
     let words = Arc::new(Words(UnsafeCell::new(value)));
     let operation = maximum_of(words.0.get());
-    let request = start_keeping(held, process, comm, &operation, tag, Some(Arc::clone(&words)));
+    let request = start_keeping(held, process, comm, &operation, tag, Arc::clone(&words));
     Ok(Maximum { request, words })
 }
 

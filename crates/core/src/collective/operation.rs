@@ -9,6 +9,7 @@
 use tutti_coll::{Collective, Shape};
 use tutti_data::Reducer;
 
+use super::Words;
 use crate::engine::{Array, Bindings, Memory};
 
 /// One of the two buffers of an operation.
@@ -33,6 +34,7 @@ pub struct Operation<'a> {
     recv: Side<'a>,
     reducer: Option<(Reducer, bool)>,
     blocks: Vec<u64>,
+    words: Option<Words>,
 }
 
 impl<'a> Operation<'a> {
@@ -41,7 +43,7 @@ impl<'a> Operation<'a> {
     /// # Safety
     /// See the module's Safety section.
     pub unsafe fn new(collective: Collective, send: Side<'a>, recv: Side<'a>) -> Operation<'a> {
-        Operation { collective, root: 0, send, recv, reducer: None, blocks: Vec::new() }
+        Operation { collective, root: 0, send, recv, reducer: None, blocks: Vec::new(), words: None }
     }
 
     /// With a root.
@@ -57,6 +59,16 @@ impl<'a> Operation<'a> {
     /// With the elements of each rank's block (reduce_scatter).
     pub fn blocks(self, blocks: Vec<u64>) -> Operation<'a> {
         Operation { blocks, ..self }
+    }
+
+    /// With the words of the call.
+    pub fn said(self, words: Words) -> Operation<'a> {
+        Operation { words: Some(words), ..self }
+    }
+
+    /// The words of the call, if it was said that they tell all.
+    pub(super) fn words(&self) -> Option<Words> {
+        self.words
     }
 
     /// Which collective it is.

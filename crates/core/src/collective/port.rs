@@ -1,9 +1,19 @@
-//! The messages of one collective operation on one communicator, for the engine.
+//! The messages of one collective operation on one communicator, and its part of the node, for the engine.
+//!
+//! # Safety
+//! Records of exposed memory lie in the slot of the operation, which is this operation's until all have left it; they are
+//! written before a flag is posted and read after it was awaited, as the verifier has shown of every schedule.
+#![allow(unsafe_code)]
 
-use tutti_base::{Rank, Result};
-use tutti_coll::ir::Access;
+use std::ptr::NonNull;
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_coll::ir::{Access, BufferId};
 
 use super::LANE_BITS;
+use super::node::{Neighbourhood, Turn};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
@@ -14,6 +24,9 @@ use crate::p2p::{Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use tutti_transport::Peer;
+use tutti_transport::banks::layout::RECORD_BYTES;
+use tutti_transport::exposure::{self, Record, Window};
+use tutti_transport::single_copy::CopyError;
 
 /// See the module.
 #[derive(Debug)]
@@ -21,20 +34,79 @@ pub struct CommPort<'a> {
     held: &'a Held,
     process: &'a Process,
     comm: &'a Communicator,
-    tag: i32,
+    ticket: &'a mut Ticket,
+    /// Looks at a flag before giving up.
+    patience: u32,
+}
+
+/// What an operation has from its call to its end.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// Its messages have this tag (whose low bits become the lane).
+    pub tag: i32,
+    /// Its turn at the banks, for a schedule within the node.
+    pub turn: Option<Turn>,
+    /// The banks that are not those of the communicator: of a persistent operation.
+    pub banks: Option<Arc<Neighbourhood>>,
+    /// What this process has exposed for it.
+    pub exposed: [Option<Record>; BufferId::EXPOSURES as usize],
+}
+
+impl Ticket {
+    /// Of an operation whose messages have this tag.
+    pub fn new(tag: i32, turn: Option<Turn>, banks: Option<Arc<Neighbourhood>>) -> Ticket {
+        Ticket { tag, turn, banks, exposed: [None; BufferId::EXPOSURES as usize] }
+    }
 }
 
 impl<'a> CommPort<'a> {
-    /// The messages under `tag` (whose low bits become the lane).
+    /// The world of the operation that holds `ticket`.
     #[inline]
-    pub fn new(held: &'a Held, process: &'a Process, comm: &'a Communicator, tag: i32) -> CommPort<'a> {
-        debug_assert_eq!(tag & ((1 << LANE_BITS) - 1), 0);
-        CommPort { held, process, comm, tag }
+    pub fn new(
+        held: &'a Held,
+        process: &'a Process,
+        comm: &'a Communicator,
+        ticket: &'a mut Ticket,
+    ) -> CommPort<'a> {
+        debug_assert_eq!(ticket.tag & ((1 << LANE_BITS) - 1), 0);
+        CommPort { held, process, comm, ticket, patience: 0 }
+    }
+
+    /// For who has nothing else to do: flags are looked at several times.
+    #[inline]
+    pub fn patient(self) -> CommPort<'a> {
+        CommPort { patience: self.process.flag_looks, ..self }
+    }
+
+    /// The banks of the operation, and its turn at them.
+    #[inline]
+    fn banks(&self) -> (&Neighbourhood, &Turn) {
+        let banks = self.ticket.banks.as_deref().unwrap_or(&self.comm.collectives.node);
+        (banks, self.ticket.turn.as_ref().expect("a schedule within a node has its turn"))
+    }
+
+    /// What a peer has exposed (an entry of it).
+    fn window(&self, remote: Remote) -> Window {
+        let (node, turn) = self.banks();
+        let place = usize::from(remote.slot);
+        let (edges, published) = node.at(self.held, turn, |banks, slot| {
+            let records = banks.records(slot, remote.peer).cast::<Record>();
+            (banks.edges(slot, remote.peer, place), records.wrapping_byte_add(place * RECORD_BYTES))
+        });
+        let edges = edges.map_or(std::ptr::null(), |room| room.cast_const().cast());
+        let table = node.table(self.held, turn, remote.peer, remote.slot);
+        let peer =
+            self.comm.group().get(Rank(remote.peer)).expect("a schedule names ranks of its communicator");
+        let mut exposures = self.process.exposures.borrow_mut(self.held);
+        // SAFETY: the schedule has awaited a flag that the peer posted after it published; the rooms stay until all have
+        // left the operation.
+        let window = unsafe { exposures.open(Peer(peer.0), &published.read(), edges, table) };
+        if window.has_entries() { window.entry(remote.entry) } else { window }
     }
 
     fn envelope(&self, source: u32, lane: u16) -> Envelope {
         let context = self.comm.context().plane(self.comm.collectives.plane());
-        Envelope { context, source, tag: self.tag | i32::from(lane) }
+        Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
     }
 }
 
@@ -102,31 +174,108 @@ impl Port for CommPort<'_> {
 }
 
 impl NodePort for CommPort<'_> {
+    #[inline]
     fn granted(&mut self) -> bool {
-        todo!()
+        let banks = self.ticket.banks.as_deref().unwrap_or(&self.comm.collectives.node);
+        let turn = self.ticket.turn.as_mut().expect("a schedule within a node has its turn");
+        banks.grant(self.held, turn)
     }
-    fn post(&mut self, _flag: u16, _value: u64) {
-        todo!()
+
+    #[inline]
+    fn post(&mut self, flag: u16, value: u64) {
+        let (banks, turn) = self.banks();
+        banks.at(self.held, turn, |banks, slot| banks.post(slot, flag, value));
     }
-    fn reached(&mut self, _peer: u32, _flag: u16, _value: u64) -> bool {
-        todo!()
+
+    #[inline]
+    fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
+        let (node, turn) = self.banks();
+        node.at(self.held, turn, |banks, slot| {
+            for _ in 0..=self.patience {
+                if banks.is_reached(slot, peer, flag, value) {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            self.process.is_about_to_sleep() && banks.want(slot, peer, flag, value)
+        })
     }
-    fn bank(&mut self, _peer: u32) -> *mut u8 {
-        todo!()
+
+    #[inline]
+    fn bank(&mut self, peer: u32) -> *mut u8 {
+        let (banks, turn) = self.banks();
+        banks.at(self.held, turn, |banks, slot| banks.bank(slot, peer))
     }
-    fn expose(&mut self, _slot: u16, _memory: Exposed<'_>, _access: Access) -> Result<()> {
-        todo!()
+
+    fn expose(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Result<()> {
+        let (node, turn) = self.banks();
+        let me = self.comm.rank().0;
+        let place = usize::from(number);
+        let (edges, published) = node.at(self.held, turn, |banks, slot| {
+            let edges = banks.edges(slot, me, place).and_then(|room| NonNull::new(room.cast()));
+            (edges, banks.records(slot, me).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES))
+        });
+        let table = node.table(self.held, turn, me, number);
+        let access = match access {
+            Access::Read => exposure::Access::Read,
+            Access::Write => exposure::Access::Write,
+            Access::ReadWrite => exposure::Access::ReadWrite,
+        };
+        let mut exposures = self.process.exposures.borrow_mut(self.held);
+        // SAFETY: the operation's memory is valid until it is over, and withdrawn then; the bank has room for the table
+        // and the record, which others read after the next flag.
+        unsafe {
+            let record = match memory {
+                Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
+                Exposed::Table(entries) => {
+                    let rows: Vec<(*mut u8, u64)> = entries.collect();
+                    exposures.expose_entries(rows.into_iter(), table, access, edges)
+                }
+            };
+            published.write(record);
+            self.ticket.exposed[place] = Some(record);
+        }
+        Ok(())
     }
-    fn direct(&mut self, _from: Remote, _bytes: u64) -> Option<*const u8> {
-        todo!()
+
+    fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
+        self.window(from).direct(from.offset, bytes).map(<*mut u8>::cast_const)
     }
-    fn pull(&mut self, _from: Remote, _into: &Buffer) -> Result<()> {
-        todo!()
+
+    fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()> {
+        let window = self.window(from);
+        into.fill_from(|position, piece| {
+            // SAFETY: the piece is this process's own.
+            unsafe { window.read(from.offset + position, piece.as_mut_ptr(), piece.len() as u64) }
+        })
+        .map_err(|error| unreachable_memory(&error, from))
     }
-    fn push(&mut self, _from: &Buffer, _into: Remote) -> Result<()> {
-        todo!()
+
+    fn push(&mut self, from: &Buffer, into: Remote) -> Result<()> {
+        let window = self.window(into);
+        from.drain_to(|position, piece| {
+            // SAFETY: the piece is this process's own; the schedule gives each part of the window to one peer.
+            unsafe { window.write(into.offset + position, piece.as_ptr(), piece.len() as u64) }
+        })
+        .map_err(|error| unreachable_memory(&error, into))
     }
+
+    #[inline]
     fn leave(&mut self) {
-        todo!()
+        let exposed = self.ticket.exposed.iter_mut().filter_map(Option::take);
+        for record in exposed {
+            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+        }
+        let (banks, turn) = self.banks();
+        banks.leave(self.held, turn);
+        self.ticket.turn = None;
     }
+}
+
+#[cold]
+fn unreachable_memory(error: &CopyError, remote: Remote) -> Error {
+    let peer = remote.peer;
+    let reason =
+        format!("the memory of rank {peer} cannot be reached: {error}; TUTTI_SINGLE_COPY=never avoids that");
+    Error::new(ErrorClass::Other, reason)
 }

@@ -96,6 +96,19 @@ impl<H> Execution<H> {
         }
     }
 
+    /// As binding the same operation to other memory and [`Execution::start`], for executions that are compiled: whether
+    /// this one is, and the addresses are some.
+    ///
+    /// # Safety
+    /// As for [`Bindings::bind`].
+    #[inline]
+    #[allow(unsafe_code)]
+    pub unsafe fn restart(&mut self, send: *mut u8, recv: *mut u8) -> bool {
+        (self.granted, self.next) = (false, 0);
+        // SAFETY: the caller's promise.
+        self.compiled && unsafe { self.bindings.rebind([send, recv]) }
+    }
+
     /// Does what can be done without waiting.
     ///
     /// # Errors

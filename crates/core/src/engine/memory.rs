@@ -161,6 +161,8 @@ pub struct Bindings {
     bases: Vec<*mut u8>,
     /// Every buffer is one run of memory.
     flat: bool,
+    /// From the addresses that the user gave to the bases of send and receive; `None` where there is no buffer.
+    origins: [Option<isize>; 2],
 }
 
 /// Packed memory in the place of exposed memory of the user's that has gaps.
@@ -206,6 +208,7 @@ impl Bindings {
             ready: false,
             bases: Vec::new(),
             flat: false,
+            origins: [None; 2],
         }
     }
 
@@ -264,6 +267,23 @@ impl Bindings {
     #[inline]
     pub(super) fn flat(&self) -> (&Bases, Option<&Reducer>) {
         (&self.bases, self.reducer.as_ref())
+    }
+
+    /// Binds the same operation to other memory of the user's, if the buffers are flat and not null.
+    ///
+    /// # Safety
+    /// As for [`Bindings::bind`].
+    #[inline]
+    pub(super) unsafe fn rebind(&mut self, given: [*mut u8; 2]) -> bool {
+        for (side, (address, origin)) in given.into_iter().zip(self.origins).enumerate() {
+            if let Some(origin) = origin {
+                if address.is_null() {
+                    return false;
+                }
+                self.bases[side] = address.wrapping_offset(origin);
+            }
+        }
+        self.flat
     }
 
     /// Notes where the buffers begin, after they were bound.
@@ -329,9 +349,15 @@ impl Bindings {
     #[inline]
     fn bind_user(&mut self, which: usize, memory: Memory<'_>) {
         let place = &mut self.user[which];
+        self.origins[which] = None;
         match memory {
             Memory::None => *place = Place::Absent,
-            Memory::Whole(array) => *place = Place::new(array, self.unit),
+            Memory::Whole(array) => {
+                *place = Place::new(array, self.unit);
+                if let Place::Run { base, .. } = place {
+                    self.origins[which] = Some((*base as isize).wrapping_sub(array.base as isize));
+                }
+            }
             Memory::Entries(arrays) => {
                 let mut entries = match std::mem::take(place) {
                     Place::Entries(entries) => entries,

@@ -54,6 +54,11 @@ impl Window {
         Window { first: self.first + offset, bytes, ..*self }
     }
 
+    /// Whether it was given with a table of entries.
+    pub fn has_entries(&self) -> bool {
+        self.layout == Layout::Entries
+    }
+
     /// Entry `index` of exposed memory that was given with a table.
     ///
     /// # Panics

@@ -1,0 +1,173 @@
+//! What a communicator has of its node for collective operations: flags and banks (S1), and the memory that its
+//! members expose to each other (S2).
+//!
+//! Banks are taken at the first plan and given back with the communicator. Whether there are any is the same for all
+//! members ([`Banks::open`]), so they plan alike. An operation holds a [`Turn`] from its call on: members take turns in
+//! the order of their calls, which MPI demands to be the same everywhere (MPI-5 section 6.14). Persistent operations start in
+//! any order, so each has banks of its own.
+
+use tutti_base::BankSizes;
+use tutti_coll::Plan;
+use tutti_coll::ir::BufferId;
+use tutti_coll::registry::Node;
+use tutti_sys::regions::RegionKey;
+use tutti_transport::banks::{Banks, Class, Layout, Slot};
+use tutti_transport::exposure::Entry;
+
+use crate::communicator::Communicator;
+use crate::giant::{GiantCell, Held};
+use crate::process::Process;
+
+/// The banks of a communicator or of a persistent operation.
+#[derive(Debug, Default)]
+pub struct Neighbourhood(GiantCell<Door>);
+
+#[derive(Debug, Default)]
+enum Door {
+    /// Nobody has asked so far.
+    #[default]
+    Unknown,
+    /// There are none.
+    Closed,
+    Open(Box<Banks>),
+}
+
+/// What one operation uses of the banks.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    class: Class,
+    number: u64,
+    bytes: usize,
+    /// Where the tables of exposed entries lie in the bank.
+    tables: usize,
+    slot: Option<Slot>,
+}
+
+/// What a plan needs of a slot.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    bytes: usize,
+    tables: usize,
+    /// Exposed memory has edges, for which only large slots have room.
+    large: bool,
+}
+
+impl Room {
+    #[inline]
+    fn of(plan: &Plan, members: u32) -> Room {
+        let bank = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
+        // The algorithm decides, not the rank's part: all need the same room.
+        if plan.choice.generator.requires.node != Node::Exposed {
+            return Room { bytes: bank, tables: bank, large: false };
+        }
+        let tables = bank.next_multiple_of(64);
+        let bytes = tables + usize::from(BufferId::EXPOSURES) * table_bytes(members);
+        Room { bytes, tables, large: true }
+    }
+}
+
+/// Bytes of a table of one entry for each member.
+pub fn table_bytes(members: u32) -> usize {
+    members as usize * size_of::<Entry>()
+}
+
+impl Neighbourhood {
+    /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
+    pub fn of_communicator(&self, held: &Held, process: &Process, comm: &Communicator) -> Node {
+        if matches!(*self.0.borrow(held), Door::Unknown) {
+            *self.0.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator);
+        }
+        match *self.0.borrow(held) {
+            Door::Open(_) if process.single_copy_permitted => Node::Exposed,
+            Door::Open(_) => Node::Shared,
+            Door::Closed | Door::Unknown => Node::Any,
+        }
+    }
+
+    /// The banks of the persistent operation `number` of a communicator; `None` if there are none to be had.
+    pub fn of_persistent(
+        process: &Process,
+        comm: &Communicator,
+        number: u32,
+        plan: &Plan,
+    ) -> Option<Neighbourhood> {
+        let room = Room::of(plan, comm.size());
+        let layout = |sizes: &BankSizes, members| {
+            let least = if room.large { sizes.small_bytes as usize + 1 } else { 0 };
+            Layout::of_persistent(sizes, members, room.bytes.max(least))
+        };
+        let door = open(process, comm, number, layout);
+        matches!(door, Door::Open(_)).then(|| Neighbourhood(GiantCell::new(door)))
+    }
+
+    /// The turn of an operation that begins now.
+    #[inline]
+    pub fn take_turn(&self, held: &Held, plan: &Plan) -> Turn {
+        self.with(held, |banks| {
+            let Room { bytes, tables, large } = Room::of(plan, banks.members());
+            let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
+            let class = fits.expect("a plan's bank fits: it was selected so");
+            Turn { class, number: banks.begin(class), bytes, tables, slot: None }
+        })
+    }
+
+    /// Whether the turn has come.
+    #[inline]
+    pub fn grant(&self, held: &Held, turn: &mut Turn) -> bool {
+        if turn.slot.is_none() {
+            turn.slot = self.with(held, |banks| banks.grant(turn.class, turn.number, turn.bytes));
+        }
+        turn.slot.is_some()
+    }
+
+    /// The turn is over.
+    #[inline]
+    pub fn leave(&self, held: &Held, turn: &Turn) {
+        self.with(held, |banks| banks.leave(turn.class, turn.number));
+    }
+
+    /// Where `member` has the table of what it exposes as number `number`.
+    pub fn table(&self, held: &Held, turn: &Turn, member: u32, number: u16) -> *mut Entry {
+        self.at(held, turn, |banks, slot| {
+            let offset = turn.tables + usize::from(number) * table_bytes(banks.members());
+            banks.bank(slot, member).wrapping_add(offset).cast()
+        })
+    }
+
+    /// Uses the banks of an operation whose turn has come.
+    #[inline]
+    pub fn at<R>(&self, held: &Held, turn: &Turn, use_banks: impl FnOnce(&Banks, &Slot) -> R) -> R {
+        let slot = turn.slot.as_ref().expect("a turn is granted before it is used");
+        self.with(held, |banks| use_banks(banks, slot))
+    }
+
+    #[inline]
+    fn with<R>(&self, held: &Held, use_banks: impl FnOnce(&mut Banks) -> R) -> R {
+        match &mut *self.0.borrow_mut(held) {
+            Door::Open(banks) => use_banks(banks),
+            Door::Unknown | Door::Closed => unreachable!("only plans for banks ask for them"),
+        }
+    }
+}
+
+fn open(
+    process: &Process,
+    comm: &Communicator,
+    number: u32,
+    layout: impl Fn(&BankSizes, u32) -> Layout,
+) -> Door {
+    let members = comm.size();
+    if members < 2 {
+        return Door::Closed;
+    }
+    let ranks: Vec<u32> = comm.group().iter().map(|rank| rank.0).collect();
+    let lowest = ranks.iter().copied().min().expect("a communicator has members");
+    let key = RegionKey { context: comm.context().0, lowest, number };
+    let layout = layout(&process.job.header().banks, members);
+    match Banks::open(&process.job, key, &layout, &ranks, comm.rank().0) {
+        Ok(Some(banks)) => Door::Open(Box::new(banks)),
+        Ok(None) => Door::Closed,
+        Err(error) => process
+            .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", process.rank)),
+    }
+}
