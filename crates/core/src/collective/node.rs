@@ -8,11 +8,9 @@
 
 use tutti_base::BankSizes;
 use tutti_coll::Plan;
-use tutti_coll::ir::BufferId;
 use tutti_coll::registry::Node;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
-use tutti_transport::exposure::Entry;
 
 use crate::communicator::Communicator;
 use crate::giant::{GiantCell, Held};
@@ -38,8 +36,6 @@ pub struct Turn {
     class: Class,
     number: u64,
     bytes: usize,
-    /// Where the tables of exposed entries lie in the bank.
-    tables: usize,
     slot: Option<Slot>,
 }
 
@@ -47,28 +43,17 @@ pub struct Turn {
 #[derive(Clone, Copy, Debug)]
 struct Room {
     bytes: usize,
-    tables: usize,
-    /// Exposed memory has edges, for which only large slots have room.
+    /// Exposed memory has tables and edges, for which only large slots have room.
     large: bool,
 }
 
 impl Room {
     #[inline]
-    fn of(plan: &Plan, members: u32) -> Room {
-        let bank = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
+    fn of(plan: &Plan) -> Room {
+        let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
-        if plan.choice.generator.requires.node != Node::Exposed {
-            return Room { bytes: bank, tables: bank, large: false };
-        }
-        let tables = bank.next_multiple_of(64);
-        let bytes = tables + usize::from(BufferId::EXPOSURES) * table_bytes(members);
-        Room { bytes, tables, large: true }
+        Room { bytes, large: plan.choice.generator.requires.node == Node::Exposed }
     }
-}
-
-/// Bytes of a table of one entry for each member.
-pub fn table_bytes(members: u32) -> usize {
-    members as usize * size_of::<Entry>()
 }
 
 impl Neighbourhood {
@@ -91,7 +76,7 @@ impl Neighbourhood {
         number: u32,
         plan: &Plan,
     ) -> Option<Neighbourhood> {
-        let room = Room::of(plan, comm.size());
+        let room = Room::of(plan);
         let layout = |sizes: &BankSizes, members| {
             let least = if room.large { sizes.small_bytes as usize + 1 } else { 0 };
             Layout::of_persistent(sizes, members, room.bytes.max(least))
@@ -104,10 +89,10 @@ impl Neighbourhood {
     #[inline]
     pub fn take_turn(&self, held: &Held, plan: &Plan) -> Turn {
         self.with(held, |banks| {
-            let Room { bytes, tables, large } = Room::of(plan, banks.members());
+            let Room { bytes, large } = Room::of(plan);
             let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
             let class = fits.expect("a plan's bank fits: it was selected so");
-            Turn { class, number: banks.begin(class), bytes, tables, slot: None }
+            Turn { class, number: banks.begin(class), bytes, slot: None }
         })
     }
 
@@ -124,14 +109,6 @@ impl Neighbourhood {
     #[inline]
     pub fn leave(&self, held: &Held, turn: &Turn) {
         self.with(held, |banks| banks.leave(turn.class, turn.number));
-    }
-
-    /// Where `member` has the table of what it exposes as number `number`.
-    pub fn table(&self, held: &Held, turn: &Turn, member: u32, number: u16) -> *mut Entry {
-        self.at(held, turn, |banks, slot| {
-            let offset = turn.tables + usize::from(number) * table_bytes(banks.members());
-            banks.bank(slot, member).wrapping_add(offset).cast()
-        })
     }
 
     /// Uses the banks of an operation whose turn has come.

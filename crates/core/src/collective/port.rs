@@ -89,12 +89,14 @@ impl<'a> CommPort<'a> {
     fn window(&self, remote: Remote) -> Window {
         let (node, turn) = self.banks();
         let place = usize::from(remote.slot);
-        let (edges, published) = node.at(self.held, turn, |banks, slot| {
+        let (edges, table, published) = node.at(self.held, turn, |banks, slot| {
             let records = banks.records(slot, remote.peer).cast::<Record>();
-            (banks.edges(slot, remote.peer, place), records.wrapping_byte_add(place * RECORD_BYTES))
+            let (edges, table) =
+                (banks.edges(slot, remote.peer, place), banks.table(slot, remote.peer, place));
+            (edges, table, records.wrapping_byte_add(place * RECORD_BYTES))
         });
         let edges = edges.map_or(std::ptr::null(), |room| room.cast_const().cast());
-        let table = node.table(self.held, turn, remote.peer, remote.slot);
+        let table = table.map_or(std::ptr::null(), |rows| rows.cast_const().cast());
         let peer =
             self.comm.group().get(Rank(remote.peer)).expect("a schedule names ranks of its communicator");
         let mut exposures = self.process.exposures.borrow_mut(self.held);
@@ -211,11 +213,13 @@ impl NodePort for CommPort<'_> {
         let (node, turn) = self.banks();
         let me = self.comm.rank().0;
         let place = usize::from(number);
-        let (edges, published) = node.at(self.held, turn, |banks, slot| {
+        let (edges, table, published) = node.at(self.held, turn, |banks, slot| {
             let edges = banks.edges(slot, me, place).and_then(|room| NonNull::new(room.cast()));
-            (edges, banks.records(slot, me).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES))
+            let table = banks.table(slot, me, place).map(<*mut u8>::cast);
+            let records = banks.records(slot, me).cast::<Record>();
+            (edges, table, records.wrapping_byte_add(place * RECORD_BYTES))
         });
-        let table = node.table(self.held, turn, me, number);
+        let table = table.expect("memory is exposed in large slots, which have tables");
         let access = match access {
             Access::Read => exposure::Access::Read,
             Access::Write => exposure::Access::Write,
