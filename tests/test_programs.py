@@ -1,6 +1,7 @@
 """C programs that check themselves, on 1, 2, 4, 5 and 8 ranks, and under settings that force other paths."""
 
 import shutil
+from ctypes.util import find_library
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,15 @@ def test_tools_measure(tutti, tmp_path, command):
     outcome = Job([program, *command, "--ranks", "2", "--rounds", "1", "--ms", "1", "--out", tmp_path], tutti.env).wait(120)
     assert outcome.status == 0 and not outcome.left, str(outcome)
     assert "failure" not in outcome.out.lower() and ("bcast" in outcome.out or "comparisons" in outcome.out), str(outcome)
+
+
+@pytest.mark.parametrize("program", ["coll_move.c", "coll_reduce.c", "coll_many.c"])
+def test_hierarchical_collectives(tutti, program):
+    """Ranks dealt out over two sockets that hwloc makes up: neighbours in rank are far, and trees follow the sockets."""
+    if not find_library("hwloc"):
+        pytest.skip("hwloc is not installed")
+    names = ["barrier", "bcast", "reduce", "allreduce", "gather", "scatter"]
+    forced = [f"{name}=hierarchical" for name in names] + ["allgather=hierarchical_ring", "allgatherv=hierarchical_ring"]
+    env = {"HWLOC_SYNTHETIC": "pack:2 numa:1 core:1 pu:1", "TUTTI_ALGORITHM": ",".join(forced)}
+    for ranks in (3, 5):
+        check(tutti.run(ranks, tutti.compile(program), options=["--bind-to", "core"], env=env))
