@@ -203,6 +203,15 @@ impl Builder {
         let window = window.clamp(1, Loop::MAX_WINDOW);
         self.schedule.loops.push(Loop { first: first as u32, steps, count, window });
     }
+
+    /// `body` for `count` peers one after the other: a loop, or within a loop (and for one) as many steps.
+    pub fn each(&mut self, peers: Index, count: u32, body: impl Fn(Index, &mut Builder)) {
+        if self.in_loop.is_some() || count < 2 {
+            (0..count).for_each(|number| body(Index::fixed(peers.at(number)), self));
+        } else {
+            self.repeat(count, 1, |b| body(peers, b));
+        }
+    }
 }
 
 impl From<u32> for Index {

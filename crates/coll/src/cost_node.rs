@@ -154,3 +154,60 @@ pub(crate) fn fan_in_out(shape: &Shape, params: &Params) -> Work {
 pub(crate) fn fan_in_flat(shape: &Shape, params: &Params) -> Work {
     fan_in(shape, params).then(bcast(shape, params))
 }
+
+/// What exposed memory costs beyond a bank: to publish it and to open that of another rank, in messages.
+const OPEN: f64 = 4.0;
+
+/// With a meeting before and one after.
+fn exposed(shape: &Shape, peers: f64, bytes: f64, reduced: f64) -> Work {
+    let work = each(shape, 2.0, peers, bytes, reduced);
+    Work {
+        messages: work.messages + OPEN * peers,
+        all_messages: work.all_messages + OPEN * peers * ranks(shape),
+        ..work
+    }
+}
+
+pub(crate) fn exposed_from_root(shape: &Shape, _: &Params) -> Work {
+    let others = ranks(shape) - 1.0;
+    Work {
+        hops: 2.0,
+        messages: OPEN + others * FLAG,
+        bytes: block(shape),
+        reduced: 0.0,
+        all_messages: others * (OPEN + FLAG),
+        all_bytes: others * block(shape),
+        all_reduced: 0.0,
+        waits: others + 1.0,
+    }
+}
+
+pub(crate) fn exposed_bcast_both(shape: &Shape, params: &Params) -> Work {
+    let work = exposed_from_root(shape, params);
+    let share = (ranks(shape) - 1.0) / ranks(shape);
+    let others = ranks(shape) - 1.0;
+    Work {
+        hops: 3.0,
+        messages: others * (OPEN + FLAG),
+        bytes: work.bytes * share,
+        all_messages: 2.0 * work.all_messages,
+        waits: 2.0 * others + 1.0,
+        ..work
+    }
+}
+
+pub(crate) fn exposed_all(shape: &Shape, _: &Params) -> Work {
+    exposed(shape, ranks(shape) - 1.0, block(shape), block(shape))
+}
+
+pub(crate) fn exposed_reduce(shape: &Shape, _: &Params) -> Work {
+    exposed(shape, ranks(shape) - 1.0, block(shape) / ranks(shape), block(shape))
+}
+
+pub(crate) fn exposed_allreduce(shape: &Shape, _: &Params) -> Work {
+    exposed(shape, 2.0 * (ranks(shape) - 1.0), block(shape) / ranks(shape), block(shape))
+}
+
+pub(crate) fn exposed_reduce_scatter(shape: &Shape, _: &Params) -> Work {
+    exposed(shape, ranks(shape) - 1.0, block(shape), ranks(shape) * block(shape))
+}

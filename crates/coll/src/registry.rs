@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::algorithms::{
-    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, flags, gather, hierarchical,
-    hierarchical_exposed, reduce, reduce_scatter, scan,
+    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, exposed_move, exposed_reduce,
+    flags, gather, hierarchical, hierarchical_exposed, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -177,6 +177,22 @@ static GENERATORS: &[Generator] = &[
     entry(C::Scan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
     entry(C::Exscan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
     entry(C::Exscan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
+    entry(C::Bcast, "exposed", EXPOSED, PIPELINE, exposed_move::bcast, node::exposed_from_root),
+    entry(C::Bcast, "exposed_both", EXPOSED, PIPELINE, exposed_move::bcast_both, node::exposed_bcast_both),
+    entry(C::Gather, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
+    entry(C::Gatherv, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
+    entry(C::Scatter, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
+    entry(C::Scatterv, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
+    entry(C::Allgather, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),
+    entry(C::Allgatherv, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),
+    entry(C::Alltoall, "exposed", EXPOSED, FIXED, exposed_move::alltoall, node::exposed_all),
+    entry(C::Alltoallv, "exposed", EXPOSED, FIXED, exposed_move::alltoall, node::exposed_all),
+    entry(C::Reduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce, node::exposed_reduce),
+    entry(C::Allreduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::allreduce, node::exposed_allreduce),
+    entry(C::ReduceScatterBlock, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter),
+    entry(C::ReduceScatter, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter),
+    entry(C::Scan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce),
+    entry(C::Exscan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce),
 ];
 
 /// All algorithms: those that send messages, then those within a node.

@@ -92,9 +92,9 @@ impl Folding {
             count -= 1;
         }
         let into = self.into;
-        b.repeat(count, 1, |b| {
-            wait(peers, b);
-            b.combine(peers, from(peers), into, into);
+        b.each(peers, count, |peer, b| {
+            wait(peer, b);
+            b.combine(peer, from(peer), into, into);
         });
     }
 

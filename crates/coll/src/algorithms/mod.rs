@@ -9,6 +9,8 @@ pub mod bank_move;
 pub mod bank_reduce;
 pub mod barrier;
 pub mod bcast;
+pub mod exposed_move;
+pub mod exposed_reduce;
 pub mod flags;
 pub mod gather;
 pub mod hierarchical;
@@ -20,6 +22,7 @@ pub mod tree;
 
 mod bank;
 mod exchange;
+mod exposed;
 
 use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Span};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, Result};
 use tutti_coll::cursor::{Cursor, Instance};
-use tutti_coll::ir::{Kind, Order, Range, Span, Start};
+use tutti_coll::ir::{Kind, Length, Order, Range, Span, Start};
 use tutti_coll::{Plan, Schedule};
 
 use super::compiled::{Program, Reached};
@@ -259,8 +259,8 @@ fn within_node<P: Port>(
             }
         }
         Kind::Expose { slot, what, access } => {
-            let what = at(what, bindings);
-            bindings.expose(port, *slot, &what, *access)?;
+            let whole = !matches!(what.length, Length::Blocks { count: 1, .. });
+            bindings.expose(port, *slot, (&at(what, bindings), whole), *access)?;
         }
         Kind::Pull { peer, from, into } => {
             let (from, into) = (at(from, bindings), at(into, bindings));

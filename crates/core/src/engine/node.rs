@@ -44,7 +44,7 @@ impl Bindings {
         self.combine_with_gaps(packed.as_ptr(), right, right);
     }
 
-    /// Lets the others at a range, or at all of a buffer that has entries.
+    /// Lets the others at a range; with `whole`, at all of a buffer, by its entries if it has any.
     ///
     /// # Errors
     /// Those of the port.
@@ -52,11 +52,11 @@ impl Bindings {
         &mut self,
         port: &mut P,
         slot: u16,
-        what: &Range,
+        (what, whole): (&Range, bool),
         access: Access,
     ) -> Result<()> {
         let run = |buffer: Buffer| (buffer.address() as usize as *mut u8, buffer.bytes());
-        if let Some(mut entries) = self.entries(what.buffer) {
+        if let Some(mut entries) = self.entries(what.buffer).filter(|_| whole) {
             return port.expose(slot, Exposed::Table(&mut entries), access);
         }
         let (base, bytes) = run(self.buffer(what));
