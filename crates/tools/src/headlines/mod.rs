@@ -17,6 +17,7 @@ use crate::sample::Cell;
 use crate::session::Ask;
 use clap::Args;
 use list::{Algorithms, HEADLINES, Headline, Shown, Way};
+use simulated::{Best, Scene};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -214,11 +215,13 @@ fn named(machine: &str) -> String {
     machine.lines().find_map(|line| line.strip_prefix("machine ")).unwrap_or("machine").to_string()
 }
 
+fn best_in(scene: &Scene, way: &Way, collective: Collective) -> Result<Best, String> {
+    scene.best(way).ok_or_else(|| format!("{collective} has no algorithm for: {}", way.name))
+}
+
 fn simulated_ratio(headline: &Headline, machine: &str, ways: [&Way; 2]) -> Result<Value, String> {
-    let [fast, slow] = ways.map(|way| {
-        simulated::best(way, headline.collective, headline.bytes, machine, &Binding::Compact)?
-            .ok_or_else(|| format!("{} has no algorithm for: {}", headline.collective, way.name))
-    });
+    let scene = Scene::new(headline.collective, headline.bytes, machine, &Binding::Compact)?;
+    let [fast, slow] = ways.map(|way| best_in(&scene, way, headline.collective));
     let (fast, slow) = (fast?, slow?);
     let ratio = slow.seconds / fast.seconds;
     Ok(Value {
@@ -226,7 +229,7 @@ fn simulated_ratio(headline: &Headline, machine: &str, ways: [&Way; 2]) -> Resul
         median: ratio,
         other: None,
         reached: ratio >= headline.paper.unwrap_or(1.0),
-        how: format!("{} against {}", fast.how, slow.how),
+        how: format!("{} against {}", fast.how(), slow.how()),
     })
 }
 
@@ -237,11 +240,11 @@ fn simulated_loss(
     most: f64,
     ways: [&Way; 2],
 ) -> Result<Value, String> {
+    let scene = |binding| Scene::new(headline.collective, headline.bytes, machine, binding);
+    let (good, bad) = (scene(&Binding::Compact)?, scene(worst)?);
     let [near, flat] = ways.map(|way| {
-        let time = |binding| simulated::best(way, headline.collective, headline.bytes, machine, binding);
-        let none = || format!("{} has no algorithm for: {}", headline.collective, way.name);
-        let (good, bad) = (time(&Binding::Compact)?.ok_or_else(none)?, time(worst)?.ok_or_else(none)?);
-        Ok::<_, String>((simulated::loss(good.seconds, bad.seconds), bad.how))
+        let best = best_in(&good, way, headline.collective)?;
+        Ok::<_, String>((simulated::loss(best.seconds, bad.again(&best)), best.how()))
     });
     let (near, flat) = (near?, flat?);
     Ok(Value {

@@ -2,7 +2,7 @@
 
 use super::list::{Algorithms, Way};
 use tutti_coll::model::Model;
-use tutti_coll::registry::registry;
+use tutti_coll::registry::{Generator, registry};
 use tutti_coll::shape::{Collective, Params, Shape};
 use tutti_coll::simulate::{Binding, Layout, Load, Reach, Stage, predict};
 use tutti_topo::{Level, Machine};
@@ -10,52 +10,67 @@ use tutti_topo::{Level, Machine};
 /// Pieces of work after which a simulation extrapolates.
 const BOUND: u64 = 200_000;
 
-/// A way's best time, and how it comes about.
-#[derive(Clone, Debug, PartialEq)]
+/// A way's best algorithm, and its time.
+#[derive(Clone, Copy, Debug)]
 pub struct Best {
     /// The predicted time.
     pub seconds: f64,
+    generator: &'static Generator,
+    params: Params,
+}
+
+impl Best {
     /// Algorithm and parameters.
-    pub how: String,
-}
-
-/// Ranks that fill `machine`: one a core.
-fn ranks(machine: &Machine) -> u32 {
-    machine.count(Level::Core) as u32
-}
-
-/// The predicted time of the best that `way` holds; None if it holds nothing.
-///
-/// # Errors
-/// The recorded machine cannot be read.
-pub fn best(
-    way: &Way,
-    collective: Collective,
-    bytes: u64,
-    text: &str,
-    binding: &Binding,
-) -> Result<Option<Best>, String> {
-    let machine = Machine::parse(text).map_err(|error| format!("a recorded machine: {error:?}"))?;
-    let ranks = ranks(&machine);
-    let layout = Layout::bound(&machine, binding, ranks, 1);
-    let model = Model::default();
-    let stage = Stage { model: &model, layout: &layout, reach: Reach::Call };
-    let shape = Shape::new(collective, ranks, 0, bytes);
-    let load = Load::new(&shape);
-    let held = |generator: &&_| holds(way.algorithms, generator, &shape);
-    let mut best: Option<Best> = None;
-    for generator in registry().iter().filter(held) {
-        for params in generator.candidates(&shape).into_iter().filter(|params| segmented(way, params)) {
-            let seconds = predict(generator, &load, &params, &stage, BOUND).seconds;
-            if best.as_ref().is_none_or(|known| seconds < known.seconds) {
-                best = Some(Best { seconds, how: format!("{} ({params})", generator.name) });
-            }
-        }
+    pub fn how(&self) -> String {
+        format!("{} ({})", self.generator.name, self.params)
     }
-    Ok(best)
 }
 
-fn holds(algorithms: Algorithms, generator: &tutti_coll::registry::Generator, shape: &Shape) -> bool {
+/// An operation on a recorded machine, one rank a core.
+pub struct Scene {
+    shape: Shape,
+    layout: Layout,
+    model: Model,
+}
+
+impl Scene {
+    /// The operation with ranks put on the cores of the machine in `text` by `binding`.
+    ///
+    /// # Errors
+    /// The recorded machine cannot be read.
+    pub fn new(collective: Collective, bytes: u64, text: &str, binding: &Binding) -> Result<Scene, String> {
+        let machine = Machine::parse(text).map_err(|error| format!("a recorded machine: {error:?}"))?;
+        let ranks = machine.count(Level::Core) as u32;
+        let layout = Layout::bound(&machine, binding, ranks, 1);
+        Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), layout, model: Model::default() })
+    }
+
+    /// The best that `way` holds; None if it holds nothing.
+    pub fn best(&self, way: &Way) -> Option<Best> {
+        let held = registry().iter().filter(|generator| holds(way.algorithms, generator, &self.shape));
+        held.flat_map(|generator| {
+            let candidates = generator.candidates(&self.shape).into_iter();
+            candidates.filter(|params| segmented(way, params)).map(move |params| Best {
+                seconds: self.seconds(generator, &params),
+                generator,
+                params,
+            })
+        })
+        .min_by(|one, other| one.seconds.total_cmp(&other.seconds))
+    }
+
+    /// The time of the same algorithm with the same parameters here.
+    pub fn again(&self, best: &Best) -> f64 {
+        self.seconds(best.generator, &best.params)
+    }
+
+    fn seconds(&self, generator: &Generator, params: &Params) -> f64 {
+        let stage = Stage { model: &self.model, layout: &self.layout, reach: Reach::Call };
+        predict(generator, &Load::new(&self.shape), params, &stage, BOUND).seconds
+    }
+}
+
+fn holds(algorithms: Algorithms, generator: &Generator, shape: &Shape) -> bool {
     generator.suits(shape) && algorithms.hold(generator)
 }
 
@@ -76,8 +91,10 @@ mod tests {
     const LAPTOP: &str = include_str!("../../../../fixtures/machines/laptop-4x2.txt");
 
     fn check(way: &Way, expected: bool) {
-        let found = best(way, Collective::Bcast, 1 << 20, LAPTOP, &Binding::Compact).unwrap();
+        let scene = Scene::new(Collective::Bcast, 1 << 20, LAPTOP, &Binding::Compact).unwrap();
+        let found = scene.best(way);
         assert_eq!(found.is_some_and(|best| best.seconds > 0.0), expected, "{}", way.name);
+        assert!(found.is_none_or(|best| scene.again(&best) == best.seconds));
     }
 
     #[test]
@@ -86,7 +103,8 @@ mod tests {
             Way { name: "messages", algorithms: Algorithms::Of(Node::Any), settings: &[], pipelined: None };
         check(&way, true);
         check(&Way { pipelined: Some(false), ..way }, true);
-        assert!(best(&way, Collective::Bcast, 8, "nonsense", &Binding::Compact).is_err());
+        check(&Way { algorithms: Algorithms::Named("no such algorithm"), ..way }, false);
+        assert!(Scene::new(Collective::Bcast, 8, "nonsense", &Binding::Compact).is_err());
     }
 
     #[test]
