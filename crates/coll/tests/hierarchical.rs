@@ -116,8 +116,10 @@ proptest! {
 /// What the worst binding of section 4.5.1 costs of a megabyte, in the simulator: the part of the speed that is lost.
 fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines/boards-2x4x6.txt");
-    let machine = tutti_topo::Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let generator = registry().iter().find(|one| one.collective == collective && one.name == name).unwrap();
+    let machine = tutti_topo::Machine::parse(&std::fs::read_to_string(path).expect("it is recorded"))
+        .expect("it is right");
+    let generator = registry().iter().find(|one| one.collective == collective && one.name == name);
+    let generator = generator.expect("it is registered");
     let load = Load::new(&Shape::new(collective, 48, 0, 1 << 20));
     let params = Params { radix, segment: 64 << 10, ..Params::default() };
     let seconds = |binding: &Binding| {
