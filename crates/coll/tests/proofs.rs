@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
+use tutti_coll::ir::{Kind, StepId};
+use tutti_coll::registry::Node;
 use tutti_coll::verify::{Case, verify};
-use tutti_coll::{Collective, Generator, Params, Schedule, registry};
+use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 
 const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
 const SEGMENTS: [u64; 3] = [0, 2, 3];
@@ -147,6 +149,27 @@ proofs! {
     alltoallv: Alltoallv, reduce: Reduce, allreduce: Allreduce,
     reduce_scatter_block: ReduceScatterBlock, reduce_scatter: ReduceScatter, scan: Scan,
     exscan: Exscan,
+}
+
+/// The proofs are of small sizes. What grows with them stays within the bounds of flags: segments grow instead.
+#[test]
+fn flags_have_room_for_any_size() {
+    for generator in registry().iter().filter(|generator| generator.requires.node > Node::Any) {
+        let params = Params { segment: 1, ..Params::default() };
+        for rank in 0..4 {
+            let shape = Shape::new(generator.collective, 4, rank, 1 << 30);
+            let schedule = generator.generate(&shape, &params);
+            for (step, number) in schedule.steps.iter().zip(0..) {
+                let (Kind::Post { value, .. } | Kind::Await { value, .. }) = step.kind else { continue };
+                let last = schedule.iterations(StepId(number)).saturating_sub(1);
+                let values = [value.at(0), value.at(last)];
+                assert!(
+                    values.iter().all(|value| *value < Kind::VALUES),
+                    "{generator:?}: {step}, {values:?}"
+                );
+            }
+        }
+    }
 }
 
 proptest! {

@@ -233,24 +233,27 @@ impl<'a> Memory<'a> {
         if !fits || !apart || from.overlaps(into) {
             return Err(Fault::new(format!("overlaps or differs: {from:?}, {with:?}, {into:?}")));
         }
-        for unit in 0..length {
-            let left = self.atom(from, unit);
-            let value = match with.map(|with| self.atom(with, unit)) {
-                None => left,
-                Some(right) => values.combine(left, right).ok_or_else(|| {
-                    Fault::new(format!("combines {} and {}", values.show(left), values.show(right)))
-                })?,
-            };
-            let own = &mut self.ranks[into.rank as usize];
-            let number = own.number(into.range.buffer);
-            own.buffers[number][(into.range.start + unit) as usize] = value;
+        if length == 0 {
+            return Ok(());
         }
+        let mut result = self.atoms(from).to_vec();
+        if let Some(with) = with {
+            for (left, &right) in result.iter_mut().zip(self.atoms(with)) {
+                *left = values.combine(*left, right).ok_or_else(|| {
+                    Fault::new(format!("combines {} and {}", values.show(*left), values.show(right)))
+                })?;
+            }
+        }
+        let own = &mut self.ranks[into.rank as usize];
+        let number = own.number(into.range.buffer);
+        own.buffers[number][into.range.start as usize..into.range.end() as usize].copy_from_slice(&result);
         Ok(())
     }
 
-    fn atom(&self, place: &Place, unit: u64) -> Atom {
+    fn atoms(&self, place: &Place) -> &[Atom] {
         let own = &self.ranks[place.rank as usize];
-        own.buffers[own.number(place.range.buffer)][(place.range.start + unit) as usize]
+        let range = &place.range;
+        &own.buffers[own.number(range.buffer)][range.start as usize..range.end() as usize]
     }
 
     /// At the end: nobody is at exposed memory when its owner leaves. Banks belong to the communicator.

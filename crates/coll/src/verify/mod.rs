@@ -109,6 +109,9 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     if schedule.order == Order::Edges && local {
         return Err(Fault::new("steps within a node need program order".into()));
     }
+    if schedule.order == Order::Program && schedule.steps.iter().any(|step| !step.after.is_empty()) {
+        return Err(Fault::new("there are no edges in program order".into()));
+    }
     if let Some(step) = schedule.steps.iter().position(|step| !whole_entries(case, step)) {
         return Err(Fault::new(format!("step {step}: a span of a buffer with a table is one entry")));
     }

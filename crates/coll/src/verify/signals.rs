@@ -33,12 +33,9 @@ impl Signals {
 
     /// Every rank has heard of all others.
     pub fn check(&self, ranks: u32) -> Result<(), Fault> {
-        for rank in 0..ranks {
-            let mut all = self.only(rank);
-            self.known
-                .iter()
-                .filter(|((other, _), _)| *other == rank)
-                .for_each(|(_, known)| join(&mut all, known));
+        let mut all: Vec<Ranks> = (0..ranks).map(|rank| self.only(rank)).collect();
+        self.known.iter().for_each(|((rank, _), known)| join(&mut all[*rank as usize], known));
+        for (rank, all) in (0..).zip(all) {
             let heard: u32 = all.iter().map(|word| word.count_ones()).sum();
             if heard != ranks {
                 return Err(

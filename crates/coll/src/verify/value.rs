@@ -27,12 +27,15 @@ pub struct Values {
     lists: Vec<Box<[Run]>>,
     numbers: HashMap<Box<[Run]>, u32>,
     joined: HashMap<(u32, u32), u32>,
+    /// What was joined last, and the result: the units of a span mostly have one list.
+    last: Option<((u32, u32), u32)>,
 }
 
 impl Values {
     /// The list that holds only rank r has number r.
     pub fn new(ranks: u32) -> Values {
-        let mut values = Values { lists: Vec::new(), numbers: HashMap::new(), joined: HashMap::new() };
+        let mut values =
+            Values { lists: Vec::new(), numbers: HashMap::new(), joined: HashMap::new(), last: None };
         (0..ranks).for_each(|rank| {
             values.number(Box::new([(rank, rank + 1)]));
         });
@@ -73,9 +76,20 @@ impl Values {
     }
 
     fn join(&mut self, left: u32, right: u32) -> u32 {
-        if let Some(&number) = self.joined.get(&(left, right)) {
+        if let Some((pair, number)) = self.last
+            && pair == (left, right)
+        {
             return number;
         }
+        let number = match self.joined.get(&(left, right)) {
+            Some(&number) => number,
+            None => self.join_new(left, right),
+        };
+        self.last = Some(((left, right), number));
+        number
+    }
+
+    fn join_new(&mut self, left: u32, right: u32) -> u32 {
         let mut runs = self.lists[left as usize].to_vec();
         for &run in &self.lists[right as usize] {
             match runs.last_mut() {
