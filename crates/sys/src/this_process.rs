@@ -35,6 +35,19 @@ pub fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
+/// How much memory this process may lock; `None`: any amount.
+pub fn lockable_bytes() -> Option<u64> {
+    const CAP_IPC_LOCK: u32 = 14;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let free = mask >> CAP_IPC_LOCK & 1 == 1 || limit.rlim_cur == libc::RLIM_INFINITY;
+    (!free).then_some(limit.rlim_cur)
+}
+
 /// Writes a text to standard error at once. May be called between fork and exec, and when no memory is left.
 pub fn say(text: &str) {
     // SAFETY: the text is as long as it says; nothing can be done about an error.

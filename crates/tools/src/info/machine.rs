@@ -37,6 +37,43 @@ pub fn single_copy() -> String {
     explain_single_copy(scope.as_deref(), field(&status, "CapEff"), field(&status, "Seccomp"))
 }
 
+/// What collectives can reach memory of other ranks by, and why not.
+pub fn back_ends() -> Vec<String> {
+    let verdict = |result: std::io::Result<()>| match result {
+        Ok(()) => "there".to_string(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            "no: the module is not loaded".to_string()
+        }
+        Err(error) => format!("no: {error}"),
+    };
+    let attach = match tutti_sys::cma::permitted() {
+        Ok(()) => "there".to_string(),
+        Err(error) => format!("no: {error}"),
+    };
+    let mapped = match tutti_sys::maps::Maps::open() {
+        Ok(_) => format!("there; {}", lockable(tutti_sys::this_process::lockable_bytes())),
+        Err(_) => "MPI_Alloc_mem only: the kernel has no PROCMAP_QUERY (Linux 6.11)".to_string(),
+    };
+    vec![
+        format!("mapped regions: {mapped}"),
+        format!("XPMEM: {}", verdict(tutti_sys::xpmem::Device::open().map(drop))),
+        format!("process_vm_readv and process_vm_writev: {attach}"),
+        format!("KNEM: {}", verdict(tutti_sys::knem::Device::open().map(drop))),
+    ]
+}
+
+fn lockable(bytes: Option<u64>) -> String {
+    match bytes {
+        None => "any buffer".to_string(),
+        Some(bytes) => {
+            format!(
+                "any buffer until {} KiB are locked (RLIMIT_MEMLOCK), those of malloc beyond",
+                bytes >> 10
+            )
+        }
+    }
+}
+
 fn explain_single_copy(scope: Option<&str>, effective: Option<&str>, seccomp: Option<&str>) -> String {
     const PTRACE: u32 = 19;
     let capable = effective
@@ -84,6 +121,14 @@ mod tests {
         check(Some("2"), Some("0"), None, "refused without");
         check(Some("3"), Some("ffffffffffffffff"), None, "refused: ptrace_scope is 3");
         check(None, None, Some("2"), "system call filter");
+    }
+
+    #[test]
+    fn back_ends_are_explained() {
+        let text = back_ends().join("\n");
+        assert!(["mapped regions: ", "XPMEM: ", "KNEM: "].iter().all(|name| text.contains(name)), "{text}");
+        assert_eq!(lockable(None), "any buffer");
+        assert!(lockable(Some(8 << 20)).contains("8192 KiB"));
     }
 
     #[test]

@@ -10,10 +10,10 @@
 //! - not a peer in another operation under way (process_vm_writev, or a store to an earlier region): that operation would
 //!   have been lent the same bytes for writing, and overlapping buffers of pending operations may only be read.
 //!
-//! Others may *read* it: threads of the program, and peers in other operations that only read. The replacement is one
-//! mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. A peer that
-//! reads an earlier region of the same bytes (an overlap with a buffer converted before) goes on reading it: regions
-//! are given back only while no peer uses any.
+//! Others may *read* it: threads of the program, and peers in other operations that only read, by address. The replacement is
+//! one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. Pages
+//! that are mapped already (an overlap with a buffer converted before) are moved on, and regions are given back, only
+//! while nothing of this process is lent: no peer has a window then.
 //!
 //! *What the program can tell afterwards.* Shared memory behaves as private memory did, but for
 //! - fork: see `fork`;
@@ -86,7 +86,7 @@ pub(super) unsafe fn convert(
         return Err(Refusal::Forked);
     }
     let maps = object.maps.as_ref().ok_or(Refusal::NoQuery)?;
-    check_areas(object, maps, start, end)?;
+    check_areas(object, maps, start, end, bounds.idle)?;
     // Memory that the program has locked must stay locked.
     let locked_by_program = check_process()? > state.locked_bytes;
     let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start);
@@ -195,13 +195,16 @@ unsafe fn move_piece(
 }
 
 /// Whether all of `start..end` is private anonymous memory that may be moved, or in the object already.
-fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64) -> Result<(), Refusal> {
+fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64, idle: bool) -> Result<(), Refusal> {
     let on_stack = 0u8;
     let stack = &raw const on_stack as u64;
     let mut at = start;
     for _ in 0..AREAS {
         let (area, name) = maps.named_at(at).map_err(|_| Refusal::System)?.ok_or(Refusal::NotMapped)?;
         check_area(object, &area, &name, stack)?;
+        if area.shared && !idle {
+            return Err(Refusal::Busy);
+        }
         at = area.end;
         if at >= end {
             return Ok(());

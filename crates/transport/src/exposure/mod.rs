@@ -26,6 +26,7 @@ mod window;
 mod tests;
 
 use std::ptr;
+use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
@@ -77,10 +78,16 @@ pub struct Exposures {
     peers: Peers,
     /// Records lent and not withdrawn.
     lent: u64,
+    /// Records lent so far, and when memory was last given back.
+    lends: u64,
+    swept: Instant,
     statistics: Statistics,
     lock: bool,
 }
 
+/// After how many loans it is looked whether mapped memory should be given back, and after what time it is.
+const LENDS: u64 = 1024;
+const SWEEP: Duration = Duration::from_secs(1);
 /// Ranges of addresses that are kept in mind.
 const HINTS: usize = 4096;
 
@@ -102,6 +109,8 @@ impl Exposures {
             blocks: Blocks::default(),
             peers: Peers::default(),
             lent: 0,
+            lends: 0,
+            swept: Instant::now(),
             statistics: Statistics::default(),
             lock: true,
         }
@@ -120,6 +129,22 @@ impl Exposures {
     /// What has happened so far.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// What has happened so far, for people: a line a fact.
+    pub fn report(&self) -> Vec<String> {
+        let Statistics { conversions, converted_bytes, mapped, unmapped, lost, refused } = self.statistics;
+        let mut lines = vec![
+            match self.back_end {
+                Ok(back_end) => format!("memory is lent by {back_end:?}"),
+                Err(why) => format!("memory cannot be lent: {why}"),
+            },
+            format!("{mapped} loans were mapped, {unmapped} were not"),
+            format!("{conversions} buffers became shared, {} KiB; {lost} were lost", converted_bytes >> 10),
+        ];
+        let reasons = Refusal::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
+        lines.extend(reasons.map(|&reason| format!("{} not mapped: {reason}", refused[reason as usize])));
+        lines
     }
 
     /// Lends `bytes` at `address` to the peers that will see the record, until it is withdrawn. Peers are given
@@ -264,6 +289,10 @@ impl Exposures {
         whole: bool,
     ) -> Record {
         self.lent += 1;
+        self.lends += 1;
+        if self.lends.is_multiple_of(LENDS) {
+            self.sweep();
+        }
         let start = address as u64;
         let by = self.back_end.unwrap_or(BackEnd::Attach);
         let mut record = Record { address: start, bytes, pid: self.pid, by: by as u32, ..Record::default() };
@@ -357,6 +386,17 @@ impl Exposures {
                 }
                 None
             }
+        }
+    }
+
+    /// Gives back what the program has unmapped, now and then: a walk over the mappings, some 100 us a second.
+    #[cold]
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        let due = self.statistics.conversions > 0 && self.lent == 1 && now - self.swept >= SWEEP;
+        if let Some(object) = self.object.filter(|object| due && object.is_current()) {
+            self.swept = now;
+            object::state().sweep(object);
         }
     }
 

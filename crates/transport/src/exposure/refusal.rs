@@ -41,6 +41,8 @@ pub enum Refusal {
     /// Neither may pages be locked (RLIMIT_MEMLOCK), which would keep their content from being discarded, nor is the memory
     /// known to come from the C library's malloc, which discards nothing that it relies on.
     Unlockable,
+    /// Some of it is mapped already, and peers may be working there.
+    Busy,
     /// TUTTI_MAPPED_LIMIT is reached.
     Limit,
     /// Regions without end: no slot is free.
@@ -74,6 +76,7 @@ impl Refusal {
         Refusal::Userfault,
         Refusal::Spread,
         Refusal::Unlockable,
+        Refusal::Busy,
         Refusal::Limit,
         Refusal::Slots,
         Refusal::Forked,
@@ -110,6 +113,7 @@ impl fmt::Display for Refusal {
             Refusal::Unlockable => {
                 "RLIMIT_MEMLOCK is too low, and the memory is not known to come from malloc"
             }
+            Refusal::Busy => "part of it is mapped already and in use",
             Refusal::Limit => "TUTTI_MAPPED_LIMIT is reached",
             Refusal::Slots => "too many regions",
             Refusal::Forked => "this process is a child of fork",

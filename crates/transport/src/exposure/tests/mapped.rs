@@ -132,6 +132,41 @@ fn protect(memory: *mut u8, bytes: usize, bits: i32) {
 }
 
 #[test]
+fn mapped_pages_stay_where_they_are_while_peers_may_use_them() {
+    with_owner(&at_once(), |owner| {
+        let memory = map(4 * MIB);
+        owner.lend(memory, MIB, Access::Read);
+        // SAFETY: memory of the test.
+        let lent = unsafe { owner.exposures.expose(memory, MIB as u64, Access::Read, None) };
+        assert!(!owner.lend(memory, 4 * MIB, Access::Read));
+        assert_eq!(owner.refused(Refusal::Busy), u64::from(possible()));
+        owner.exposures.withdraw(&lent);
+        assert_eq!(lend_all(owner, memory.wrapping_add(PAGE), 4 * MIB - PAGE), possible());
+        let report = owner.exposures.report().join("\n");
+        assert!(!possible() || report.contains("1 not mapped: part of it is mapped already"), "{report}");
+    });
+}
+
+#[test]
+fn memory_that_is_gone_is_given_back_now_and_then() {
+    with_owner(&Config { map_after: 1, ..Config::default() }, |owner| {
+        let memory = map(MIB);
+        owner.lend(memory, MIB, Access::Read);
+        unmap(memory, MIB);
+        let other = map(PAGE);
+        for _ in 0..3 {
+            std::thread::sleep(std::time::Duration::from_millis(1050));
+            (0..1024).for_each(|_| {
+                // SAFETY: memory of the test.
+                let record = unsafe { owner.exposures.expose(other, 1, Access::Read, None) };
+                owner.exposures.withdraw(&record);
+            });
+        }
+        assert_eq!(object::state().live_bytes, 0);
+    });
+}
+
+#[test]
 fn overlapping_buffers_are_mapped_together() {
     with_owner(&at_once(), |owner| {
         let memory = map(4 * MIB);
