@@ -54,6 +54,15 @@ impl<'a> Crew<'a> {
         }
     }
 
+    /// Names of the members whose job has said a line on standard error that begins and goes on with these words.
+    pub fn complaints(&self, begin: &str, word: &str) -> Vec<&str> {
+        let members = self.members.iter().zip(&self.sessions);
+        members
+            .filter(|(_, session)| session.as_ref().is_some_and(|session| session.complained(begin, word)))
+            .map(|((library, _), _)| library.name.as_str())
+            .collect()
+    }
+
     fn take(&mut self, member: usize, ask: &Ask, results: &mut Results) {
         let trouble = (member, ask.op.clone(), ask.mode.clone());
         let too_slow = self.slow.get(&trouble).is_some_and(|bytes| ask.bytes > *bytes);

@@ -83,6 +83,11 @@ impl Session {
         Ok(lines.iter().find_map(|line| sample::parse(line)))
     }
 
+    /// Whether a line on standard error so far begins and goes on with these words.
+    pub fn complained(&self, begin: &str, word: &str) -> bool {
+        self.errors.iter().any(|line| line.starts_with(begin) && line.contains(word))
+    }
+
     /// Lines of output before the one that is `word`.
     fn read_until(&mut self, word: &str, deadline: Instant) -> Result<Vec<String>, String> {
         let Some(running) = &self.running else { return Err("the job has ended".to_string()) };

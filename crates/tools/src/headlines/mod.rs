@@ -160,12 +160,19 @@ impl Bench<'_> {
         let ask = Ask { op: op.to_string(), mode: "plain".to_string(), bytes };
         let mut results = Results::default();
         rounds.run(|round| crew.measure(&ask, round, &mut results));
+        // Where a forced algorithm cannot be used Tutti takes another: that would be a measurement of something else.
+        let refused = crew.complaints(&format!("Tutti: {op} of"), "does not suit");
         let cell = Cell { op: ask.op, mode: ask.mode, ranks, bytes };
         let best = |way: &str, measure| {
-            let of_way = variants.iter().filter(|variant| variant.name.starts_with(way));
+            let suits = |variant: &&Library| !refused.contains(&variant.name.as_str());
+            let of_way = variants.iter().filter(|variant| variant.name.starts_with(way)).filter(suits);
             let times =
                 of_way.filter_map(|one| Some((results.time(&cell, &one.name, measure)?, &one.name[2..])));
-            times.min_by(|one, two| one.0.total_cmp(&two.0)).ok_or_else(|| results.failures.join("; "))
+            let none = || match results.failures.is_empty() {
+                true => format!("Tutti does not take {}", refused.join(", ")),
+                false => results.failures.join("; "),
+            };
+            times.min_by(|one, two| one.0.total_cmp(&two.0)).ok_or_else(none)
         };
         let (fast, slow) = (best("0", Measure::Least)?, best("1", Measure::Least)?);
         let (fast_median, slow_median) = (best("0", Measure::Median)?, best("1", Measure::Median)?);
@@ -204,6 +211,7 @@ fn settings(way: &Way, op: &str, algorithm: &str) -> Result<Vec<(String, String)
     let mut settings: Vec<_> =
         way.settings.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     if !algorithm.is_empty() {
+        settings.push(("TUTTI_EXPLAIN".to_string(), "1".to_string()));
         settings.push(("TUTTI_ALGORITHM".to_string(), format!("{op}={algorithm}")));
     }
     Config::from_pairs(settings.iter().cloned()).map_err(|error| error.to_string())?;
@@ -315,7 +323,11 @@ mod tests {
         assert!(doubling(4).len() > doubling(3).len());
         assert_eq!(algorithms(&way(Algorithms::Chosen, &[]), Collective::Bcast, 4), Ok(vec![String::new()]));
         let pair = |name: &str, value: &str| (name.to_string(), value.to_string());
-        let expected = [pair("TUTTI_SINGLE_COPY", "never"), pair("TUTTI_ALGORITHM", "bcast=knomial")];
+        let expected = [
+            pair("TUTTI_SINGLE_COPY", "never"),
+            pair("TUTTI_EXPLAIN", "1"),
+            pair("TUTTI_ALGORITHM", "bcast=knomial"),
+        ];
         assert_eq!(settings(&messages, "bcast", "knomial"), Ok(expected.to_vec()));
         let unknown = way(Algorithms::Chosen, &[("TUTTI_NO_SUCH_THING", "1")]);
         assert!(settings(&unknown, "bcast", "").unwrap_err().contains("no such setting"));
