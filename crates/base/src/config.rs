@@ -86,7 +86,7 @@ pub struct Config {
     pub bank_small_bytes: u64,
     /// Small slots of a bank.
     pub bank_small_slots: u64,
-    /// Force the algorithm of collectives: `bcast=binomial,allreduce=ring`.
+    /// Force the algorithm of collectives: `bcast=knomial:radix=4,allreduce=ring`.
     pub algorithm: String,
     /// Print each choice that the library makes.
     pub explain: bool,
@@ -277,7 +277,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_ALGORITHM",
         kind: "list of collective=algorithm",
-        doc: "force algorithms, for example bcast=binomial,allreduce=ring",
+        doc: "force algorithms, for example allreduce=ring,bcast=knomial:radix=4:segment=32K:window=8",
         set: |c, v| {
             c.algorithm = v.to_string();
             Ok(())
@@ -323,6 +323,12 @@ impl Config {
         let pairs = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Config::from_pairs(pairs)
+    }
+
+    /// The algorithm (with parameters, if they follow) that [`Config::algorithm`] names for a collective.
+    pub fn algorithm_of(&self, collective: &str) -> Option<&str> {
+        let mut entries = self.algorithm.split(',').filter_map(|entry| entry.split_once('='));
+        entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
     }
 
     /// Bytes of the shared ring between two processes on a node with `ranks` of them, for a launcher that
@@ -460,6 +466,18 @@ mod tests {
         check("TUTTI_BANK_BYTES", "32K", Ok(Config { bank_bytes: Some(32 << 10), ..Config::default() }));
         check("TUTTI_BANK_BYTES", "some", Err("1M, or auto"));
         check("PATH", "whatever", Ok(Config::default()));
+    }
+
+    #[test]
+    fn algorithms_are_forced_by_name() {
+        let of = |setting: &str| {
+            let config = Config { algorithm: setting.to_string(), ..Config::default() };
+            config.algorithm_of("bcast").map(str::to_string)
+        };
+        assert_eq!(of(""), None);
+        assert_eq!(of("bcast=knomial:radix=4").as_deref(), Some("knomial:radix=4"));
+        assert_eq!(of("allreduce=ring, bcast = kary").as_deref(), Some("kary"));
+        assert_eq!(of("allreduce=ring"), None);
     }
 
     #[test]

@@ -51,6 +51,15 @@ impl Environment {
         }
     }
 
+    /// `ranks` ranks of a job that has `job_ranks` on this node, which share its `cores` cores.
+    pub fn in_job(ranks: u32, job_ranks: u32, cores: u32, model: Arc<Model>) -> Environment {
+        let (job_ranks, cores) = (job_ranks.max(1), cores.max(1));
+        // Where the job has more ranks than cores, others run beside these.
+        let own = if job_ranks > cores { (ranks * cores / job_ranks).max(1) } else { cores };
+        let oversubscribed = job_ranks > cores;
+        Environment { cores, oversubscribed, model, ..Environment::flat(ranks, own) }
+    }
+
     /// What the simulator runs on.
     pub fn stage(&self) -> Stage<'_> {
         Stage { model: &self.model, layout: &self.layout, reach: self.reach }

@@ -16,18 +16,36 @@ use crate::registry::{Generator, Node, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::{Load, predict};
 
-/// Up to so many ranks candidates are simulated.
-const SIMULATED_RANKS: u32 = 64;
-/// so that all of them simulate so many ranks,
-const RANKS_OF_ALL: u32 = 256;
-/// at least and at most so many candidates,
-const FINALISTS: (u32, u32) = (4, 24);
-/// so many of one algorithm,
+/// How much may be simulated.
+struct Effort {
+    /// With more ranks than this, nothing: the closed forms stand.
+    ranks: u32,
+    /// In all candidates together, so many ranks,
+    ranks_of_all: u32,
+    /// but at least so many candidates,
+    least: u32,
+    /// at most so many,
+    most: u32,
+    /// none whose closed form is so many times that of the best,
+    hopeless: f64,
+    /// and of each about so many pieces of work: loops are cut beyond.
+    tasks: u64,
+}
+
+/// At the first use of a shape, while all ranks wait: about a millisecond at 64 ranks.
+const FIRST_USE: Effort =
+    Effort { ranks: 64, ranks_of_all: 512, least: 4, most: 24, hopeless: 6.0, tasks: 2048 };
+/// When a person asks: seconds at 4096 ranks.
+const STUDY: Effort = Effort {
+    ranks: 8192,
+    ranks_of_all: u32::MAX,
+    least: u32::MAX,
+    most: u32::MAX,
+    hopeless: f64::INFINITY,
+    tasks: 200_000,
+};
+/// So many parameters of one algorithm are looked at closer than by its closed form.
 const PARAMS_OF_ONE: usize = 4;
-/// and none whose closed form is so many times that of the best.
-const HOPELESS: f64 = 6.0;
-/// Pieces of work in one simulation, about: loops are cut beyond.
-const TASKS: u64 = 2048;
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
 
@@ -67,6 +85,11 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Whether the user asked for it.
+    pub fn is_forced(&self) -> bool {
+        self.forced == Forced::Yes
+    }
+
     /// Why this one, in a sentence and a list, for a person.
     pub fn reason(&self) -> String {
         let how = match self.forced {
@@ -137,8 +160,17 @@ fn common(shape: &Shape) -> Shape {
 /// others are simulated.
 pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape);
-    let all = registry().iter().filter(|generator| generator.suits(&shape));
-    let mut timed = timed(all, &shape, environment);
+    of_each(timed(None, &shape, environment, &FIRST_USE))
+}
+
+/// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that is `forced`, as in
+/// [`select`].
+pub fn study(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Vec<Candidate> {
+    let shape = Shape { rank: 0, in_place: false, own: 0, ..*shape };
+    of_each(timed(forced, &shape, environment, &STUDY))
+}
+
+fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
     timed.sort_by(|one, two| one.time.total_cmp(&two.time));
     let mut seen: Vec<&str> = Vec::new();
     timed.retain(|candidate| {
@@ -149,48 +181,59 @@ pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     timed
 }
 
-/// The candidates of some algorithms with their times, in the order of registration.
-fn timed(
-    generators: impl Iterator<Item = &'static Generator>,
-    shape: &Shape,
-    environment: &Environment,
-) -> Vec<Candidate> {
+/// The candidates that can be used, or those that are forced, with their times, in the order of registration.
+fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
+    let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
+    let possible = |generator: &&Generator| {
+        generator.suits(shape)
+            && generator.requires.node <= environment.node
+            && name.is_none_or(|name| generator.name == name)
+    };
     let mut all: Vec<Candidate> = Vec::new();
-    for generator in generators.filter(|generator| generator.requires.node <= environment.node) {
-        let mut own: Vec<Candidate> = generator
-            .candidates(shape)
-            .into_iter()
-            .map(|params| {
-                let time = (generator.work)(shape, &params).time(environment);
-                Candidate { generator, params, time, simulated: false }
-            })
-            .collect();
+    for generator in registry().iter().filter(possible) {
+        let mut tried: Vec<Params> = generator.candidates(shape);
+        tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
+        let candidate = |params| {
+            let time = (generator.work)(shape, &params).time(environment);
+            Candidate { generator, params, time, simulated: false }
+        };
+        let mut own: Vec<Candidate> = tried.into_iter().map(candidate).collect();
         own.sort_by(|one, two| one.time.total_cmp(&two.time));
+        own.dedup_by_key(|candidate| candidate.params);
         let fits = own.into_iter().filter(|one| fits(generator, shape, &one.params, environment));
         all.extend(fits.take(PARAMS_OF_ONE));
     }
-    if shape.ranks <= SIMULATED_RANKS {
-        all = simulated(all, shape, environment);
+    if shape.ranks <= effort.ranks {
+        all = simulated(all, shape, environment, effort);
     }
     for candidate in &mut all {
-        let bytes = shape.bytes();
-        candidate.time *=
-            environment.model.correction(shape.collective, candidate.generator.name, shape.ranks, bytes);
+        let name = candidate.generator.name;
+        candidate.time *= environment.model.correction(shape.collective, name, shape.ranks, shape.bytes());
     }
     all
 }
 
-fn simulated(all: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+fn simulated(
+    all: Vec<Candidate>,
+    shape: &Shape,
+    environment: &Environment,
+    effort: &Effort,
+) -> Vec<Candidate> {
+    let best = all.iter().map(|candidate| candidate.time).fold(f64::INFINITY, f64::min);
+    // The best of each algorithm first, then the second best: closed forms compare parameters better than algorithms.
+    let own = |index: usize| {
+        let name = all[index].generator.name;
+        all[..index].iter().filter(|other| other.generator.name == name).count()
+    };
     let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by(|&one, &two| all[one].time.total_cmp(&all[two].time));
-    let best = order.first().map_or(0.0, |&first| all[first].time);
-    order.truncate((RANKS_OF_ALL / shape.ranks).clamp(FINALISTS.0, FINALISTS.1) as usize);
-    order.retain(|&one| all[one].time <= HOPELESS * best);
+    order.sort_by(|&one, &two| own(one).cmp(&own(two)).then(all[one].time.total_cmp(&all[two].time)));
+    order.retain(|&one| all[one].time <= effort.hopeless * best);
+    order.truncate((effort.ranks_of_all / shape.ranks).clamp(effort.least, effort.most) as usize);
     order.sort_unstable();
     let load = Load::new(shape);
     let run = |&index: &usize| {
         let Candidate { generator, params, .. } = all[index];
-        let time = predict(generator, &load, &params, &environment.stage(), TASKS).seconds;
+        let time = predict(generator, &load, &params, &environment.stage(), effort.tasks).seconds;
         Candidate { generator, params, time, simulated: true }
     };
     order.iter().map(run).collect()
@@ -200,18 +243,14 @@ fn simulated(all: Vec<Candidate>, shape: &Shape, environment: &Environment) -> V
 /// follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
 pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
     let common = common(shape);
-    let suiting = || registry().iter().filter(|generator| generator.suits(&common));
     let mut choices = Vec::new();
     let mut wanted = Forced::No;
-    if let Some(text) = forced {
-        let name = text.split(':').next().unwrap_or("").trim();
-        choices = timed(suiting().filter(|generator| generator.name == name), &common, environment);
-        choices.iter_mut().for_each(|choice| force(&mut choice.params, text, &common));
-        choices.retain(|choice| fits(choice.generator, &common, &choice.params, environment));
+    if let Some(forced) = forced {
+        choices = timed(Some(forced), &common, environment, &FIRST_USE);
         wanted = if choices.is_empty() { Forced::DoesNotSuit } else { Forced::Yes };
     }
     if choices.is_empty() {
-        choices = timed(suiting(), &common, environment);
+        choices = timed(None, &common, environment, &FIRST_USE);
     }
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let first = choices.iter().find(|choice| choice.time <= least * EQUAL);

@@ -468,51 +468,22 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
         _ => Node::Any,
     };
-    let (local, processors) = (header.local_ranks.max(1), header.processors.max(1));
-    // Where the job has more ranks than cores, others run beside those of this communicator.
-    let cores = if local > processors { (comm.size() * processors / local).max(1) } else { processors };
     let model = Model { eager_bytes: process.config.eager_bytes as f64, ..Model::default() };
     let mut environment = Environment {
-        cores: processors,
-        oversubscribed: local > processors,
         node,
         bank_bytes: header.banks.large_bytes_for(comm.size()),
-        model: Arc::new(model),
-        ..Environment::flat(comm.size(), cores)
+        ..Environment::in_job(comm.size(), header.local_ranks, header.processors, Arc::new(model))
     };
     if let Some(layout) = comm.collectives.near.of(process, comm) {
         environment.layout = layout;
     }
-    let plan = Plan::new(shape, &environment, forced(&process.config.algorithm, shape.collective));
+    let plan = Plan::new(shape, &environment, process.config.algorithm_of(shape.collective.name()));
     if process.config.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {}", plan.choice.reason());
     }
     plan
 }
 
-/// The algorithm that the setting `TUTTI_ALGORITHM` names for a collective.
-fn forced(setting: &str, collective: Collective) -> Option<&str> {
-    let mut entries = setting.split(',').filter_map(|entry| entry.split_once('='));
-    entries.find(|(name, _)| name.trim() == collective.name()).map(|(_, algorithm)| algorithm.trim())
-}
-
 fn waiting_for(collective: Collective, comm: &Communicator) -> String {
     format!("{collective} in {}", crate::communicator::name_of_context(comm.context().0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(setting: &str, expected: Option<&str>) {
-        assert_eq!(forced(setting, Collective::Bcast), expected);
-    }
-
-    #[test]
-    fn algorithms_are_forced_by_name() {
-        check("", None);
-        check("bcast=binomial", Some("binomial"));
-        check("allreduce=ring, bcast = chain", Some("chain"));
-        check("allreduce=ring", None);
-    }
 }

@@ -15,6 +15,7 @@ mod results;
 mod run;
 mod sample;
 mod session;
+mod sim;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ struct Cli {
 enum Command {
     /// Show version, machine, transports and all settings.
     Info(info::Options),
+    /// Predict the time of a collective on this or any recorded machine.
+    Sim(sim::Options),
     /// Measure Tutti.
     Bench(options::Options),
     /// Measure Tutti side by side with the other MPI libraries installed.
@@ -44,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),

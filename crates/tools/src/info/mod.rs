@@ -1,5 +1,6 @@
 //! `tutti info`: what is here and how it is set.
 
+mod choice;
 mod functions;
 pub mod machine;
 
@@ -20,6 +21,9 @@ pub struct Options {
     /// List the algorithms of all collectives by the names that TUTTI_ALGORITHM takes.
     #[arg(long, conflicts_with_all = ["functions", "settings"])]
     algorithms: bool,
+    /// What would be chosen for a collective, and why.
+    #[command(flatten)]
+    operation: Option<crate::sim::Operation>,
 }
 
 /// Prints what was asked for.
@@ -28,7 +32,9 @@ pub struct Options {
 /// A TUTTI_ variable of the environment is wrong.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
-    let text = if options.functions {
+    let text = if let Some(operation) = &options.operation {
+        choice::explain(operation, &config)?
+    } else if options.functions {
         function_list()
     } else if options.algorithms {
         algorithm_list()

@@ -1,0 +1,252 @@
+//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use tutti_coll::registry::Node;
+use tutti_coll::select::{Candidate, refusal, study};
+use tutti_coll::simulate::{Binding, Layout, Reach};
+use tutti_coll::{Collective, Environment, Model, Shape, registry};
+use tutti_topo::{Level, Machine};
+
+/// Which operation, with how many bytes and ranks.
+#[derive(Args, Clone)]
+pub struct Operation {
+    /// The operation: barrier, bcast, gather, ...
+    #[arg(long, value_parser = collective)]
+    pub collective: Collective,
+    /// Bytes: of all data for bcast, reduce, allreduce and scan, or else of one rank's block (K and M allowed).
+    #[arg(long, default_value = "8", value_parser = crate::options::bytes)]
+    pub bytes: u64,
+    /// Ranks.
+    #[arg(short = 'n', long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub ranks: u32,
+    /// The operator of a reduction does not commute.
+    #[arg(long)]
+    pub ordered: bool,
+    /// What the machine costs, as `tutti probe` found it.
+    #[arg(long)]
+    pub model: Option<PathBuf>,
+}
+
+/// Options of `tutti sim`.
+#[derive(Args)]
+pub struct Options {
+    #[command(flatten)]
+    operation: Operation,
+    /// A recorded machine (a file as in fixtures/machines); or else this one.
+    #[arg(long)]
+    machine: Option<PathBuf>,
+    /// So many machines of this kind, joined by a network.
+    #[arg(long, default_value_t = 1)]
+    hosts: u32,
+    /// On which cores the ranks are: compact, scatter, random:SEED, none, or a list of processors (0,4,8-11).
+    #[arg(long, default_value = "compact", value_parser = binding)]
+    bind: Binding,
+    /// Only this algorithm, with parameters if they follow: knomial:radix=4:segment=32K:window=8.
+    #[arg(long)]
+    algorithm: Option<String>,
+    /// Children of a node of a tree (flat: any number).
+    #[arg(long)]
+    radix: Option<String>,
+    /// Bytes of a segment.
+    #[arg(long)]
+    segment: Option<String>,
+    /// What ranks of one machine share: any (only messages), shared (flags and banks), exposed (each other's memory too).
+    #[arg(long, default_value = "exposed", value_parser = ["any", "shared", "exposed"])]
+    node: String,
+    /// Exposed memory is copied by system calls, not mapped.
+    #[arg(long)]
+    calls: bool,
+}
+
+/// Prints the predicted times.
+///
+/// # Errors
+/// A file cannot be read, or no algorithm is left.
+pub fn run(options: &Options) -> Result<(), String> {
+    crate::show(&table(options)?);
+    Ok(())
+}
+
+fn table(options: &Options) -> Result<String, String> {
+    let machine = match &options.machine {
+        Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))?,
+        None => Machine::local(),
+    };
+    let operation = &options.operation;
+    check_list(&machine, &options.bind)?;
+    let shape = operation.shape();
+    let environment = environment(options, &machine)?;
+    let forced = options.forced();
+    let found = study(&shape, &environment, forced.as_deref());
+    if found.is_empty() {
+        return Err(format!("no algorithm {:?} for this {}", forced.unwrap_or_default(), shape.collective));
+    }
+    let mut text = format!(
+        "{}, {} bytes, {} ranks on {} ({}{} cores)\n",
+        shape.collective,
+        operation.bytes,
+        shape.ranks,
+        machine.name(),
+        if options.hosts > 1 { format!("{} machines of ", options.hosts) } else { String::new() },
+        machine.count(Level::Core)
+    );
+    text += &rows(&found);
+    if forced.is_none() {
+        text += &refusals(&shape, &environment);
+    }
+    Ok(text)
+}
+
+fn environment(options: &Options, machine: &Machine) -> Result<Environment, String> {
+    let operation = &options.operation;
+    let hosts = options.hosts.clamp(1, operation.ranks);
+    let layout = Layout::bound(machine, &options.bind, operation.ranks, hosts);
+    let ranks_on_node = operation.ranks.div_ceil(hosts);
+    let node = match options.node.as_str() {
+        _ if hosts > 1 => Node::Any,
+        "any" => Node::Any,
+        "shared" => Node::Shared,
+        _ => Node::Exposed,
+    };
+    Ok(Environment {
+        cores: machine.count(Level::Core).max(1) as u32,
+        ranks_on_node,
+        oversubscribed: layout.crowded(),
+        node,
+        reach: if options.calls { Reach::Call } else { Reach::Mapped },
+        layout: Arc::new(layout),
+        model: Arc::new(operation.model()?),
+        ..Environment::flat(operation.ranks, 1)
+    })
+}
+
+/// A line a candidate, the fastest first.
+pub fn rows(found: &[Candidate]) -> String {
+    let width = found.iter().map(|one| one.generator.name.len()).max().unwrap_or(0);
+    let least = found.first().map_or(1.0, |one| one.time);
+    let row = |one: &Candidate| {
+        let how = if one.simulated { "" } else { "  (closed form)" };
+        let (name, time) = (one.generator.name, one.time * 1e6);
+        format!("  {name:width$}  {time:>12.2} us  {:>6.2}  {}{how}\n", one.time / least, one.params)
+    };
+    found.iter().map(row).collect()
+}
+
+/// Why the others were not looked at.
+pub fn refusals(shape: &Shape, environment: &Environment) -> String {
+    let others = registry().iter().filter(|generator| generator.collective == shape.collective);
+    others
+        .filter_map(|generator| Some((generator.name, refusal(generator, shape, environment)?)))
+        .map(|(name, why)| format!("  {name}: not possible, {why}\n"))
+        .collect()
+}
+
+impl Operation {
+    /// What rank 0 asks for.
+    pub fn shape(&self) -> Shape {
+        use Collective as C;
+        let count = match self.collective {
+            C::Barrier => 0,
+            C::Allgatherv | C::ReduceScatter => self.bytes * u64::from(self.ranks),
+            _ => self.bytes,
+        };
+        Shape { commutative: !self.ordered, ..Shape::new(self.collective, self.ranks, 0, count) }
+    }
+
+    /// The model of the file that was named, or the defaults.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn model(&self) -> Result<Model, String> {
+        let Some(path) = &self.model else { return Ok(Model::default()) };
+        Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
+
+impl Options {
+    /// As the setting TUTTI_ALGORITHM says it.
+    fn forced(&self) -> Option<String> {
+        let mut text = self.algorithm.clone()?;
+        for (name, value) in [("radix", &self.radix), ("segment", &self.segment)] {
+            if let Some(value) = value {
+                text += &format!(":{name}={value}");
+            }
+        }
+        Some(text)
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+fn collective(name: &str) -> Result<Collective, String> {
+    let found = Collective::ALL.into_iter().find(|collective| collective.name() == name);
+    found.ok_or_else(|| format!("one of {}", Collective::ALL.map(Collective::name).join(", ")))
+}
+
+fn binding(text: &str) -> Result<Binding, String> {
+    match (text, text.strip_prefix("random:")) {
+        ("compact", _) => Ok(Binding::Compact),
+        ("scatter", _) => Ok(Binding::Scatter),
+        ("none", _) => Ok(Binding::None),
+        (_, Some(seed)) => seed.parse().map(Binding::Random).map_err(|_| format!("{seed:?} is not a number")),
+        _ => {
+            let list = tutti_topo::text::parse_list(text)?;
+            Ok(Binding::List(list.into_iter().map(|processor| processor as usize).collect()))
+        }
+    }
+}
+
+fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
+    let Binding::List(list) = binding else { return Ok(()) };
+    match list.iter().find(|&&listed| machine.processors().all(|processor| processor != listed)) {
+        Some(processor) => Err(format!("{} has no processor {processor}", machine.name())),
+        None if list.is_empty() => Err("no processor is listed".to_string()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn check(line: &str, expected: Result<&str, &str>) {
+        let machines = format!("{}/../../fixtures/machines/", env!("CARGO_MANIFEST_DIR"));
+        let line = line.replace("MACHINES/", &machines);
+        let parsed = Line::try_parse_from(std::iter::once("sim").chain(line.split_whitespace()));
+        let result = parsed.map_err(|error| error.to_string()).and_then(|line| table(&line.options));
+        match (result, expected) {
+            (Ok(text), Ok(part)) => assert!(text.contains(part), "{text}"),
+            (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),
+            (got, _) => panic!("{line}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn any_machine_and_binding_can_be_asked_for() {
+        let epyc = "--machine MACHINES/epyc-2x16-nps2.txt --collective bcast --bytes 64K -n 32";
+        check(epyc, Ok("knomial"));
+        check(
+            &format!("{epyc} --bind scatter"),
+            Ok("bcast, 65536 bytes, 32 ranks on epyc-2x16-nps2 (32 cores)"),
+        );
+        check(&format!("{epyc} --bind random:3 --hosts 4"), Ok("4 machines of 32 cores"));
+        check(&format!("{epyc} --bind 0,8,99"), Err("no processor 99"));
+        check(&format!("{epyc} --algorithm knomial --radix 4 --segment 32K"), Ok("radix 4 segment 32768"));
+        check(&format!("{epyc} --algorithm nothing"), Err("no algorithm \"nothing\""));
+        check(&format!("{epyc} --node any"), Ok("not possible, the ranks do not share"));
+        check("--collective allgather -n 3 --node any", Ok("recursive_doubling: not possible, the number"));
+        check("--collective nothing", Err("one of barrier, bcast"));
+    }
+}
