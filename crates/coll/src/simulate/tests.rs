@@ -98,7 +98,7 @@ fn more_bytes_never_take_less_time() {
             }
             let params = Params { radix: 2, segment: 8192, window: 4, ignored: Ignored::NONE };
             let mut last = 0.0;
-            for bytes in [1 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20] {
+            for bytes in [1 << 10, 16 << 10, 64 << 10, 512 << 10, 2 << 20] {
                 let now = seconds(generator.collective, generator.name, params, bytes, ranks, cores);
                 assert!(now >= last, "{generator:?} {ranks} ranks {bytes}: {now:e} after {last:e}");
                 last = now;
