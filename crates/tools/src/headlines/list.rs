@@ -75,7 +75,8 @@ impl Algorithms {
             Algorithms::Named(name) => generator.name == name,
             Algorithms::Flat(wanted) => !near && node == wanted,
             Algorithms::Linear(wanted) => {
-                let direct = ["linear", "flat", "spread"].iter().any(|word| generator.name.contains(word));
+                let direct =
+                    ["linear", "flat", "spread", "exposed"].iter().any(|word| generator.name.contains(word));
                 !near && node == wanted && direct
             }
         }
