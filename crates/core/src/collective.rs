@@ -15,6 +15,7 @@ mod operation;
 mod places;
 mod port;
 
+use std::cell::RefMut;
 use std::fmt;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
 use tutti_coll::{Environment, Model, Plan, Shape};
+
+use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
@@ -38,7 +41,7 @@ pub use internal::{
 };
 pub use operation::{Operation, Side};
 
-use node::Neighbourhood;
+use node::{Neighbourhood, Turn};
 use port::{CommPort, Ticket};
 
 /// An operation that goes on by itself whenever messages move.
@@ -70,8 +73,10 @@ enum Channel {
 struct State {
     operations: u32,
     persistent: u32,
-    /// Executions that are at rest, the latest last.
-    rest: Vec<Run>,
+    /// Executions that are at rest; `None` while one is under way.
+    rest: Vec<Option<Run>>,
+    /// The place whose execution goes next when there are too many.
+    oldest: usize,
 }
 
 /// An execution and the call that it was made for.
@@ -157,10 +162,15 @@ impl Collectives {
 
     /// What an operation that begins now gets.
     #[inline]
-    fn ticket(&self, held: &Held, run: &Run) -> Ticket {
-        let turn =
-            is_within_node(run.execution.plan()).then(|| self.node.take_turn(held, run.execution.plan()));
+    fn ticket(&self, held: &Held, run: &Run, banks: Option<&mut Banks>) -> Ticket {
+        let turn = banks.map(|banks| Turn::take(banks, run.execution.plan()));
         Ticket::new(self.next_tag(held), turn, None)
+    }
+
+    /// The banks, for a run that uses them.
+    #[inline]
+    fn banks_for<'a>(&'a self, held: &'a Held, run: &Run) -> Option<RefMut<'a, Banks>> {
+        if is_within_node(run.execution.plan()) { self.node.banks(held) } else { None }
     }
 
     fn fixed_tag(&self) -> i32 {
@@ -225,7 +235,9 @@ pub unsafe fn start_again(
 ) -> Option<RequestId> {
     // SAFETY: passed on.
     let run = unsafe { awaken(held, comm, words, addresses)? };
-    let ticket = comm.collectives.ticket(held, &run);
+    let mut banks = comm.collectives.banks_for(held, &run);
+    let ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
+    drop(banks);
     Some(start_run(held, process, comm, run, ticket, None))
 }
 
@@ -237,13 +249,12 @@ pub unsafe fn start_again(
 #[allow(unsafe_code)]
 unsafe fn awaken(held: &Held, comm: &Communicator, words: &Words, addresses: [*mut u8; 2]) -> Option<Run> {
     let mut state = comm.collectives.state.borrow_mut(held);
-    let position = state.rest.iter().rposition(|run| run.words.as_ref() == Some(words))?;
+    let said = |place: &&mut Option<Run>| place.as_ref().is_some_and(|run| run.words.as_ref() == Some(words));
+    let place = state.rest.iter_mut().find(said)?;
     let [send, recv] = addresses;
     // SAFETY: passed on.
-    if !unsafe { state.rest[position].execution.restart(send, recv) } {
-        return None;
-    }
-    Some(state.rest.remove(position))
+    let fits = place.as_mut().is_some_and(|run| unsafe { run.execution.restart(send, recv) });
+    if fits { place.take() } else { None }
 }
 
 /// Runs to the end.
@@ -255,12 +266,17 @@ fn finish(
     mut run: Run,
     what: &dyn Fn() -> String,
 ) -> Result<()> {
-    let mut ticket = comm.collectives.ticket(held, &run);
-    let mut result = run.execution.progress(&mut CommPort::new(held, process, comm, &mut ticket).patient());
+    let mut banks = comm.collectives.banks_for(held, &run);
+    let mut ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
+    let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).patient();
+    let mut result = run.execution.progress(&mut port);
+    drop(banks);
     if matches!(result, Ok(Status::Pending)) {
         progress::wait_until(held, process, what, |held| {
             if matches!(result, Ok(Status::Pending)) {
-                result = run.execution.progress(&mut CommPort::new(held, process, comm, &mut ticket));
+                let mut banks = comm.collectives.banks_for(held, &run);
+                let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
+                result = run.execution.progress(&mut port);
             }
             !matches!(result, Ok(Status::Pending))
         });
@@ -277,7 +293,9 @@ pub fn start(
     operation: &Operation<'_>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::All);
-    let ticket = comm.collectives.ticket(held, &run);
+    let mut banks = comm.collectives.banks_for(held, &run);
+    let ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
+    drop(banks);
     start_run(held, process, comm, run, ticket, None)
 }
 
@@ -375,7 +393,9 @@ impl Restart for Kept {
         if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
             request.work = work_of(&run);
         }
-        let turn = self.banks.as_ref().map(|banks| banks.take_turn(held, run.execution.plan()));
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let turn = banks.as_deref_mut().map(|banks| Turn::take(banks, run.execution.plan()));
+        drop(banks);
         let ticket = Ticket::new(self.tag, turn, self.banks.clone());
         let comm = Arc::clone(&self.comm);
         let home = Home::Persistent(self);
@@ -387,7 +407,13 @@ impl Restart for Kept {
 impl Activity for Running {
     fn advance(&mut self, held: &Held, process: &Process) -> bool {
         let Some(run) = &mut self.run else { return true };
-        let mut port = CommPort::new(held, process, &self.comm, &mut self.ticket);
+        let own = self.ticket.banks.clone();
+        let mut banks = match (&own, self.ticket.turn.is_some()) {
+            (Some(own), _) => own.banks(held),
+            (None, true) => self.comm.collectives.node.banks(held),
+            (None, false) => None,
+        };
+        let mut port = CommPort::new(held, process, &self.comm, &mut self.ticket, banks.as_deref_mut());
         let error: Option<Error> = match run.execution.progress(&mut port) {
             Ok(Status::Pending) => return false,
             Ok(Status::Done) => None,
@@ -440,8 +466,9 @@ fn prepare(
     let fits = |run: &Run| {
         run.execution.plan().shape == shape && (means == Means::All || !is_within_node(run.execution.plan()))
     };
-    let mut run = match state.rest.iter().rposition(fits) {
-        Some(position) => state.rest.remove(position),
+    let found = state.rest.iter_mut().find(|place| place.as_ref().is_some_and(fits));
+    let mut run = match found.and_then(Option::take) {
+        Some(run) => run,
         None => {
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
@@ -454,12 +481,19 @@ fn prepare(
     run
 }
 
+/// Keeps an execution for the next time.
+#[inline]
 fn rest(held: &Held, comm: &Communicator, run: Run) {
     let mut state = comm.collectives.state.borrow_mut(held);
-    if state.rest.len() == KEPT {
-        state.rest.remove(0);
+    if let Some(place) = state.rest.iter_mut().find(|place| place.is_none()) {
+        *place = Some(run);
+    } else if state.rest.len() < KEPT {
+        state.rest.push(Some(run));
+    } else {
+        let oldest = state.oldest;
+        state.oldest = (oldest + 1) % KEPT;
+        state.rest[oldest] = Some(run);
     }
-    state.rest.push(run);
 }
 
 fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {

@@ -6,6 +6,8 @@
 //! the order of their calls, which MPI demands to be the same everywhere (MPI-5 section 6.14). Persistent operations start in
 //! any order, so each has banks of its own.
 
+use std::cell::RefMut;
+
 use tutti_base::BankSizes;
 use tutti_coll::Plan;
 use tutti_coll::registry::Node;
@@ -85,45 +87,47 @@ impl Neighbourhood {
         matches!(door, Door::Open(_)).then(|| Neighbourhood(GiantCell::new(door)))
     }
 
+    /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
+    /// code that runs meanwhile, must not communicate (MPI-5 section 6.9.5).
+    #[inline]
+    pub fn banks<'a>(&'a self, held: &'a Held) -> Option<RefMut<'a, Banks>> {
+        RefMut::filter_map(self.0.borrow_mut(held), |door| match door {
+            Door::Open(banks) => Some(&mut **banks),
+            Door::Unknown | Door::Closed => None,
+        })
+        .ok()
+    }
+}
+
+impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
-    pub fn take_turn(&self, held: &Held, plan: &Plan) -> Turn {
-        self.with(held, |banks| {
-            let Room { bytes, large } = Room::of(plan);
-            let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
-            let class = fits.expect("a plan's bank fits: it was selected so");
-            Turn { class, number: banks.begin(class), bytes, slot: None }
-        })
+    pub fn take(banks: &mut Banks, plan: &Plan) -> Turn {
+        let Room { bytes, large } = Room::of(plan);
+        let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
+        let class = fits.expect("a plan's bank fits: it was selected so");
+        Turn { class, number: banks.begin(class), bytes, slot: None }
     }
 
-    /// Whether the turn has come.
+    /// Whether it has come.
     #[inline]
-    pub fn grant(&self, held: &Held, turn: &mut Turn) -> bool {
-        if turn.slot.is_none() {
-            turn.slot = self.with(held, |banks| banks.grant(turn.class, turn.number, turn.bytes));
+    pub fn grant(&mut self, banks: &mut Banks) -> bool {
+        if self.slot.is_none() {
+            self.slot = banks.grant(self.class, self.number, self.bytes);
         }
-        turn.slot.is_some()
+        self.slot.is_some()
     }
 
-    /// The turn is over.
+    /// What the operation uses, once its turn has come.
     #[inline]
-    pub fn leave(&self, held: &Held, turn: &Turn) {
-        self.with(held, |banks| banks.leave(turn.class, turn.number));
+    pub fn slot(&self) -> &Slot {
+        self.slot.as_ref().expect("a turn is granted before it is used")
     }
 
-    /// Uses the banks of an operation whose turn has come.
+    /// It is over.
     #[inline]
-    pub fn at<R>(&self, held: &Held, turn: &Turn, use_banks: impl FnOnce(&Banks, &Slot) -> R) -> R {
-        let slot = turn.slot.as_ref().expect("a turn is granted before it is used");
-        self.with(held, |banks| use_banks(banks, slot))
-    }
-
-    #[inline]
-    fn with<R>(&self, held: &Held, use_banks: impl FnOnce(&mut Banks) -> R) -> R {
-        match &mut *self.0.borrow_mut(held) {
-            Door::Open(banks) => use_banks(banks),
-            Door::Unknown | Door::Closed => unreachable!("only plans for banks ask for them"),
-        }
+    pub fn leave(self, banks: &mut Banks) {
+        banks.leave(self.class, self.number);
     }
 }
 

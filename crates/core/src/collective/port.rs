@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
-use tutti_coll::ir::{Access, BufferId};
+use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
 use super::node::{Neighbourhood, Turn};
@@ -25,8 +25,12 @@ use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use tutti_transport::Peer;
 use tutti_transport::banks::layout::RECORD_BYTES;
+use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::{self, Record, Window};
 use tutti_transport::single_copy::CopyError;
+
+/// Only schedules that have a turn take steps within the node.
+const NO_TURN: &str = "a schedule within a node has its turn";
 
 /// See the module.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub struct CommPort<'a> {
     process: &'a Process,
     comm: &'a Communicator,
     ticket: &'a mut Ticket,
+    /// For a schedule within the node.
+    banks: Option<&'a mut Banks>,
     /// Looks at a flag before giving up.
     patience: u32,
 }
@@ -49,27 +55,29 @@ pub struct Ticket {
     /// The banks that are not those of the communicator: of a persistent operation.
     pub banks: Option<Arc<Neighbourhood>>,
     /// What this process has exposed for it.
-    pub exposed: [Option<Record>; BufferId::EXPOSURES as usize],
+    pub exposed: Vec<Record>,
 }
 
 impl Ticket {
     /// Of an operation whose messages have this tag.
+    #[inline]
     pub fn new(tag: i32, turn: Option<Turn>, banks: Option<Arc<Neighbourhood>>) -> Ticket {
-        Ticket { tag, turn, banks, exposed: [None; BufferId::EXPOSURES as usize] }
+        Ticket { tag, turn, banks, exposed: Vec::new() }
     }
 }
 
 impl<'a> CommPort<'a> {
-    /// The world of the operation that holds `ticket`.
+    /// The world of the operation that holds `ticket`; `banks` if it has a turn.
     #[inline]
     pub fn new(
         held: &'a Held,
         process: &'a Process,
         comm: &'a Communicator,
         ticket: &'a mut Ticket,
+        banks: Option<&'a mut Banks>,
     ) -> CommPort<'a> {
         debug_assert_eq!(ticket.tag & ((1 << LANE_BITS) - 1), 0);
-        CommPort { held, process, comm, ticket, patience: 0 }
+        CommPort { held, process, comm, ticket, banks, patience: 0 }
     }
 
     /// For who has nothing else to do: flags are looked at several times.
@@ -78,23 +86,20 @@ impl<'a> CommPort<'a> {
         CommPort { patience: self.process.flag_looks, ..self }
     }
 
-    /// The banks of the operation, and its turn at them.
+    /// The banks of the operation, and what it uses of them.
     #[inline]
-    fn banks(&self) -> (&Neighbourhood, &Turn) {
-        let banks = self.ticket.banks.as_deref().unwrap_or(&self.comm.collectives.node);
-        (banks, self.ticket.turn.as_ref().expect("a schedule within a node has its turn"))
+    fn banks(&self) -> (&Banks, &Slot) {
+        let (Some(banks), Some(turn)) = (&self.banks, &self.ticket.turn) else { unreachable!("{NO_TURN}") };
+        (banks, turn.slot())
     }
 
     /// What a peer has exposed (an entry of it).
     fn window(&self, remote: Remote) -> Window {
-        let (node, turn) = self.banks();
+        let (banks, slot) = self.banks();
         let place = usize::from(remote.slot);
-        let (edges, table, published) = node.at(self.held, turn, |banks, slot| {
-            let records = banks.records(slot, remote.peer).cast::<Record>();
-            let (edges, table) =
-                (banks.edges(slot, remote.peer, place), banks.table(slot, remote.peer, place));
-            (edges, table, records.wrapping_byte_add(place * RECORD_BYTES))
-        });
+        let published =
+            banks.records(slot, remote.peer).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES);
+        let (edges, table) = (banks.edges(slot, remote.peer, place), banks.table(slot, remote.peer, place));
         let edges = edges.map_or(std::ptr::null(), |room| room.cast_const().cast());
         let table = table.map_or(std::ptr::null(), |rows| rows.cast_const().cast());
         let peer =
@@ -178,48 +183,43 @@ impl Port for CommPort<'_> {
 impl NodePort for CommPort<'_> {
     #[inline]
     fn granted(&mut self) -> bool {
-        let banks = self.ticket.banks.as_deref().unwrap_or(&self.comm.collectives.node);
-        let turn = self.ticket.turn.as_mut().expect("a schedule within a node has its turn");
-        banks.grant(self.held, turn)
+        let (Some(banks), Some(turn)) = (&mut self.banks, &mut self.ticket.turn) else {
+            unreachable!("{NO_TURN}")
+        };
+        turn.grant(banks)
     }
 
     #[inline]
     fn post(&mut self, flag: u16, value: u64) {
-        let (banks, turn) = self.banks();
-        banks.at(self.held, turn, |banks, slot| banks.post(slot, flag, value));
+        let (banks, slot) = self.banks();
+        banks.post(slot, flag, value);
     }
 
     #[inline]
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
-        let (node, turn) = self.banks();
-        node.at(self.held, turn, |banks, slot| {
-            for _ in 0..=self.patience {
-                if banks.is_reached(slot, peer, flag, value) {
-                    return true;
-                }
-                std::hint::spin_loop();
+        let (banks, slot) = self.banks();
+        for _ in 0..=self.patience {
+            if banks.is_reached(slot, peer, flag, value) {
+                return true;
             }
-            self.process.is_about_to_sleep() && banks.want(slot, peer, flag, value)
-        })
+            std::hint::spin_loop();
+        }
+        self.process.is_about_to_sleep() && banks.want(slot, peer, flag, value)
     }
 
     #[inline]
     fn bank(&mut self, peer: u32) -> *mut u8 {
-        let (banks, turn) = self.banks();
-        banks.at(self.held, turn, |banks, slot| banks.bank(slot, peer))
+        let (banks, slot) = self.banks();
+        banks.bank(slot, peer)
     }
 
     fn expose(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Result<()> {
-        let (node, turn) = self.banks();
-        let me = self.comm.rank().0;
-        let place = usize::from(number);
-        let (edges, table, published) = node.at(self.held, turn, |banks, slot| {
-            let edges = banks.edges(slot, me, place).and_then(|room| NonNull::new(room.cast()));
-            let table = banks.table(slot, me, place).map(<*mut u8>::cast);
-            let records = banks.records(slot, me).cast::<Record>();
-            (edges, table, records.wrapping_byte_add(place * RECORD_BYTES))
-        });
+        let (banks, slot) = self.banks();
+        let (me, place) = (self.comm.rank().0, usize::from(number));
+        let edges = banks.edges(slot, me, place).and_then(|room| NonNull::new(room.cast()));
+        let table = banks.table(slot, me, place).map(<*mut u8>::cast);
         let table = table.expect("memory is exposed in large slots, which have tables");
+        let published = banks.records(slot, me).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES);
         let access = match access {
             Access::Read => exposure::Access::Read,
             Access::Write => exposure::Access::Write,
@@ -237,7 +237,7 @@ impl NodePort for CommPort<'_> {
                 }
             };
             published.write(record);
-            self.ticket.exposed[place] = Some(record);
+            self.ticket.exposed.push(record);
         }
         Ok(())
     }
@@ -266,13 +266,12 @@ impl NodePort for CommPort<'_> {
 
     #[inline]
     fn leave(&mut self) {
-        let exposed = self.ticket.exposed.iter_mut().filter_map(Option::take);
-        for record in exposed {
+        for record in self.ticket.exposed.drain(..) {
             self.process.exposures.borrow_mut(self.held).withdraw(&record);
         }
-        let (banks, turn) = self.banks();
-        banks.leave(self.held, turn);
-        self.ticket.turn = None;
+        if let (Some(banks), Some(turn)) = (&mut self.banks, self.ticket.turn.take()) {
+            turn.leave(banks);
+        }
     }
 }
 

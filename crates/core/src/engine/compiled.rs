@@ -1,4 +1,4 @@
-//! A schedule in program order as straight-line code: loops unrolled, spans resolved to a base and an offset in
+//! A schedule that sends no messages as straight-line code: loops unrolled, spans resolved to a base and an offset in
 //! bytes, so that running it looks nothing up. It comes from the schedule and does what
 //! [`super::execution`] does with it step by step; it is there for the operations whose nanoseconds count.
 //!
@@ -49,7 +49,8 @@ enum Instruction {
     Push { from: At, into: Remote, bytes: usize },
 }
 
-/// See the module.
+/// See the module. Without messages nothing is under way, so the steps of [`tutti_coll::ir::Order::Edges`] may be done in
+/// their order too.
 #[derive(Debug)]
 pub(super) struct Program {
     instructions: Box<[Instruction]>,

@@ -57,11 +57,10 @@ enum Begun<H> {
 impl<H> Execution<H> {
     /// A run of `plan`, not started; bind its memory first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
-        let bindings = Bindings::new(&plan.schedule);
-        let cursor = Cursor::default();
-        let local = plan.schedule.order == Order::Program;
         let scale = plan.shape.unit_bytes as usize;
-        let program = if local { Program::new(&plan.schedule, scale) } else { None };
+        let program = Program::new(&plan.schedule, scale);
+        let bindings = Bindings::new(&plan.schedule, program.is_some());
+        let cursor = Cursor::default();
         Execution {
             plan,
             bindings,
@@ -132,8 +131,13 @@ impl<H> Execution<H> {
 
     #[inline]
     fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
-        if !self.ready(port) {
-            return Ok(Status::Pending);
+        let local = self.plan.schedule.order == Order::Program;
+        if local && !self.granted {
+            if !port.granted() {
+                return Ok(Status::Pending);
+            }
+            self.granted = true;
+            self.bindings.bind_bank(port.bank(self.plan.shape.rank));
         }
         let program = self.program.as_ref().expect("a compiled execution has its program");
         let (bases, reducer) = self.bindings.flat();
@@ -143,8 +147,10 @@ impl<H> Execution<H> {
                 Ok(Status::Pending)
             }
             Reached::End => {
-                port.leave();
-                self.granted = false;
+                if local {
+                    port.leave();
+                    self.granted = false;
+                }
                 Ok(Status::Done)
             }
         }

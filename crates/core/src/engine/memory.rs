@@ -137,6 +137,8 @@ impl Line {
 /// The memory of an execution. Kept from run to run.
 pub struct Bindings {
     pub(super) unit: Unit,
+    /// There is a program that wants to know where everything begins.
+    compiled: bool,
     /// Temporaries are packed: within a node they are read and exposed as the bank is.
     packed: bool,
     temporary_units: Vec<u64>,
@@ -185,7 +187,7 @@ impl std::fmt::Debug for Bindings {
 
 impl Bindings {
     /// Room for the buffers of `schedule`; nothing is bound or allocated.
-    pub(super) fn new(schedule: &Schedule) -> Bindings {
+    pub(super) fn new(schedule: &Schedule, compiled: bool) -> Bindings {
         let exposes = |buffer: BufferId| {
             let exposed = |kind: &Kind| matches!(kind, Kind::Expose { what, .. } if what.buffer == buffer);
             schedule.steps.iter().any(|step| exposed(&step.kind))
@@ -193,6 +195,7 @@ impl Bindings {
         Bindings {
             unit: schedule.unit,
             packed: schedule.order == Order::Program,
+            compiled,
             exposes: [exposes(BufferId::SEND), exposes(BufferId::RECV)],
             stand_ins: Vec::new(),
             bank: Place::Absent,
@@ -245,7 +248,7 @@ impl Bindings {
         if !self.ready {
             self.place_temporaries();
         }
-        if self.packed {
+        if self.compiled {
             self.flatten();
         }
     }
@@ -254,7 +257,9 @@ impl Bindings {
     #[inline]
     pub(super) fn bind_bank(&mut self, base: *mut u8) {
         self.bank = Place::Packed { base, scale: self.unit_bytes() };
-        self.bases[BANK] = base;
+        if self.compiled {
+            self.bases[BANK] = base;
+        }
     }
 
     /// Whether every buffer is one run of memory that holds elements side by side.
