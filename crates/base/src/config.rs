@@ -88,6 +88,8 @@ pub struct Config {
     pub bank_small_slots: u64,
     /// Force the algorithm of collectives: `bcast=knomial:radix=4,allreduce=ring`.
     pub algorithm: String,
+    /// The file with what this machine costs; empty: see [`Config::model_path`].
+    pub model_file: String,
     /// Print each choice that the library makes.
     pub explain: bool,
 }
@@ -115,6 +117,7 @@ impl Default for Config {
             bank_small_bytes: 4096,
             bank_small_slots: 32,
             algorithm: String::new(),
+            model_file: String::new(),
             explain: false,
         }
     }
@@ -285,6 +288,16 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.algorithm.clone(),
     },
     Setting {
+        name: "TUTTI_MODEL_FILE",
+        kind: "path",
+        doc: "what this machine costs, as tutti probe wrote it; by default in the user's cache directory",
+        set: |c, v| {
+            c.model_file = v.to_string();
+            Ok(())
+        },
+        show: |c| c.model_file.clone(),
+    },
+    Setting {
         name: "TUTTI_EXPLAIN",
         kind: "0 | 1",
         doc: "print every choice of transport and algorithm to standard error",
@@ -329,6 +342,23 @@ impl Config {
     pub fn algorithm_of(&self, collective: &str) -> Option<&str> {
         let mut entries = self.algorithm.split(',').filter_map(|entry| entry.split_once('='));
         entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
+    }
+
+    /// The file with what the machine `host` of `processors` processors costs: the one that is set, or else one in the
+    /// user's cache directory, which `variable` leads to (the XDG base directories). `None` without one.
+    pub fn model_path(
+        &self,
+        host: &str,
+        processors: usize,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        if !self.model_file.is_empty() {
+            return Some(self.model_file.clone());
+        }
+        let absolute = |name| variable(name).filter(|path| path.starts_with('/'));
+        let home = || absolute("HOME").map(|home| home + "/.cache");
+        let cache = absolute("XDG_CACHE_HOME").or_else(home)?;
+        Some(format!("{cache}/tutti/MODEL-{host}-{processors}"))
     }
 
     /// Bytes of the shared ring between two processes on a node with `ranks` of them, for a launcher that
@@ -478,6 +508,23 @@ mod tests {
         assert_eq!(of("bcast=knomial:radix=4").as_deref(), Some("knomial:radix=4"));
         assert_eq!(of("allreduce=ring, bcast = kary").as_deref(), Some("kary"));
         assert_eq!(of("allreduce=ring"), None);
+    }
+
+    #[test]
+    fn a_model_is_kept_a_machine() {
+        let path = |config: &Config, known: &'static [(&str, &str)]| {
+            let variable = |name: &str| {
+                known.iter().find(|(other, _)| *other == name).map(|(_, value)| value.to_string())
+            };
+            config.model_path("host", 8, variable)
+        };
+        let (plain, set) =
+            (Config::default(), Config { model_file: "here".to_string(), ..Config::default() });
+        assert_eq!(path(&plain, &[]), None);
+        assert_eq!(path(&plain, &[("HOME", "/h")]).as_deref(), Some("/h/.cache/tutti/MODEL-host-8"));
+        let both = &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")];
+        assert_eq!(path(&plain, both).as_deref(), Some("/c/tutti/MODEL-host-8"));
+        assert_eq!(path(&set, both).as_deref(), Some("here"));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! persistent operation has a number of its own from the day it is made, since its starts need not be in the
 //! same order everywhere (MPI-5 section 6.13).
 
+mod costs;
 mod internal;
 mod node;
 mod operation;
@@ -24,7 +25,7 @@ use tutti_base::{Error, Result};
 pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
-use tutti_coll::{Environment, Model, Plan, Shape};
+use tutti_coll::{Environment, Plan, Shape};
 
 use tutti_transport::banks::Banks;
 
@@ -502,11 +503,11 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
         _ => Node::Any,
     };
-    let model = Model { eager_bytes: process.config.eager_bytes as f64, ..Model::default() };
+    let model = costs::model(process);
     let mut environment = Environment {
         node,
         bank_bytes: header.banks.large_bytes_for(comm.size()),
-        ..Environment::in_job(comm.size(), header.local_ranks, header.processors, Arc::new(model))
+        ..Environment::in_job(comm.size(), header.local_ranks, header.processors, model)
     };
     if let Some(layout) = comm.collectives.near.of(process, comm) {
         environment.layout = layout;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::job::{Job, Plan};
+use tutti_sys::job::{Job, Plan, TEXTS_END};
 use tutti_sys::process::{self, DescriptorLimit, Exit, Reaped, Spawn, SpawnError, Step};
 use tutti_sys::signal::{Mask, SignalFd};
 use tutti_topo::Machine;
@@ -377,8 +377,26 @@ fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Jo
         ring_bytes: plan.config.ring_bytes_for(ranks),
         job_id: process::random()?,
         banks: plan.config.bank_sizes_for(ranks),
-        machine: if is_known { machine.to_string().into_bytes() } else { Vec::new() },
+        machine: texts(is_known.then_some(machine), plan),
     })
+}
+
+/// Longest text of what the machine costs, in bytes.
+const MODEL_BYTES: usize = 1 << 20;
+
+/// What the ranks are told of the machine: what it is, and what it costs. All of them choose algorithms by the latter, so it
+/// is read once, here.
+fn texts(machine: Option<&Machine>, plan: &JobPlan) -> Vec<u8> {
+    let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
+    let path = plan
+        .config
+        .model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
+    let model = path.and_then(|path| std::fs::read(path).ok()).filter(|text| text.len() <= MODEL_BYTES);
+    if let Some(model) = model {
+        texts.push(TEXTS_END);
+        texts.extend(model);
+    }
+    texts
 }
 
 /// Starts a program; a script without a first line that names its interpreter is run by the shell.

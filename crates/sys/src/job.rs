@@ -152,9 +152,13 @@ pub struct Plan {
     pub job_id: u64,
     /// Sizes of the banks of collectives.
     pub banks: BankSizes,
-    /// Description of this node (text of `tutti_topo::Machine`), or empty.
+    /// Description of this node (text of `tutti_topo::Machine`), or empty; after [`TEXTS_END`] what it costs (text of
+    /// `tutti_coll::Model`), if that is known.
     pub machine: Vec<u8>,
 }
+
+/// Ends the description of the node in [`Plan::machine`].
+pub const TEXTS_END: u8 = 0x0c;
 
 /// Slots of every ring: 64 bytes each.
 pub const RING_SLOTS: u32 = 256;
@@ -263,6 +267,17 @@ impl Job {
 
     /// The machine description that the launcher stored, empty if it stored none.
     pub fn machine(&self) -> &[u8] {
+        let text = self.texts();
+        &text[..text.iter().position(|byte| *byte == TEXTS_END).unwrap_or(text.len())]
+    }
+
+    /// What the machine costs (text of `tutti_coll::Model`), empty if the launcher stored nothing.
+    pub fn model(&self) -> &[u8] {
+        let text = self.texts();
+        text.iter().position(|byte| *byte == TEXTS_END).map_or(&[], |end| &text[end + 1..])
+    }
+
+    fn texts(&self) -> &[u8] {
         let (offset, bytes) = (self.header.machine_offset as usize, self.header.machine_bytes as usize);
         // SAFETY: written before any rank was started and never after; inside the mapping.
         unsafe { std::slice::from_raw_parts(self.mapping.base().add(offset).as_ptr(), bytes) }
@@ -429,7 +444,7 @@ mod tests {
             ring_bytes: 65536,
             job_id: 7,
             banks: BankSizes::default(),
-            machine: b"<topology/>".to_vec(),
+            machine: b"<topology/>\x0cswitch 1".to_vec(),
         }
     }
 
@@ -438,7 +453,7 @@ mod tests {
         let one = Job::create(&plan(3)).unwrap();
         let two = Job::attach(one.fd.try_clone().unwrap()).unwrap();
         assert_eq!(one.header(), two.header());
-        assert_eq!(two.machine(), b"<topology/>");
+        assert_eq!((two.machine(), two.model()), (&b"<topology/>"[..], &b"switch 1"[..]));
         one.block(2).set_state(RankState::Running);
         assert_eq!(two.block(2).state(), RankState::Running);
         assert_eq!(two.block(1).state(), RankState::Started);

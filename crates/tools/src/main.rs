@@ -9,6 +9,7 @@ mod info;
 mod job_end;
 mod library;
 mod options;
+mod probe;
 mod programs;
 mod report;
 mod results;
@@ -34,6 +35,8 @@ enum Command {
     Info(info::Options),
     /// Predict the time of a collective on this or any recorded machine.
     Sim(sim::Options),
+    /// Measure what this machine costs (cache lines, copies, hand-overs), once; jobs choose algorithms by it.
+    Probe(probe::Options),
     /// Measure Tutti.
     Bench(options::Options),
     /// Measure Tutti side by side with the other MPI libraries installed.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Probe(options) => probe::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use tutti_base::config::Config;
 use tutti_coll::registry::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Layout, Reach};
@@ -25,7 +26,7 @@ pub struct Operation {
     /// The operator of a reduction does not commute.
     #[arg(long)]
     pub ordered: bool,
-    /// What the machine costs, as `tutti probe` found it.
+    /// What the machine costs, as `tutti probe` found it; by default, if this machine is asked for, what jobs use.
     #[arg(long)]
     pub model: Option<PathBuf>,
 }
@@ -118,7 +119,7 @@ fn environment(options: &Options, machine: &Machine) -> Result<Environment, Stri
         node,
         reach: if options.calls { Reach::Call } else { Reach::Mapped },
         layout: Arc::new(layout),
-        model: Arc::new(operation.model()?),
+        model: Arc::new(operation.model(options.machine.is_none())?),
         ..Environment::flat(operation.ranks, 1)
     })
 }
@@ -156,12 +157,15 @@ impl Operation {
         Shape { commutative: !self.ordered, ..Shape::new(self.collective, self.ranks, 0, count) }
     }
 
-    /// The model of the file that was named, or the defaults.
+    /// The model of the file that was named; or else that of this machine, or the defaults if nobody probed it (or if
+    /// another machine is meant).
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn model(&self) -> Result<Model, String> {
-        let Some(path) = &self.model else { return Ok(Model::default()) };
+    pub fn model(&self, this_machine: bool) -> Result<Model, String> {
+        let config = Config::from_env().map_err(|error| error.to_string())?;
+        let kept = || crate::probe::default_path(&config).filter(|path| this_machine && path.exists());
+        let Some(path) = &self.model.clone().or_else(kept) else { return Ok(Model::default()) };
         Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
     }
 }

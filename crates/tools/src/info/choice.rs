@@ -19,7 +19,7 @@ use crate::sim::{Operation, refusals, rows};
 /// The model cannot be read.
 pub fn explain(operation: &Operation, config: &Config) -> Result<String, String> {
     let cores = Machine::local().count(Level::Core).max(1) as u32;
-    let model = Model { eager_bytes: config.eager_bytes as f64, ..operation.model()? };
+    let model = Model { eager_bytes: config.eager_bytes as f64, ..operation.model(true)? };
     let single_copy = machine::single_copy();
     let reach = if single_copy.starts_with("refused") { Reach::Mapped } else { Reach::Call };
     let environment = Environment {
