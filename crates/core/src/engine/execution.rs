@@ -92,6 +92,7 @@ impl<H> Execution<H> {
         self.compiled = self.program.is_some() && self.bindings.is_flat();
         if !self.compiled {
             self.cursor.reset(&self.plan.schedule);
+            self.bindings.begin();
         }
     }
 

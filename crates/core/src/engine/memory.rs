@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use tutti_coll::Schedule;
-use tutti_coll::ir::{BufferId, Kind, Order, Range, Tables, Unit};
+use tutti_coll::ir::{Access, BufferId, Kind, Order, Range, Tables, Unit};
 use tutti_data::{Datatype, Reducer};
 
 use super::compiled::{BANK, Bases};
@@ -145,6 +145,8 @@ pub struct Bindings {
     user: [Place; 2],
     /// The rank exposes (part of) this buffer of the user's.
     exposes: [bool; 2],
+    /// The operation writes it: what stands in for it goes back to it.
+    returns: [bool; 2],
     /// What stands in for exposed memory with gaps.
     stand_ins: Vec<StandIn>,
     temporaries: Vec<Place>,
@@ -173,6 +175,17 @@ struct StandIn {
     /// The user's.
     original: Place,
     packed: Vec<u8>,
+    returns: bool,
+}
+
+impl StandIn {
+    /// All of both memories.
+    fn buffers(&self) -> (Buffer, Buffer) {
+        let Place::Typed { size, .. } = &self.original else { unreachable!("only memory with gaps") };
+        // SAFETY: the vector lives as long as the stand-in, and nobody else uses it while this value is borrowed.
+        let packed = unsafe { Buffer::bytes_at(self.packed.as_ptr().cast_mut(), self.packed.len() as u64) };
+        (self.original.buffer(0, packed.bytes() / (*size).max(1)), packed)
+    }
 }
 
 // SAFETY: addresses with a promise about them, valid in every thread of the process; an execution is
@@ -197,6 +210,7 @@ impl Bindings {
             packed: schedule.order == Order::Program,
             compiled,
             exposes: [exposes(BufferId::SEND), exposes(BufferId::RECV)],
+            returns: [false, is_written(schedule)],
             stand_ins: Vec::new(),
             bank: Place::Absent,
             dense: true,
@@ -312,13 +326,18 @@ impl Bindings {
     /// The own work is done: what stood in for the user's memory goes back to it.
     #[inline]
     pub(super) fn finish(&mut self) {
-        for StandIn { original, packed } in self.stand_ins.drain(..) {
-            let Place::Typed { count, size, .. } = &original else { unreachable!("only memory with gaps") };
-            // SAFETY: the vector lives to the end of this iteration.
-            let packed = unsafe { Buffer::bytes_at(packed.as_ptr().cast_mut(), packed.len() as u64) };
-            let units = packed.bytes() / (*size).max(1);
-            debug_assert!(*count >= units.min(1));
-            original.buffer(0, units).copy_from(&packed);
+        for stand_in in self.stand_ins.iter().filter(|stand_in| stand_in.returns) {
+            let (original, packed) = stand_in.buffers();
+            original.copy_from(&packed);
+        }
+    }
+
+    /// A run begins: what stands in for the user's memory holds what that holds.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        for stand_in in &self.stand_ins {
+            let (original, packed) = stand_in.buffers();
+            packed.copy_from(&original);
         }
     }
 
@@ -333,20 +352,20 @@ impl Bindings {
 
     /// Others find exposed memory without gaps.
     fn stand_in(&mut self) {
-        let Bindings { user, exposes, stand_ins, .. } = self;
+        let Bindings { user, exposes, returns, stand_ins, .. } = self;
         stand_ins.clear();
-        let mut replace = |place: &mut Place| {
+        let mut replace = |place: &mut Place, returns: bool| {
             let Place::Typed { count, datatype, size, .. } = &*place else { return };
             let (bytes, scale) = (*count * datatype.size() as u64, *size as usize);
-            let mut packed = place.buffer(0, bytes / (*size).max(1)).to_vec();
+            let mut packed = vec![0; (bytes / (*size).max(1) * *size) as usize];
             let base = packed.as_mut_ptr();
             let original = std::mem::replace(place, Place::Packed { base, scale });
-            stand_ins.push(StandIn { original, packed });
+            stand_ins.push(StandIn { original, packed, returns });
         };
-        for (place, _) in user.iter_mut().zip(&*exposes).filter(|(_, exposes)| **exposes) {
-            match place {
-                Place::Entries(entries) => entries.iter_mut().for_each(&mut replace),
-                place => replace(place),
+        for side in (0..2).filter(|&side| exposes[side]) {
+            match &mut user[side] {
+                Place::Entries(entries) => entries.iter_mut().for_each(|place| replace(place, returns[side])),
+                place => replace(place, returns[side]),
             }
         }
     }
@@ -453,6 +472,14 @@ impl Bindings {
             (buffer.address() as usize as *mut u8, length)
         }))
     }
+}
+
+/// Whether the rank or its peers write the receive buffer.
+fn is_written(schedule: &Schedule) -> bool {
+    schedule.steps.iter().any(|step| match step.kind {
+        Kind::Expose { what, access, .. } => what.buffer == BufferId::RECV && access != Access::Read,
+        kind => kind.writes().is_some_and(|span| span.buffer == BufferId::RECV),
+    })
 }
 
 /// Replaces `sums` by the running sums of `lengths`, which begin with 0.
