@@ -1,13 +1,20 @@
-//! Memory for the program (MPI-5 section 9.2).
+//! Memory for the program (MPI-5 section 9.2): large pieces are shared with the other ranks of the node from the start, so
+//! that collectives work in them in place.
+
+use std::ptr::NonNull;
 
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::entry::Call;
+use crate::imp::memory::process;
 use crate::kind::Info;
 use crate::scope::{Address, In};
 
 /// Alignment of memory where the program does not ask for more: a cache line.
 const ALIGNMENT: usize = 64;
+/// From here on memory is shared, in whole pages.
+const SHARED_BYTES: usize = 32 << 10;
+const PAGE_BYTES: usize = 4096;
 
 /// MPI_Alloc_mem. The info key `mpi_minimum_memory_alignment` is heard.
 pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -> Result<()> {
@@ -18,6 +25,13 @@ pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -
         info.text("mpi_minimum_memory_alignment").and_then(|text| text.parse::<usize>().ok())
     });
     let alignment = wanted.filter(|wanted| wanted.is_power_of_two()).unwrap_or(ALIGNMENT).max(ALIGNMENT);
+    if bytes >= SHARED_BYTES
+        && alignment <= PAGE_BYTES
+        && let Ok(process) = process()
+        && let Some(memory) = process.exposures.borrow_mut(&call.held).allocate(bytes as u64)
+    {
+        return baseptr.store(memory.as_ptr() as usize, "baseptr");
+    }
     let mut memory = std::ptr::null_mut();
     // SAFETY: a place for the result; the alignment is a power of two and a multiple of a pointer's size.
     if unsafe { libc::posix_memalign(&raw mut memory, alignment, bytes.max(1)) } != 0 {
@@ -30,8 +44,17 @@ pub fn alloc_mem(call: &mut Call, size: i64, info: In<Info>, baseptr: Address) -
 }
 
 /// MPI_Free_mem.
-pub fn free_mem(_call: &mut Call, base: Address) -> Result<()> {
-    // SAFETY: the caller vouches that it is null or came from MPI_Alloc_mem, which is posix_memalign.
-    unsafe { libc::free(base.pointer().cast()) };
+pub fn free_mem(call: &mut Call, base: Address) -> Result<()> {
+    let memory = base.pointer();
+    if let Some(shared) = NonNull::new(memory.cast())
+        && let Ok(process) = process()
+    {
+        // SAFETY: the caller vouches that nobody uses it any more.
+        if unsafe { process.exposures.borrow_mut(&call.held).free(shared) } {
+            return Ok(());
+        }
+    }
+    // SAFETY: the caller vouches that it is null or came from MPI_Alloc_mem, where it was posix_memalign's.
+    unsafe { libc::free(memory.cast()) };
     Ok(())
 }
