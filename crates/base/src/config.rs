@@ -90,6 +90,8 @@ pub struct Config {
     pub algorithm: String,
     /// The file with what this machine costs; empty: see [`Config::model_path`].
     pub model_file: String,
+    /// Reductions give the same bits whatever the machine, the binding and the algorithm.
+    pub deterministic: bool,
     /// Print each choice that the library makes.
     pub explain: bool,
 }
@@ -118,6 +120,7 @@ impl Default for Config {
             bank_small_slots: 32,
             algorithm: String::new(),
             model_file: String::new(),
+            deterministic: false,
             explain: false,
         }
     }
@@ -296,6 +299,13 @@ pub static SETTINGS: &[Setting] = &[
             Ok(())
         },
         show: |c| c.model_file.clone(),
+    },
+    Setting {
+        name: "TUTTI_DETERMINISTIC",
+        kind: "0 | 1",
+        doc: "reductions combine operands in one fixed order of ranks: the same bits for any machine, binding and size",
+        set: |c, v| flag(v).map(|x| c.deterministic = x),
+        show: |c| (c.deterministic as u8).to_string(),
     },
     Setting {
         name: "TUTTI_EXPLAIN",

@@ -30,6 +30,8 @@ pub struct Environment {
     pub bank_bytes: u64,
     /// How ranks get at memory that others expose.
     pub reach: Reach,
+    /// Results are to have the same bits on any machine ([`Association::of`](crate::registry::Association::of)).
+    pub deterministic: bool,
     /// Where each rank is.
     pub layout: Arc<Layout>,
     /// What things cost.
@@ -46,6 +48,7 @@ impl Environment {
             node: Node::Any,
             bank_bytes: 256 << 10,
             reach: Reach::Call,
+            deterministic: false,
             layout: Arc::new(Layout::flat(ranks, cores)),
             model: Arc::new(Model::default()),
         }

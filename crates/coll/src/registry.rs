@@ -13,7 +13,7 @@ use crate::build::Builder;
 use crate::cost::{self, Work};
 use crate::cost_node as node;
 use crate::hierarchy::{Hierarchy, Ignored};
-use crate::ir::Schedule;
+use crate::ir::{Schedule, Unit};
 use crate::shape::{Collective, Params, Shape};
 
 /// An algorithm for one collective operation.
@@ -26,9 +26,39 @@ pub struct Generator {
     pub requires: Requirements,
     /// Which parameters it looks at.
     pub parameters: Parameters,
+    /// How it combines operands where their order is kept.
+    pub association: Association,
     /// Its work in closed form.
     pub work: fn(&Shape, &Params) -> Work,
     write: fn(&Shape, &Params, &mut Builder),
+}
+
+/// Which expression the elements of a result are. Floating-point numbers make it visible: `(a + b) + c` is not
+/// `a + (b + c)`. An algorithm's is a function of the ranks and its parameters, never of timing, as schedules are
+/// static; so the same choice gives the same bits from run to run. The deterministic mode asks for more, see [`Association::of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Association {
+    /// `s0 op (s1 op (.. op sn))`, with any parameters: every left operand is that of one rank.
+    FromRight,
+    /// The same, where its tree is flat.
+    FromRightIfFlat,
+    /// `((s0 op s1) op ..) op sn`.
+    FromLeft,
+    /// Another one, which depends on ranks, parameters or the machine; or nothing is combined.
+    Free,
+}
+
+impl Association {
+    /// The one that the deterministic mode takes for a collective: whoever asks gets the same bits, whatever the machine,
+    /// the binding, the size and the algorithm are. `None` where nothing is combined.
+    pub fn of(collective: Collective) -> Option<Association> {
+        match collective {
+            // A prefix is passed on from rank to rank.
+            C::Scan | C::Exscan => Some(Association::FromLeft),
+            _ if collective.unit() == Unit::Element => Some(Association::FromRight),
+            _ => None,
+        }
+    }
 }
 
 /// What must hold for an algorithm to be right.
@@ -92,7 +122,22 @@ const fn entry(
     write: Write,
     work: Cost,
 ) -> Generator {
-    Generator { name, collective, requires, parameters, work, write }
+    Generator { name, collective, requires, parameters, association: Association::Free, work, write }
+}
+
+/// Of an algorithm that combines from right to left.
+const fn right(generator: Generator) -> Generator {
+    Generator { association: Association::FromRight, ..generator }
+}
+
+/// Of an algorithm that does so if its tree is flat.
+const fn flat(generator: Generator) -> Generator {
+    Generator { association: Association::FromRightIfFlat, ..generator }
+}
+
+/// Of an algorithm that combines from left to right.
+const fn left(generator: Generator) -> Generator {
+    Generator { association: Association::FromLeft, ..generator }
 }
 
 use Collective as C;
@@ -132,27 +177,27 @@ static GENERATORS: &[Generator] = &[
     entry(C::Alltoallv, "spread", ANY, WINDOW, alltoall::spread, cost::spread),
     entry(C::Alltoallv, "pairwise", ANY, FIXED, alltoall::pairwise, cost::pairwise),
     entry(C::Reduce, "knomial", ANY, TREE, reduce::knomial, cost::reduce_knomial),
-    entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary),
+    flat(entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary)),
     entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
     entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),
-    entry(C::Allreduce, "tree", ANY, TREE, allreduce::tree, cost::allreduce_tree),
-    entry(C::Allreduce, "spread", ANY, WINDOW, allreduce::spread, cost::allreduce_spread),
+    flat(entry(C::Allreduce, "tree", ANY, TREE, allreduce::tree, cost::allreduce_tree)),
+    right(entry(C::Allreduce, "spread", ANY, WINDOW, allreduce::spread, cost::allreduce_spread)),
     entry(C::Allreduce, "hierarchical", ANY, TREE_NEAR, hierarchical::allreduce, cost::allreduce_tree),
     entry(C::ReduceScatterBlock, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
     entry(C::ReduceScatterBlock, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
     entry(C::ReduceScatterBlock, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),
-    entry(C::ReduceScatterBlock, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree),
+    flat(entry(C::ReduceScatterBlock, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree)),
     entry(C::ReduceScatter, "recursive_halving", COMMUTES, FIXED, reduce_scatter::recursive_halving, cost::reduce_scatter_halving),
     entry(C::ReduceScatter, "ring", COMMUTES, FIXED, reduce_scatter::ring, cost::reduce_scatter_ring),
     entry(C::ReduceScatter, "pairwise", ANY, WINDOW, reduce_scatter::pairwise, cost::reduce_scatter_pairwise),
-    entry(C::ReduceScatter, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree),
+    flat(entry(C::ReduceScatter, "tree", ANY, TREE, reduce_scatter::tree, cost::reduce_scatter_tree)),
     entry(C::Scan, "recursive_doubling", ANY, FIXED, scan::recursive_doubling, cost::scan_doubling),
-    entry(C::Scan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
+    left(entry(C::Scan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain)),
     entry(C::Exscan, "recursive_doubling", ANY, FIXED, scan::recursive_doubling, cost::scan_doubling),
-    entry(C::Exscan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain),
+    left(entry(C::Exscan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain)),
     entry(C::Barrier, "flags_flat", SHARED, FIXED, flags::barrier_flat, node::flat),
     entry(C::Barrier, "flags_dissemination", SHARED, FIXED, flags::barrier_dissemination, node::doubling),
     entry(C::Barrier, "flags_tree", SHARED, RADIX, flags::barrier_tree, node::fan_in_out),
@@ -163,16 +208,16 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgather, "bank_flat", SHARED, FIXED, bank_move::allgather_flat, node::flat),
     entry(C::Allgatherv, "bank_flat", SHARED, FIXED, bank_move::allgather_flat, node::flat),
     entry(C::Alltoall, "bank_flat", SHARED, FIXED, bank_move::alltoall_flat, node::alltoall),
-    entry(C::Reduce, "bank_flat", SHARED, FIXED, bank_reduce::reduce_flat, node::reduce),
-    entry(C::Reduce, "bank_tree", SHARED, RADIX, bank_reduce::reduce_tree, node::fan_in),
-    entry(C::Reduce, "bank_slices", SHARED, FIXED, bank_reduce::reduce_slices_gather, node::slices_gather),
-    entry(C::Allreduce, "bank_flat", SHARED, FIXED, bank_reduce::allreduce_flat, node::allreduce),
-    entry(C::Allreduce, "bank_tree", SHARED, RADIX, bank_reduce::allreduce_tree, node::fan_in_out),
-    entry(C::Allreduce, "bank_fan_in", SHARED, RADIX, bank_reduce::allreduce_fan_in, node::fan_in_flat),
+    right(entry(C::Reduce, "bank_flat", SHARED, FIXED, bank_reduce::reduce_flat, node::reduce)),
+    flat(entry(C::Reduce, "bank_tree", SHARED, RADIX, bank_reduce::reduce_tree, node::fan_in)),
+    right(entry(C::Reduce, "bank_slices", SHARED, FIXED, bank_reduce::reduce_slices_gather, node::slices_gather)),
+    right(entry(C::Allreduce, "bank_flat", SHARED, FIXED, bank_reduce::allreduce_flat, node::allreduce)),
+    flat(entry(C::Allreduce, "bank_tree", SHARED, RADIX, bank_reduce::allreduce_tree, node::fan_in_out)),
+    flat(entry(C::Allreduce, "bank_fan_in", SHARED, RADIX, bank_reduce::allreduce_fan_in, node::fan_in_flat)),
     entry(C::Allreduce, "bank_doubling", SHARED, FIXED, bank_reduce::allreduce_doubling, node::doubling),
-    entry(C::Allreduce, "bank_slices", SHARED, FIXED, bank_reduce::allreduce_slices, node::slices),
-    entry(C::ReduceScatterBlock, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter),
-    entry(C::ReduceScatter, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter),
+    right(entry(C::Allreduce, "bank_slices", SHARED, FIXED, bank_reduce::allreduce_slices, node::slices)),
+    right(entry(C::ReduceScatterBlock, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter)),
+    right(entry(C::ReduceScatter, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter)),
     entry(C::Scan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
     entry(C::Scan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
     entry(C::Exscan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
@@ -206,6 +251,18 @@ impl Generator {
         self.collective == shape.collective
             && (shape.commutative || !self.requires.commutative)
             && (shape.ranks.is_power_of_two() || !self.requires.power_of_two)
+    }
+
+    /// Whether it may be taken in the deterministic mode: with an order of operands that is kept, the result is the one that
+    /// [`Association::of`] the collective says.
+    pub fn is_canonical(&self, params: &Params) -> bool {
+        match (Association::of(self.collective), self.association) {
+            (None, _) => true,
+            (Some(wanted), Association::FromRightIfFlat) => {
+                wanted == Association::FromRight && params.radix == Params::FLAT
+            }
+            (Some(wanted), own) => wanted == own,
+        }
     }
 
     /// Writes the schedule of one rank. The shape must suit.

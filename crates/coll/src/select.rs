@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::cost::Environment;
 use crate::ir::Schedule;
-use crate::registry::{Generator, Node, registry};
+use crate::registry::{Association, Generator, Node, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::{Load, predict};
 
@@ -128,6 +128,13 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
             _ => "the ranks do not share a node's memory".to_string(),
         });
     }
+    let shape = &ordered(shape, environment);
+    if requires.commutative && !shape.commutative {
+        return Some("deterministic results keep the order of ranks".to_string());
+    }
+    if !generator.candidates(shape).iter().any(|params| allowed(generator, params, environment)) {
+        return Some("it associates operands in its own way, which deterministic results forbid".to_string());
+    }
     let fits = generator.candidates(shape).iter().any(|params| fits(generator, shape, params, environment));
     (!fits).then(|| format!("it needs a bank of more than {} bytes", environment.bank_bytes))
 }
@@ -146,27 +153,39 @@ pub fn class(count: u64) -> u64 {
     (count - power).div_ceil(step).saturating_mul(step).saturating_add(power)
 }
 
+/// The shape that schedules are written for. Where results are to be deterministic, every operator is one that does not
+/// commute: the order of ranks is kept.
+fn ordered(shape: &Shape, environment: &Environment) -> Shape {
+    let free = !environment.deterministic || Association::of(shape.collective).is_none();
+    Shape { commutative: shape.commutative && free, ..*shape }
+}
+
+/// Whether it may be taken with these parameters.
+fn allowed(generator: &Generator, params: &Params, environment: &Environment) -> bool {
+    !environment.deterministic || generator.is_canonical(params)
+}
+
 /// What all ranks agree on of a shape.
-fn common(shape: &Shape) -> Shape {
+fn common(shape: &Shape, environment: &Environment) -> Shape {
     use Collective as C;
     let count = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
         _ => class(shape.count),
     };
-    Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..*shape }
+    Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..ordered(shape, environment) }
 }
 
 /// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
 /// others are simulated.
 pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
-    let shape = common(shape);
+    let shape = common(shape, environment);
     of_each(timed(None, &shape, environment, &FIRST_USE))
 }
 
 /// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that is `forced`, as in
 /// [`select`].
 pub fn study(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Vec<Candidate> {
-    let shape = Shape { rank: 0, in_place: false, own: 0, ..*shape };
+    let shape = Shape { rank: 0, in_place: false, own: 0, ..ordered(shape, environment) };
     of_each(timed(forced, &shape, environment, &STUDY))
 }
 
@@ -193,6 +212,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     for generator in registry().iter().filter(possible) {
         let mut tried: Vec<Params> = generator.candidates(shape);
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
+        tried.retain(|params| allowed(generator, params, environment));
         let candidate = |params| {
             let time = (generator.work)(shape, &params).time(environment);
             Candidate { generator, params, time, simulated: false }
@@ -242,7 +262,7 @@ fn simulated(
 /// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by parameters if these
 /// follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
 pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
-    let common = common(shape);
+    let common = common(shape, environment);
     let mut choices = Vec::new();
     let mut wanted = Forced::No;
     if let Some(forced) = forced {
@@ -307,7 +327,8 @@ impl Plan {
     /// Generates what was chosen, for this or another shape of its class.
     pub fn chosen(shape: &Shape, choice: Choice) -> Plan {
         let hierarchy = Some(choice.environment.layout.hierarchy());
-        let schedule = choice.generator.generate_on(shape, &choice.params, hierarchy);
+        let ordered = ordered(shape, &choice.environment);
+        let schedule = choice.generator.generate_on(&ordered, &choice.params, hierarchy);
         Plan { shape: *shape, choice, schedule }
     }
 }

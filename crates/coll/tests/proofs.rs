@@ -8,9 +8,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::ir::{Kind, StepId};
-use tutti_coll::registry::Node;
-use tutti_coll::verify::{Case, verify};
-use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
+use tutti_coll::registry::{Association, Node};
+use tutti_coll::verify::{Case, verify_as};
+use tutti_coll::{Collective, Environment, Generator, Params, Schedule, Shape, registry, select};
 
 const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
 const SEGMENTS: [u64; 3] = [0, 2, 3];
@@ -49,6 +49,11 @@ fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
 
 /// Verifies one case, if the algorithm suits it, in the given [`arrangement`] if it looks at one.
 fn check(generator: &Generator, case: Case, number: usize) {
+    check_as(generator, case, number, Association::Free);
+}
+
+/// And that operands are combined as `association` says.
+fn check_as(generator: &Generator, case: Case, number: usize, association: Association) {
     let looks = generator.parameters.distances;
     let (hierarchy, ignored) = arrangement(if looks { number } else { 0 }, case.ranks);
     let case = Case { params: Params { ignored, ..case.params }, ..case };
@@ -60,7 +65,7 @@ fn check(generator: &Generator, case: Case, number: usize) {
         })
         .collect();
     let Some(schedules) = schedules else { return };
-    if let Err(fault) = verify(&case, &schedules) {
+    if let Err(fault) = verify_as(&case, &schedules, association) {
         panic!("{generator:?}, {case:?}, arrangement {number}: {fault}");
     }
 }
@@ -202,6 +207,60 @@ proptest! {
             let collective = generator.collective;
             let case = Case { collective, ranks, root, count, commutative, in_place, params };
             check(generator, case, ranks as usize);
+        }
+    }
+}
+
+/// In the deterministic mode every element of a result is one expression, whatever was chosen: each algorithm that may
+/// be taken is held against it, and for every shape there is one that sends messages only.
+#[test]
+fn deterministic_results_are_one_expression() {
+    let reductions = registry().iter().filter(|generator| Association::of(generator.collective).is_some());
+    for generator in reductions {
+        let wanted = Association::of(generator.collective).expect("filtered");
+        let mut proved = 0;
+        for ranks in (1..=17).chain([31, 32, 33]) {
+            for count in counts(generator.collective, ranks) {
+                for params in
+                    all_params(generator).into_iter().filter(|params| generator.is_canonical(params))
+                {
+                    for root in (0..roots(generator, ranks)).filter(|root| ranks < 8 || root % 5 == 0) {
+                        let in_place = (root + ranks) % 2 == 0;
+                        let collective = generator.collective;
+                        let commutative = false;
+                        let case = Case { collective, ranks, root, count, commutative, in_place, params };
+                        check_as(generator, case, 0, wanted);
+                        proved += 1;
+                    }
+                }
+            }
+        }
+        let canonical = generator.association != Association::Free;
+        assert_eq!(proved > 0, canonical, "{generator:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "combines")]
+fn another_association_is_noticed() {
+    let mut all = registry().iter();
+    let found = all.find(|one| one.collective == Collective::Allreduce && one.name == "recursive_doubling");
+    let (collective, params) = (Collective::Allreduce, Params::default());
+    let case = Case { collective, ranks: 4, root: 0, count: 1, commutative: false, in_place: false, params };
+    check_as(found.expect("registered"), case, 0, Association::FromRight);
+}
+
+#[test]
+fn every_reduction_can_be_deterministic() {
+    let reductions = Collective::ALL.into_iter().filter(|collective| Association::of(*collective).is_some());
+    for collective in reductions {
+        for (ranks, count) in [(1, 1), (2, 0), (5, 8), (16, 1 << 20), (300, 1000)] {
+            let environment = Environment { deterministic: true, ..Environment::flat(ranks, 4) };
+            for commutative in [false, true] {
+                let shape = Shape { commutative, ..Shape::new(collective, ranks, 0, count) };
+                let choice = select(&shape, &environment, Some("recursive_doubling"));
+                assert!(choice.generator.is_canonical(&choice.params), "{}", choice.reason());
+            }
         }
     }
 }

@@ -507,6 +507,7 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     let mut environment = Environment {
         node,
         bank_bytes: header.banks.large_bytes_for(comm.size()),
+        deterministic: process.config.deterministic,
         ..Environment::in_job(comm.size(), header.local_ranks, header.processors, model)
     };
     if let Some(layout) = comm.collectives.near.of(process, comm) {

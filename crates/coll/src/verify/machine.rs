@@ -25,7 +25,7 @@ pub(super) struct Machine<'a> {
     schedules: &'a [Schedule],
     /// Order of all schedules: [`Order::Program`].
     program: bool,
-    values: Values,
+    pub values: Values,
     cursors: Vec<Cursor>,
     memory: Memory<'a>,
     clocks: Clocks,

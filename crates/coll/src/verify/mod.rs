@@ -38,6 +38,7 @@ use machine::Machine;
 
 use crate::cursor::Instance;
 use crate::ir::{BufferId, Kind, Length, Order, Schedule, Span, Start, Step, Table};
+use crate::registry::Association;
 
 /// Why schedules are wrong, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +76,15 @@ pub const LANES: u16 = 16;
 /// # Errors
 /// The first fault found.
 pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
+    verify_as(case, schedules, Association::Free)
+}
+
+/// Checks that `schedules` do what `case` asks for, and combine operands as `association` says: with an operator that does
+/// not commute, every element of the result is then one expression, whatever the numbers of a computer are.
+///
+/// # Errors
+/// The first fault found.
+pub fn verify_as(case: &Case, schedules: &[Schedule], association: Association) -> Result<(), Fault> {
     let sums: Vec<Sums> =
         (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
     for (rank, schedule) in (0..).zip(schedules) {
@@ -89,6 +99,7 @@ pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
         }
     }
     let mut machine = Machine::new(case, schedules, &sums);
+    machine.values.associate(association);
     machine.run()?;
     machine.check()
 }

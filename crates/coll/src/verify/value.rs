@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use crate::registry::Association;
+
 /// The value of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atom {
@@ -29,17 +31,28 @@ pub struct Values {
     joined: HashMap<(u32, u32), u32>,
     /// What was joined last, and the result: the units of a span mostly have one list.
     last: Option<((u32, u32), u32)>,
+    association: Association,
 }
 
 impl Values {
     /// The list that holds only rank r has number r.
     pub fn new(ranks: u32) -> Values {
-        let mut values =
-            Values { lists: Vec::new(), numbers: HashMap::new(), joined: HashMap::new(), last: None };
+        let mut values = Values {
+            lists: Vec::new(),
+            numbers: HashMap::new(),
+            joined: HashMap::new(),
+            last: None,
+            association: Association::Free,
+        };
         (0..ranks).for_each(|rank| {
             values.number(Box::new([(rank, rank + 1)]));
         });
         values
+    }
+
+    /// From now on, operands are combined in this way or not at all.
+    pub fn associate(&mut self, association: Association) {
+        self.association = association;
     }
 
     /// The value of element `element` of the operand of `rank`.
@@ -47,9 +60,18 @@ impl Values {
         Atom { list: rank, element: element as u32 }
     }
 
-    /// `left op right`, or `None` where one is undefined or the elements differ.
+    /// `left op right`, or `None` where one is undefined, the elements differ, or the association is another one.
     pub fn combine(&mut self, left: Atom, right: Atom) -> Option<Atom> {
         if left == Atom::UNDEFINED || right == Atom::UNDEFINED || left.element != right.element {
+            return None;
+        }
+        let single = |atom: Atom| matches!(*self.lists[atom.list as usize], [(from, to)] if to == from + 1);
+        let allowed = match self.association {
+            Association::FromRight => single(left),
+            Association::FromLeft => single(right),
+            Association::FromRightIfFlat | Association::Free => true,
+        };
+        if !allowed {
             return None;
         }
         Some(Atom { list: self.join(left.list, right.list), element: left.element })
