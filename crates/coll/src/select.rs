@@ -34,7 +34,7 @@ struct Effort {
 
 /// At the first use of a shape, while all ranks wait: about a millisecond at 64 ranks.
 const FIRST_USE: Effort =
-    Effort { ranks: 64, ranks_of_all: 512, least: 4, most: 24, hopeless: 6.0, tasks: 2048 };
+    Effort { ranks: 64, ranks_of_all: 512, least: 4, most: 24, hopeless: 6.0, tasks: 4096 };
 /// When a person asks: seconds at 4096 ranks.
 const STUDY: Effort = Effort {
     ranks: 8192,
@@ -253,8 +253,12 @@ fn simulated(
     let load = Load::new(shape);
     let run = |&index: &usize| {
         let Candidate { generator, params, .. } = all[index];
-        let time = predict(generator, &load, &params, &environment.stage(), effort.tasks).seconds;
-        Candidate { generator, params, time, simulated: true }
+        let found = predict(generator, &load, &params, &environment.stage(), effort.tasks);
+        // The closed form of a long pipeline is better than one that never filled.
+        if !found.settled {
+            return all[index];
+        }
+        Candidate { generator, params, time: found.seconds, simulated: true }
     };
     order.iter().map(run).collect()
 }

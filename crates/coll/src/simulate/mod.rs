@@ -51,6 +51,8 @@ pub struct Prediction {
     pub tasks: u64,
     /// Whether all iterations of all loops were simulated.
     pub exact: bool,
+    /// Whether loops that were cut went on long enough to fill the pipeline, so that extending them is right.
+    pub settled: bool,
 }
 
 /// Iterations below which a loop is not cut.
@@ -101,6 +103,19 @@ pub fn predict(
         mean_seconds: extend(one.mean_seconds, two.mean_seconds),
         tasks: one.tasks + two.tasks,
         exact: false,
+        settled: cut >= fill(generator, load, params),
+    }
+}
+
+/// Iterations until all ranks of a pipeline are at work, up a tree and down it.
+fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
+    let ranks = load.shape().ranks;
+    let parameters = generator.parameters;
+    match parameters.segment {
+        // Around a ring and in alltoall all ranks work from the beginning.
+        false => LEAST_CUT,
+        true if parameters.radix && params.radix != 1 => 2 * ranks.ilog2().max(1),
+        true => ranks.saturating_mul(2),
     }
 }
 
@@ -118,6 +133,7 @@ fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
         mean_seconds: stage.model.call + sum / run.ends.len().max(1) as f64 * 1e-12,
         tasks: run.tasks,
         exact: true,
+        settled: true,
     }
 }
 

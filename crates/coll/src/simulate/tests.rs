@@ -2,7 +2,9 @@
 
 use super::layout::tests::machine;
 use super::*;
+use crate::build::{Builder, range};
 use crate::hierarchy::Ignored;
+use crate::ir::{Access, BufferId, Unit};
 use crate::registry::registry;
 use crate::shape::{Collective, Shape};
 
@@ -127,6 +129,60 @@ fn cut_loops_come_close() {
         let ratio = cut.seconds / all.seconds;
         assert!((0.7..1.4).contains(&ratio), "{collective} {name}: {ratio}");
         assert_eq!(cut, predict(generator(collective, name), &load, &params, &stage, 64 * 48));
+    }
+}
+
+#[test]
+fn flags_move_as_cache_lines_and_readers_queue() {
+    let m = Model::default();
+    // One posts, all others wait.
+    let schedule = |rank: u32| {
+        let mut b = Builder::new(Unit::Byte);
+        b.in_program_order();
+        if rank == 0 {
+            b.post(1, 1)
+        } else {
+            b.wait(0, 1, 1)
+        };
+        b.finish()
+    };
+    for ranks in [2, 3, 9] {
+        let layout = Layout::flat(ranks, ranks);
+        let stage = Stage { model: &m, layout: &layout, reach: Reach::Mapped };
+        let schedules: Vec<Schedule> = (0..ranks).map(schedule).collect();
+        let found = simulate(&schedules, &Load::new(&Shape::new(Collective::Barrier, ranks, 0, 0)), &stage);
+        let queue = f64::from(ranks - 2) * m.line_gap;
+        check("flag", found.seconds, m.call + m.step + m.post + queue + m.line[1] + m.step);
+    }
+}
+
+#[test]
+fn exposed_memory_costs_what_its_reach_costs() {
+    let m = Model::default();
+    let bytes = 1 << 20;
+    let schedule = |rank: u32| {
+        let mut b = Builder::new(Unit::Byte);
+        b.in_program_order();
+        let whole = |buffer| range(buffer, 0, bytes);
+        if rank == 0 {
+            b.expose(0, whole(BufferId::RECV), Access::Read);
+            b.post(1, 1);
+        } else {
+            b.wait(0, 1, 1);
+            b.pull(0, whole(BufferId::exposed(0)), whole(BufferId::RECV));
+        }
+        b.finish()
+    };
+    let layout = Layout::flat(2, 2);
+    let before = m.call + m.step + m.expose + m.step + m.post + m.line[1] + m.step;
+    let copy = m.step + bytes as f64 * m.copy_byte[1];
+    let pages = 256.0 * m.single_copy_page;
+    let expected = [(Reach::Mapped, m.line[1]), (Reach::Call, m.single_copy_call + pages)];
+    for (reach, fixed) in expected {
+        let stage = Stage { model: &m, layout: &layout, reach };
+        let load = Load::new(&Shape::new(Collective::Bcast, 2, 0, bytes));
+        let found = simulate(&[schedule(0), schedule(1)], &load, &stage);
+        check("pull", found.seconds, before + fixed + copy);
     }
 }
 
