@@ -10,6 +10,7 @@ use tutti_base::config::Config;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::{Job, RankState};
 use tutti_transport::exposure::Exposures;
+pub use tutti_transport::exposure::advise;
 use tutti_transport::{Link, Peer, ShmLink, Waiter};
 
 use crate::boot::{self, Boot};

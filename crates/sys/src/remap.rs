@@ -291,6 +291,26 @@ pub fn has_huge_pages(base: *const u8, bytes: usize) -> bool {
     unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &mut scan) > 0 }
 }
 
+/// madvise by its numbers, past every wrapper; as the C library's, but for errno.
+///
+/// # Errors
+/// What the kernel reports.
+///
+/// # Safety
+/// As for madvise: the program does not need what it discards.
+pub unsafe fn advise(address: u64, bytes: u64, advice: i32) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    if unsafe { libc::syscall(libc::SYS_madvise, address, bytes, advice) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Whether this advice discards what is in private memory: MADV_DONTNEED, MADV_FREE.
+pub fn discards(advice: i32) -> bool {
+    advice == libc::MADV_DONTNEED || advice == libc::MADV_FREE
+}
+
 /// Has three functions called around every fork of this process: before it, after it in the parent, and in the child.
 ///
 /// # Errors

@@ -18,10 +18,11 @@
 //! *What the program can tell afterwards.* Shared memory behaves as private memory did, but for
 //! - fork: see `fork`;
 //! - mremap that grows it: zeros, as before, since a slot is larger than any process (`object`);
-//! - madvise that discards: DONTNEED and FREE would have made zeros. The pages are locked (mlock2 with ONFAULT), which makes
-//!   the kernel refuse all of these with an error (EINVAL), as it does for any locked memory: allocators that
-//!   purge (jemalloc, mimalloc, tcmalloc) are told and know how to deal with it. An interposed `madvise` would miss calls
-//!   inside other libraries, a userfaultfd needs privileges and a thread. Where RLIMIT_MEMLOCK is too
+//! - madvise that discards: DONTNEED and FREE make zeros of private memory. `libmpi_abi.so` exports a `madvise` that does
+//!   the same to mapped memory (`discard`); it serves programs that are linked to it. Behind it, the pages are locked
+//!   (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error (EINVAL), as for any locked memory:
+//!   allocators that purge by calls of their own (jemalloc, mimalloc, tcmalloc) are told and know how to deal with it, and
+//!   nothing is without effect in silence. A userfaultfd would need privileges and a thread. Where RLIMIT_MEMLOCK is too
 //!   low, only memory of the C library's own malloc is converted: it discards free memory only (malloc_trim, the tops
 //!   of thread arenas) and clears for calloc whatever it has had in use before.
 //! - registrations of pages with devices: the reason of a refusal;

@@ -14,6 +14,7 @@
 mod back_ends;
 mod blocks;
 mod convert;
+mod discard;
 mod fork;
 mod object;
 mod peers;
@@ -29,6 +30,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
+pub use discard::advise;
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
 pub use refusal::Refusal;
 pub use window::Window;

@@ -243,6 +243,23 @@ fn discarding_mapped_memory_is_refused_by_the_kernel() {
             assert_eq!(unsafe { libc::madvise(memory.cast(), MIB, advice) }, -1);
         }
         assert!(owner.holds(memory, MIB));
+        let (from, mut rest) = (memory as u64 - 2 * PAGE as u64, Vec::new());
+        // SAFETY: memory of the test.
+        let found = unsafe {
+            discard::discard(from, 10 * PAGE as u64, |start, bytes| {
+                rest.push((start, bytes));
+                Ok(())
+            })
+        };
+        assert!(found.unwrap());
+        assert_eq!(rest, [(from, 2 * PAGE as u64)]);
+        // SAFETY: memory of the test.
+        let byte = |index: usize| unsafe { memory.add(index).read() };
+        assert!((0..8 * PAGE).all(|index| byte(index) == 0));
+        assert!((8 * PAGE..MIB).any(|index| byte(index) != 0));
+        assert!(owner.lend(memory, MIB, Access::ReadWrite));
+        // SAFETY: nothing of the object is there.
+        assert!(!unsafe { discard::discard(4096, 4096, |_, _| unreachable!()) }.unwrap());
     });
 }
 
