@@ -211,3 +211,73 @@ pub(crate) fn exposed_allreduce(shape: &Shape, _: &Params) -> Work {
 pub(crate) fn exposed_reduce_scatter(shape: &Shape, _: &Params) -> Work {
     exposed(shape, ranks(shape) - 1.0, block(shape), ranks(shape) * block(shape))
 }
+
+/// How many segments there are, and how many posts and waits each takes beyond the data.
+fn segments(shape: &Shape, params: &Params) -> f64 {
+    let segment = (params.segment * shape.unit_bytes) as f64;
+    if segment > 0.0 { (block(shape) / segment).ceil().max(1.0) } else { 1.0 }
+}
+
+/// Once down a tree in segments, or up it: the first segment takes the depth of it, the others follow.
+fn stream(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
+    let (depth, degree) = dimensions(Form::Kary(params.radix), shape.ranks.max(2));
+    let (depth, degree) = (f64::from(depth), f64::from(degree));
+    let segments = segments(shape, params);
+    let stages = (depth + segments - 1.0) / segments;
+    let others = ranks(shape) - 1.0;
+    Work {
+        hops: depth + 1.0,
+        messages: (depth + segments - 1.0) * (1.0 + degree) * FLAG,
+        bytes: stages * block(shape),
+        reduced: stages * (block(shape) + degree * reduced),
+        all_messages: others * segments * 2.0 * FLAG,
+        all_bytes: others * block(shape),
+        all_reduced: others * (block(shape) + reduced),
+        waits: waits * (segments / f64::from(params.window.max(1))).ceil(),
+    }
+}
+
+pub(crate) fn stream_down(shape: &Shape, params: &Params) -> Work {
+    stream(shape, params, 0.0, ranks(shape) - 1.0)
+}
+
+pub(crate) fn stream_up(shape: &Shape, params: &Params) -> Work {
+    stream(shape, params, block(shape), inner(shape, params))
+}
+
+pub(crate) fn stream_slices(shape: &Shape, params: &Params) -> Work {
+    let work = slices(shape, params);
+    let segments = segments(shape, params);
+    Work {
+        hops: 2.0 * segments,
+        messages: work.messages * segments,
+        all_messages: work.all_messages * segments,
+        waits: work.waits * segments,
+        ..work
+    }
+}
+
+/// `work` a segment at a time, with `hops` waits each.
+fn in_segments(shape: &Shape, params: &Params, work: Work, hops: f64) -> Work {
+    let segments = segments(shape, params);
+    Work {
+        hops: hops * segments,
+        messages: 2.0 * work.messages * segments,
+        all_messages: 2.0 * work.all_messages * segments,
+        waits: work.waits * segments,
+        ..work
+    }
+}
+
+pub(crate) fn stream_gather(shape: &Shape, params: &Params) -> Work {
+    in_segments(shape, params, gather(shape, params), 1.0)
+}
+
+pub(crate) fn stream_all(shape: &Shape, params: &Params) -> Work {
+    let work = each(shape, 1.0, ranks(shape) - 1.0, block(shape), ranks(shape) * block(shape));
+    in_segments(shape, params, work, 1.0)
+}
+
+pub(crate) fn stream_chain(shape: &Shape, params: &Params) -> Work {
+    stream(shape, &Params { radix: 1, ..*params }, block(shape), ranks(shape) - 1.0)
+}

@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::algorithms::{
-    allgather, allreduce, alltoall, bank_move, bank_reduce, barrier, bcast, exposed_move, exposed_reduce,
-    flags, gather, hierarchical, hierarchical_exposed, reduce, reduce_scatter, scan,
+    allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
+    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, reduce, reduce_scatter,
+    scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -70,6 +71,13 @@ pub struct Requirements {
     pub power_of_two: bool,
     /// What it needs of the node.
     pub node: Node,
+    /// No more ranks than [`Requirements::FEW`]: a schedule grows with them.
+    pub few_ranks: bool,
+}
+
+impl Requirements {
+    /// See [`Requirements::few_ranks`].
+    pub const FEW: u32 = 16;
 }
 
 /// What an algorithm needs of the nodes that the ranks are on.
@@ -96,8 +104,10 @@ pub struct Parameters {
     pub distances: bool,
 }
 
-const ANY: Requirements = Requirements { commutative: false, power_of_two: false, node: Node::Any };
+const ANY: Requirements =
+    Requirements { commutative: false, power_of_two: false, node: Node::Any, few_ranks: false };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
+const FEW: Requirements = Requirements { few_ranks: true, ..SHARED };
 const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
@@ -222,6 +232,17 @@ static GENERATORS: &[Generator] = &[
     entry(C::Scan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
     entry(C::Exscan, "bank_flat", SHARED, FIXED, bank_reduce::scan_flat, node::scan),
     entry(C::Exscan, "bank_doubling", SHARED, FIXED, bank_reduce::scan_doubling, node::doubling),
+    entry(C::Bcast, "bank_stream", SHARED, TREE, bank_stream::bcast, node::stream_down),
+    flat(entry(C::Reduce, "bank_stream", SHARED, TREE, bank_stream::reduce, node::stream_up)),
+    right(entry(C::Reduce, "bank_stream_slices", FEW, PIPELINE, bank_stream::reduce_slices, node::stream_slices)),
+    right(entry(C::Allreduce, "bank_stream_slices", FEW, PIPELINE, bank_stream::allreduce_slices, node::stream_slices)),
+    entry(C::Gather, "bank_stream", FEW, PIPELINE, bank_stream_move::gather, node::stream_gather),
+    entry(C::Scatter, "bank_stream", FEW, PIPELINE, bank_stream_move::scatter, node::stream_gather),
+    entry(C::Allgather, "bank_stream", FEW, PIPELINE, bank_stream_move::allgather, node::stream_all),
+    entry(C::Alltoall, "bank_stream", FEW, PIPELINE, bank_stream_move::alltoall, node::stream_all),
+    right(entry(C::ReduceScatterBlock, "bank_stream", FEW, PIPELINE, bank_stream_move::reduce_scatter, node::stream_all)),
+    left(entry(C::Scan, "bank_stream", SHARED, PIPELINE, bank_stream_move::scan, node::stream_chain)),
+    left(entry(C::Exscan, "bank_stream", SHARED, PIPELINE, bank_stream_move::scan, node::stream_chain)),
     entry(C::Bcast, "exposed", EXPOSED, PIPELINE, exposed_move::bcast, node::exposed_from_root),
     entry(C::Bcast, "exposed_both", EXPOSED, PIPELINE, exposed_move::bcast_both, node::exposed_bcast_both),
     entry(C::Gather, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
@@ -232,12 +253,12 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgatherv, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),
     entry(C::Alltoall, "exposed", EXPOSED, FIXED, exposed_move::alltoall, node::exposed_all),
     entry(C::Alltoallv, "exposed", EXPOSED, FIXED, exposed_move::alltoall, node::exposed_all),
-    entry(C::Reduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce, node::exposed_reduce),
-    entry(C::Allreduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::allreduce, node::exposed_allreduce),
-    entry(C::ReduceScatterBlock, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter),
-    entry(C::ReduceScatter, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter),
-    entry(C::Scan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce),
-    entry(C::Exscan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce),
+    right(entry(C::Reduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce, node::exposed_reduce)),
+    right(entry(C::Allreduce, "exposed", EXPOSED, PIPELINE, exposed_reduce::allreduce, node::exposed_allreduce)),
+    right(entry(C::ReduceScatterBlock, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter)),
+    right(entry(C::ReduceScatter, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter)),
+    left(entry(C::Scan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce)),
+    left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce)),
 ];
 
 /// All algorithms: those that send messages, then those within a node.
@@ -251,6 +272,7 @@ impl Generator {
         self.collective == shape.collective
             && (shape.commutative || !self.requires.commutative)
             && (shape.ranks.is_power_of_two() || !self.requires.power_of_two)
+            && (shape.ranks <= Requirements::FEW || !self.requires.few_ranks)
     }
 
     /// Whether it may be taken in the deterministic mode: with an order of operands that is kept, the result is the one that

@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::cost::Environment;
 use crate::ir::Schedule;
-use crate::registry::{Association, Generator, Node, registry};
+use crate::registry::{Association, Generator, Node, Requirements, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::{Load, predict};
 
@@ -121,6 +121,9 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     }
     if requires.power_of_two && !shape.ranks.is_power_of_two() {
         return Some("the number of ranks is no power of two".to_string());
+    }
+    if requires.few_ranks && shape.ranks > Requirements::FEW {
+        return Some(format!("there are more than {} ranks", Requirements::FEW));
     }
     if requires.node > environment.node {
         return Some(match requires.node {

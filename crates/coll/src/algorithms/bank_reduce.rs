@@ -67,28 +67,39 @@ fn fan_in(shape: &Shape, params: &Params, into: Span, b: &mut Builder) -> Node {
         BufferId::RECV => out_of_the_way(shape, node.right.is_empty(), b),
         _ => whole(shape, own(shape)),
     };
-    let ready = Some((READY, Index::fixed(1)));
     let mut folding = Folding::new(mine, into);
-    if shape.commutative {
-        folding.own(b);
-        for group in node.by_size().iter().rev() {
-            folding.peers(node.heads(*group), group.count, ready, |_| bank, b);
-        }
-    } else {
-        for group in right_to_left(&node) {
-            match group {
-                None => folding.own(b),
-                Some(group) => {
-                    folding.peers(node.heads_backwards(group), group.count, ready, |_| bank, b);
-                }
-            }
-        }
-    }
+    fold_subtree(shape, &node, &mut folding, (READY, Index::fixed(1)), bank, b);
     folding.finish(b);
     if node.parent.is_some() {
         b.post(READY, 1);
     }
     node
+}
+
+/// Combines the own operand and those that the children of a node have in `bank` of theirs.
+pub(super) fn fold_subtree(
+    shape: &Shape,
+    node: &Node,
+    folding: &mut Folding,
+    ready: (u16, Index),
+    bank: Span,
+    b: &mut Builder,
+) {
+    if shape.commutative {
+        folding.own(b);
+        for group in node.by_size().iter().rev() {
+            folding.peers(node.heads(*group), group.count, Some(ready), |_| bank, b);
+        }
+        return;
+    }
+    for group in right_to_left(node) {
+        match group {
+            None => folding.own(b),
+            Some(group) => {
+                folding.peers(node.heads_backwards(group), group.count, Some(ready), |_| bank, b);
+            }
+        }
+    }
 }
 
 /// Fan-in up a tree; only its inner ranks wait.

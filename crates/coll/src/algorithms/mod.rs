@@ -7,6 +7,8 @@ pub mod allreduce;
 pub mod alltoall;
 pub mod bank_move;
 pub mod bank_reduce;
+pub mod bank_stream;
+pub mod bank_stream_move;
 pub mod barrier;
 pub mod bcast;
 pub mod exposed_move;
