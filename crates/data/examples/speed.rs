@@ -41,22 +41,35 @@ fn pack_speed(name: &str, datatype: &Datatype, bytes: u64) {
     println!("{name:24} {:8.1} {:8.1} {:8.1}", rate(pack), rate(unpack), rate(fragments));
 }
 
-fn reduce_speed(name: &str, op: u32, datatype: &Datatype, bytes: u64) {
-    let op = Op::predefined(op).expect("a valid code");
+fn reduce_speed(name: &str, op: u32, code: u32, bytes: u64) {
+    let datatype = named(code);
+    let reducer = Op::predefined(op).expect("a valid code").bind(&datatype).expect("applies");
     let count = bytes / datatype.extent() as u64;
-    let (left, right, mut out) =
-        (vec![1u8; bytes as usize], vec![1u8; bytes as usize], vec![1u8; bytes as usize]);
-    let two =
-        best(|| unsafe { op.reduce(datatype, left.as_ptr(), out.as_mut_ptr(), count).expect("applies") });
-    let three = best(|| unsafe {
-        op.bind(datatype).expect("applies").apply_into(
-            left.as_ptr(),
-            right.as_ptr(),
-            out.as_mut_ptr(),
-            count,
-        );
+    let size = datatype.basic().map_or(1, |basic| basic.size() as usize);
+    // Numbers of middling size in any format: ones, as integers and as floats.
+    let one: &[u8] = match (code, size) {
+        (0x210, _) => &1f32.to_ne_bytes(),
+        (0x214 | 0x216 | 0x229, _) => &1f64.to_ne_bytes(),
+        (0x2ca, _) => &[0, 0x3c],
+        (0x220, _) => &[0, 0, 0, 0, 0, 0, 0, 0x80, 0xff, 0x3f, 0, 0, 0, 0, 0, 0],
+        _ => &[1],
+    };
+    let operand = || one.iter().copied().cycle().take(bytes as usize).collect::<Vec<u8>>();
+    let (sources, mut out): (Vec<Vec<u8>>, _) = ((0..8).map(|_| operand()).collect(), operand());
+    let places: Vec<*const u8> = sources.iter().map(|source| source.as_ptr()).collect();
+    let into = out.as_mut_ptr();
+    let copy = best(|| unsafe { tutti_data::copy::copy(places[0], black_box(into), bytes as usize) });
+    let two = best(|| unsafe { reducer.apply(places[0], black_box(into), count) });
+    let three = best(|| unsafe { reducer.apply_into(places[0], places[1], black_box(into), count) });
+    let streaming = best(|| unsafe { reducer.apply_many_streaming(&places[..2], black_box(into), count) });
+    let eight = best(|| unsafe { reducer.apply_many(&places, black_box(into), count) });
+    let by_two = best(|| unsafe {
+        reducer.apply_into(places[6], places[7], black_box(into), count);
+        places[..6].iter().rev().for_each(|&place| reducer.apply(place, black_box(into), count));
     });
-    println!("{name:24} {:8.1} {:8.1}", bytes as f64 / two / 1e9, bytes as f64 / three / 1e9);
+    let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
+    let columns = [copy, two, three, streaming, eight, by_two].map(|time| format!("{:9.1}", rate(time)));
+    println!("{name:24}{}", columns.concat());
 }
 
 fn small_calls() {
@@ -129,16 +142,30 @@ fn main() {
         println!("\n{:24} {:>8} {:>8} {:>8}  GB/s, {bytes} bytes", "", "pack", "unpack", "16 KiB");
         types.iter().for_each(|(name, datatype)| pack_speed(name, datatype, bytes));
     }
-    for bytes in [1 << 16, 64 << 20] {
-        println!("\n{:24} {:>8} {:>8}  GB/s of result, {bytes} bytes", "", "in place", "to");
-        reduce_speed("sum double", 0x21, &named(0x214), bytes);
-        reduce_speed("sum float", 0x21, &named(0x210), bytes);
-        reduce_speed("max int8", 0x23, &named(0x240), bytes);
-        reduce_speed("min double", 0x22, &named(0x214), bytes);
-        reduce_speed("prod double complex", 0x24, &named(0x216), bytes);
-        reduce_speed("land int", 0x30, &named(0x209), bytes);
-        reduce_speed("sum long double", 0x21, &named(0x220), bytes);
-        reduce_speed("maxloc double int", 0x39, &named(0x229), bytes);
+    let reductions = [
+        ("sum double", 0x21, 0x214),
+        ("sum float", 0x21, 0x210),
+        ("sum int32", 0x21, 0x250),
+        ("sum int8", 0x21, 0x240),
+        ("sum real2 (half)", 0x21, 0x2ca),
+        ("prod int64", 0x24, 0x258),
+        ("max int8", 0x23, 0x240),
+        ("max int16", 0x23, 0x248),
+        ("max int64", 0x23, 0x258),
+        ("min double", 0x22, 0x214),
+        ("prod double complex", 0x24, 0x216),
+        ("land int", 0x30, 0x209),
+        ("lxor int8", 0x32, 0x238),
+        ("bor int64", 0x29, 0x258),
+        ("sum long double", 0x21, 0x220),
+        ("maxloc double int", 0x39, 0x229),
+        ("minloc 2int", 0x38, 0x22b),
+    ];
+    for bytes in [1 << 14, 1 << 18, 32 << 20] {
+        println!("\nGB/s of result, {bytes} bytes");
+        let columns = ["memcpy", "in place", "into", "streaming", "of eight", "by twos"];
+        println!("{:24}{}", "", columns.map(|column| format!("{column:>9}")).concat());
+        reductions.iter().for_each(|&(name, op, code)| reduce_speed(name, op, code, bytes));
     }
     small_calls();
 }

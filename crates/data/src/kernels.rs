@@ -168,7 +168,7 @@ where
         (Class::Signed | Class::Unsigned, 4) => Kernels::of::<Wrapping<u32>, O>(),
         (Class::Signed | Class::Unsigned, 8) => Kernels::of::<Wrapping<u64>, O>(),
         (Class::Signed, 16) => Kernels::scalar::<Wrapping<u128>, O>(),
-        (Class::Float, 2) => Kernels::scalar::<Half, O>(),
+        (Class::Float, 2) => Kernels::of::<Half, O>(),
         (Class::Float, 4) => Kernels::of::<f32, O>(),
         (Class::Float, 8) => Kernels::of::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),
@@ -179,7 +179,7 @@ where
 
 fn complex_sum(row: &Predefined) -> Option<Kernels> {
     let one = match (row.class, row.bytes) {
-        (Class::Complex, 4) => Kernels::scalar::<Half, Sum>(),
+        (Class::Complex, 4) => Kernels::of::<Half, Sum>(),
         (Class::Complex, 8) => Kernels::of::<f32, Sum>(),
         (Class::Complex, 16) => Kernels::of::<f64, Sum>(),
         (Class::Complex, 32) => Kernels::scalar::<Quad, Sum>(),
@@ -191,7 +191,7 @@ fn complex_sum(row: &Predefined) -> Option<Kernels> {
 
 fn complex_product(row: &Predefined) -> Option<Kernels> {
     Some(match (row.class, row.bytes) {
-        (Class::Complex, 4) => Kernels::scalar::<Complex<Half>, Product>(),
+        (Class::Complex, 4) => Kernels::of::<Complex<Half>, Product>(),
         (Class::Complex, 8) => Kernels::of::<Complex<f32>, Product>(),
         (Class::Complex, 16) => Kernels::of::<Complex<f64>, Product>(),
         (Class::Complex, 32) => Kernels::scalar::<Complex<Quad>, Product>(),
@@ -216,7 +216,7 @@ where
         (Class::Unsigned, 2) => Kernels::of::<u16, O>(),
         (Class::Unsigned, 4) => Kernels::of::<u32, O>(),
         (Class::Unsigned, 8) => Kernels::of::<u64, O>(),
-        (Class::Float, 2) => Kernels::scalar::<Half, O>(),
+        (Class::Float, 2) => Kernels::of::<Half, O>(),
         (Class::Float, 4) => Kernels::of::<f32, O>(),
         (Class::Float, 8) => Kernels::of::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),

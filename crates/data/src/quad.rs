@@ -115,43 +115,35 @@ impl PartialOrd for Quad {
 pub(crate) struct Half(pub u16);
 
 impl Half {
-    /// The same value in single precision.
+    /// The same value in single precision. Without branches, so that loops over it vectorise.
+    #[inline(always)]
     pub fn widen(self) -> f32 {
-        let (sign, exponent, fraction) =
-            (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 >> 10 & 0x1f), u32::from(self.0 & 0x3ff));
-        match exponent {
-            0x1f => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-            0 => {
-                let magnitude = fraction as f32 * 2f32.powi(-24);
-                if sign == 0 { magnitude } else { -magnitude }
-            }
-            _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
-        }
+        let (sign, magnitude) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7fff) << 13);
+        // The exponent is 112 too small; the product is exact, and makes subnormal numbers normal ones.
+        let finite = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
+        let rest = if magnitude >= 0x1f << 23 { magnitude | 0x7f80_0000 } else { finite };
+        f32::from_bits(sign | rest)
     }
 
-    /// The nearest binary16, ties to even.
+    /// The nearest binary16, ties to even. Without branches too.
+    #[inline(always)]
     pub fn narrow(value: f32) -> Half {
         let bits = value.to_bits();
-        let (sign, magnitude) = ((bits >> 16 & 0x8000) as u16, bits & 0x7fff_ffff);
-        if magnitude > 0x7f80_0000 {
-            return Half(sign | 0x7e00);
-        }
-        // 2^-14 is the smallest normal number, 65520 the first that rounds to infinity.
-        let rest = match magnitude {
-            0..0x3880_0000 => {
-                let shifted = f32::from_bits(magnitude) * 2f32.powi(24);
-                // Below 2^10, so exact in 32 bits; round_ties_even gives 2^10 for the smallest normal.
-                shifted.round_ties_even() as u32
-            }
-            0x3880_0000..0x477f_f000 => (magnitude - (112 << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13,
-            _ => 0x7c00,
-        };
-        Half(sign | rest as u16)
+        let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+        let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
+        // Below 2^-14: beside a half the last bit of a float is worth 2^-24, so the addition rounds.
+        let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
+        // 65520 is the first number that rounds to infinity.
+        let finite = if magnitude < 0x3880_0000 { small } else { normal };
+        let finite = if magnitude < 0x477f_f000 { finite } else { 0x7c00 };
+        let rest = if magnitude > 0x7f80_0000 { 0x7e00 } else { finite };
+        Half((sign | rest) as u16)
     }
 }
 
 impl Add for Half {
     type Output = Half;
+    #[inline(always)]
     fn add(self, right: Half) -> Half {
         Half::narrow(self.widen() + right.widen())
     }
@@ -159,6 +151,7 @@ impl Add for Half {
 
 impl Sub for Half {
     type Output = Half;
+    #[inline(always)]
     fn sub(self, right: Half) -> Half {
         Half::narrow(self.widen() - right.widen())
     }
@@ -166,18 +159,21 @@ impl Sub for Half {
 
 impl Mul for Half {
     type Output = Half;
+    #[inline(always)]
     fn mul(self, right: Half) -> Half {
         Half::narrow(self.widen() * right.widen())
     }
 }
 
 impl PartialEq for Half {
+    #[inline(always)]
     fn eq(&self, other: &Half) -> bool {
         self.widen() == other.widen()
     }
 }
 
 impl PartialOrd for Half {
+    #[inline(always)]
     fn partial_cmp(&self, other: &Half) -> Option<Ordering> {
         self.widen().partial_cmp(&other.widen())
     }

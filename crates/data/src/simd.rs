@@ -240,6 +240,7 @@ unsafe fn chunk<T: Copy, O: Combine<T>, const BYTES: usize, const STREAMING: boo
     unsafe {
         sum.cast::<u8>().copy_from_nonoverlapping(last.wrapping_offset(at), BYTES);
         for source in rest.iter().rev() {
+            one_by_one();
             let source = source.wrapping_offset(at).cast::<T>();
             for lane in 0..BYTES / size_of::<T>() {
                 let result = O::combine(source.add(lane).read_unaligned(), sum.add(lane).read());
