@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tutti_base::config::Config;
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::job::{ENV_FD, ENV_RANK, Job, Plan};
+use tutti_sys::job::{ENV_FD, ENV_RANK, Job, Plan, Reach};
 use tutti_sys::{cpu, this_process};
 
 /// Where this process stands.
@@ -56,6 +56,7 @@ fn alone(config: &Config) -> Result<Boot> {
         ring_bytes: config.ring_bytes.max(64 << 10),
         job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,
         banks: config.bank_sizes_for(1),
+        reach: Reach::None,
         machine: Vec::new(),
     };
     let job = Job::create(&plan).map_err(|error| no_job(&error))?;

@@ -11,6 +11,7 @@
 
 mod costs;
 mod internal;
+mod loans;
 mod node;
 mod operation;
 mod places;
@@ -25,8 +26,10 @@ use tutti_base::{Error, Result};
 pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
+use tutti_coll::simulate;
 use tutti_coll::{Environment, Plan, Shape};
 
+use tutti_sys::job::Reach;
 use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
@@ -508,6 +511,7 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         node,
         bank_bytes: header.banks.large_bytes_for(comm.size()),
         deterministic: process.config.deterministic,
+        reach: if header.reach == Reach::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call },
         ..Environment::in_job(comm.size(), header.local_ranks, header.processors, model)
     };
     if let Some(layout) = comm.collectives.near.of(process, comm) {

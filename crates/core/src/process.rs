@@ -77,8 +77,6 @@ pub struct Process {
     pub direct_looks: u32,
     /// How often a blocking collective looks at a flag before it looks at everything else.
     pub flag_looks: u32,
-    /// Whether the ranks of this node may reach each other's memory.
-    pub single_copy_permitted: bool,
     /// A wait looks for the last time before it sleeps.
     about_to_sleep: AtomicBool,
     /// Memory that is lent to the other processes of the node.
@@ -187,7 +185,6 @@ impl Process {
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
             direct_looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
             flag_looks: if crowded { CROWDED_LOOKS } else { FREE_FLAG_LOOKS },
-            single_copy_permitted: exposures.available().is_ok(),
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
             waiter,

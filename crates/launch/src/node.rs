@@ -9,10 +9,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use tutti_base::config::{Config, Mapped, SingleCopy};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::job::{Job, Plan, TEXTS_END};
+use tutti_sys::job::{Job, Plan, Reach, TEXTS_END};
+use tutti_sys::maps::Maps;
 use tutti_sys::process::{self, DescriptorLimit, Exit, Reaped, Spawn, SpawnError, Step};
+use tutti_sys::siblings;
 use tutti_sys::signal::{Mask, SignalFd};
 use tutti_topo::Machine;
 
@@ -366,6 +369,15 @@ fn place(request: &Request, plan: &JobPlan, usable: usize) -> (Vec<Option<Proces
     }
 }
 
+/// What ranks of this node may do to each other's memory: asked of the system once, since all must agree.
+fn reach(config: &Config) -> Reach {
+    if config.single_copy == SingleCopy::Never || !siblings::can_read_each_other() {
+        return Reach::None;
+    }
+    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
+    if mapped { Reach::Mapped } else { Reach::Call }
+}
+
 fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Job> {
     let (ranks, processors) = (plan.ranks.len() as u32, usable as u32);
     let is_known = machine.processors().next().is_some();
@@ -377,6 +389,7 @@ fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Jo
         ring_bytes: plan.config.ring_bytes_for(ranks),
         job_id: process::random()?,
         banks: plan.config.bank_sizes_for(ranks),
+        reach: reach(&plan.config),
         machine: texts(is_known.then_some(machine), plan),
     })
 }

@@ -61,6 +61,8 @@ pub struct Header {
     pub job_id: u64,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
     pub banks: BankSizes,
+    /// What ranks may do to each other's memory.
+    pub reach: Reach,
     blocks_offset: u64,
     machine_offset: u64,
     machine_bytes: u64,
@@ -68,6 +70,18 @@ pub struct Header {
     node_offset: u64,
     table_offset: u64,
     regions_offset: u64,
+}
+
+/// How ranks of a node get at each other's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reach {
+    /// Not at all.
+    None = 0,
+    /// By a system call that copies.
+    Call = 1,
+    /// And by load and store, where an owner has made its pages shared.
+    Mapped = 2,
 }
 
 /// Life of a rank as the launcher sees it, in [`RankBlock::state`].
@@ -152,6 +166,8 @@ pub struct Plan {
     pub job_id: u64,
     /// Sizes of the banks of collectives.
     pub banks: BankSizes,
+    /// What ranks may do to each other's memory: all must agree on it, so the launcher finds out.
+    pub reach: Reach,
     /// Description of this node (text of `tutti_topo::Machine`), or empty; after [`TEXTS_END`] what it costs (text of
     /// `tutti_coll::Model`), if that is known.
     pub machine: Vec<u8>,
@@ -195,6 +211,7 @@ impl Job {
             ring_bytes,
             job_id: plan.job_id,
             banks: BankSizes { area_bytes, ..plan.banks },
+            reach: plan.reach,
             blocks_offset,
             machine_offset,
             machine_bytes,
@@ -444,6 +461,7 @@ mod tests {
             ring_bytes: 65536,
             job_id: 7,
             banks: BankSizes::default(),
+            reach: Reach::None,
             machine: b"<topology/>\x0cswitch 1".to_vec(),
         }
     }

@@ -414,6 +414,7 @@ mod tests {
             ring_bytes: 4096,
             job_id: 1,
             banks: BankSizes { area_bytes, ..BankSizes::default() },
+            reach: crate::job::Reach::None,
             machine: Vec::new(),
         };
         Arc::new(Job::create(&plan).unwrap())

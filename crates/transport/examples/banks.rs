@@ -25,6 +25,7 @@ fn job(ranks: u32) -> Arc<Job> {
         ring_bytes: 4096,
         job_id: 1,
         banks: BankSizes::default(),
+        reach: tutti_sys::job::Reach::None,
         machine: Vec::new(),
     };
     Arc::new(Job::create(&plan).unwrap())

@@ -92,6 +92,7 @@ fn job(ranks: u32, ring_bytes: u64) -> Arc<Job> {
         ring_bytes,
         job_id: 7,
         banks: tutti_base::BankSizes::default(),
+        reach: tutti_sys::job::Reach::None,
         machine: Vec::new(),
     };
     Arc::new(Job::create(&plan).expect("memory for a job object"))

@@ -82,6 +82,7 @@ pub struct Slot {
     // Offsets in a part.
     head: u32,
     bank: u32,
+    payload: u32,
     records: u32,
     /// 0: none.
     edges: u32,
@@ -225,6 +226,12 @@ impl Banks {
         self.parts.base.as_ptr().wrapping_add(slot.bank as usize + member as usize * self.parts.stride)
     }
 
+    /// All payload of a slot of `member`, 64-aligned; a bank of more than 56 bytes is its beginning.
+    #[inline]
+    pub fn payload(&self, slot: &Slot, member: u32) -> *mut u8 {
+        self.parts.base.as_ptr().wrapping_add(slot.payload as usize + member as usize * self.parts.stride)
+    }
+
     /// The exposure records of `member`: 4 of 128 bytes, 64-aligned.
     #[inline]
     pub fn records(&self, slot: &Slot, member: u32) -> *mut u8 {
@@ -251,11 +258,8 @@ impl Banks {
         debug_assert!(bytes <= self.layout.slots[index].payload, "a bank that does not fit");
         let place = self.turns[index].slot(number) as usize;
         let head = places.heads[index] + place * HEAD_BYTES;
-        let bank = if bytes <= INLINE_BYTES {
-            head + FIRST_FLAG + size_of::<u64>()
-        } else {
-            places.payloads[index] + place * places.payload_stride[index]
-        };
+        let payload = places.payloads[index] + place * places.payload_stride[index];
+        let bank = if bytes <= INLINE_BYTES { head + FIRST_FLAG + size_of::<u64>() } else { payload };
         let (edges, tables) = match class {
             Class::Small => (0, 0),
             Class::Large => (
@@ -267,6 +271,7 @@ impl Banks {
             tag: turns::word(number, 0),
             head: head as u32,
             bank: bank as u32,
+            payload: payload as u32,
             records: (places.records[index] + place * RECORDS * RECORD_BYTES) as u32,
             edges: edges as u32,
             tables: tables as u32,

@@ -24,6 +24,7 @@ fn shm(ranks: u32, ring_bytes: u64) -> Vec<ShmLink> {
         ring_bytes,
         job_id: 1,
         banks: tutti_base::BankSizes::default(),
+        reach: tutti_sys::job::Reach::None,
         machine: Vec::new(),
     };
     let job = Arc::new(Job::create(&plan).unwrap());

@@ -167,6 +167,7 @@ mod tests {
             ring_bytes: 4096,
             job_id: 1,
             banks: tutti_base::BankSizes::default(),
+            reach: tutti_sys::job::Reach::None,
             machine: Vec::new(),
         };
         Arc::new(Job::create(&plan).unwrap())

@@ -16,6 +16,8 @@ pub enum Reach {
 /// Bytes that come with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;
+/// What is lent but short travels by value.
+const CARRIED_BYTES: u64 = 32 << 10;
 const BETWEEN_HOSTS: usize = DISTANCES - 1;
 
 pub(super) struct Prices<'a> {
@@ -158,7 +160,7 @@ impl<'a> Prices<'a> {
         // A bank is small and used again and again: it stays in a cache.
         let byte = if bank { self.model.copy_byte[distance] } else { self.byte[distance] };
         let amount = bytes as f64;
-        let called = self.reach == Reach::Call && !bank && bytes > 0;
+        let called = self.reach == Reach::Call && !bank && bytes > CARRIED_BYTES;
         let fixed = match bytes {
             _ if called => {
                 let pages = bytes.div_ceil(PAGE) as f64;

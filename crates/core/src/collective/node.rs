@@ -11,6 +11,7 @@ use std::cell::RefMut;
 use tutti_base::BankSizes;
 use tutti_coll::Plan;
 use tutti_coll::registry::Node;
+use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
 
@@ -31,6 +32,9 @@ enum Door {
     Closed,
     Open(Box<Banks>),
 }
+
+/// Room of a persistent operation for what travels by value.
+const CARRIER_BYTES: usize = 32 << 10;
 
 /// What one operation uses of the banks.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +69,7 @@ impl Neighbourhood {
             *self.0.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator);
         }
         match *self.0.borrow(held) {
-            Door::Open(_) if process.single_copy_permitted => Node::Exposed,
+            Door::Open(_) if process.job.header().reach != Reach::None => Node::Exposed,
             Door::Open(_) => Node::Shared,
             Door::Closed | Door::Unknown => Node::Any,
         }
@@ -80,7 +84,7 @@ impl Neighbourhood {
     ) -> Option<Neighbourhood> {
         let room = Room::of(plan);
         let layout = |sizes: &BankSizes, members| {
-            let least = if room.large { sizes.small_bytes as usize + 1 } else { 0 };
+            let least = if room.large { sizes.small_bytes as usize + CARRIER_BYTES } else { 0 };
             Layout::of_persistent(sizes, members, room.bytes.max(least))
         };
         let door = open(process, comm, number, layout);
@@ -116,6 +120,16 @@ impl Turn {
             self.slot = banks.grant(self.class, self.number, self.bytes);
         }
         self.slot.is_some()
+    }
+
+    /// Of which class its slot is.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// Bytes of the bank of the schedule.
+    pub fn bank_bytes(&self) -> usize {
+        self.bytes
     }
 
     /// What the operation uses, once its turn has come.

@@ -1,15 +1,8 @@
 //! The messages of one collective operation on one communicator, and its part of the node, for the engine.
-//!
-//! # Safety
-//! Records of exposed memory lie in the slot of the operation, which is this operation's until all have left it; they are
-//! written before a flag is posted and read after it was awaited, as the verifier has shown of every schedule.
-#![allow(unsafe_code)]
-
-use std::ptr::NonNull;
 
 use std::sync::Arc;
 
-use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_base::{Rank, Result};
 use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
@@ -24,10 +17,8 @@ use crate::p2p::{Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use tutti_transport::Peer;
-use tutti_transport::banks::layout::RECORD_BYTES;
 use tutti_transport::banks::{Banks, Slot};
-use tutti_transport::exposure::{self, Record, Window};
-use tutti_transport::single_copy::CopyError;
+use tutti_transport::exposure::Record;
 
 /// Only schedules that have a turn take steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";
@@ -35,10 +26,10 @@ const NO_TURN: &str = "a schedule within a node has its turn";
 /// See the module.
 #[derive(Debug)]
 pub struct CommPort<'a> {
-    held: &'a Held,
-    process: &'a Process,
-    comm: &'a Communicator,
-    ticket: &'a mut Ticket,
+    pub(super) held: &'a Held,
+    pub(super) process: &'a Process,
+    pub(super) comm: &'a Communicator,
+    pub(super) ticket: &'a mut Ticket,
     /// For a schedule within the node.
     banks: Option<&'a mut Banks>,
     /// Looks at a flag before giving up.
@@ -56,13 +47,15 @@ pub struct Ticket {
     pub banks: Option<Arc<Neighbourhood>>,
     /// What this process has exposed for it.
     pub exposed: Vec<Record>,
+    /// Bytes that this process has put into its bank beside those of the schedule.
+    pub carried_bytes: usize,
 }
 
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
     pub fn new(tag: i32, turn: Option<Turn>, banks: Option<Arc<Neighbourhood>>) -> Ticket {
-        Ticket { tag, turn, banks, exposed: Vec::new() }
+        Ticket { tag, turn, banks, exposed: Vec::new(), carried_bytes: 0 }
     }
 }
 
@@ -88,27 +81,9 @@ impl<'a> CommPort<'a> {
 
     /// The banks of the operation, and what it uses of them.
     #[inline]
-    fn banks(&self) -> (&Banks, &Slot) {
+    pub(super) fn banks(&self) -> (&Banks, &Slot) {
         let (Some(banks), Some(turn)) = (&self.banks, &self.ticket.turn) else { unreachable!("{NO_TURN}") };
         (banks, turn.slot())
-    }
-
-    /// What a peer has exposed (an entry of it).
-    fn window(&self, remote: Remote) -> Window {
-        let (banks, slot) = self.banks();
-        let place = usize::from(remote.slot);
-        let published =
-            banks.records(slot, remote.peer).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES);
-        let (edges, table) = (banks.edges(slot, remote.peer, place), banks.table(slot, remote.peer, place));
-        let edges = edges.map_or(std::ptr::null(), |room| room.cast_const().cast());
-        let table = table.map_or(std::ptr::null(), |rows| rows.cast_const().cast());
-        let peer =
-            self.comm.group().get(Rank(remote.peer)).expect("a schedule names ranks of its communicator");
-        let mut exposures = self.process.exposures.borrow_mut(self.held);
-        // SAFETY: the schedule has awaited a flag that the peer posted after it published; the rooms stay until all have
-        // left the operation.
-        let window = unsafe { exposures.open(Peer(peer.0), &published.read(), edges, table) };
-        if window.has_entries() { window.entry(remote.entry) } else { window }
     }
 
     fn envelope(&self, source: u32, lane: u16) -> Envelope {
@@ -214,54 +189,20 @@ impl NodePort for CommPort<'_> {
     }
 
     fn expose(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Result<()> {
-        let (banks, slot) = self.banks();
-        let (me, place) = (self.comm.rank().0, usize::from(number));
-        let edges = banks.edges(slot, me, place).and_then(|room| NonNull::new(room.cast()));
-        let table = banks.table(slot, me, place).map(<*mut u8>::cast);
-        let table = table.expect("memory is exposed in large slots, which have tables");
-        let published = banks.records(slot, me).cast::<Record>().wrapping_byte_add(place * RECORD_BYTES);
-        let access = match access {
-            Access::Read => exposure::Access::Read,
-            Access::Write => exposure::Access::Write,
-            Access::ReadWrite => exposure::Access::ReadWrite,
-        };
-        let mut exposures = self.process.exposures.borrow_mut(self.held);
-        // SAFETY: the operation's memory is valid until it is over, and withdrawn then; the bank has room for the table
-        // and the record, which others read after the next flag.
-        unsafe {
-            let record = match memory {
-                Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
-                Exposed::Table(entries) => {
-                    let rows: Vec<(*mut u8, u64)> = entries.collect();
-                    exposures.expose_entries(rows.into_iter(), table, access, edges)
-                }
-            };
-            published.write(record);
-            self.ticket.exposed.push(record);
-        }
+        self.lend(number, memory, access);
         Ok(())
     }
 
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
-        self.window(from).direct(from.offset, bytes).map(<*mut u8>::cast_const)
+        self.find(from).direct(from.offset, bytes)
     }
 
     fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()> {
-        let window = self.window(from);
-        into.fill_from(|position, piece| {
-            // SAFETY: the piece is this process's own.
-            unsafe { window.read(from.offset + position, piece.as_mut_ptr(), piece.len() as u64) }
-        })
-        .map_err(|error| unreachable_memory(&error, from))
+        self.fetch(from, into)
     }
 
     fn push(&mut self, from: &Buffer, into: Remote) -> Result<()> {
-        let window = self.window(into);
-        from.drain_to(|position, piece| {
-            // SAFETY: the piece is this process's own; the schedule gives each part of the window to one peer.
-            unsafe { window.write(into.offset + position, piece.as_ptr(), piece.len() as u64) }
-        })
-        .map_err(|error| unreachable_memory(&error, into))
+        self.deliver(from, into)
     }
 
     #[inline]
@@ -273,12 +214,4 @@ impl NodePort for CommPort<'_> {
             turn.leave(banks);
         }
     }
-}
-
-#[cold]
-fn unreachable_memory(error: &CopyError, remote: Remote) -> Error {
-    let peer = remote.peer;
-    let reason =
-        format!("the memory of rank {peer} cannot be reached: {error}; TUTTI_SINGLE_COPY=never avoids that");
-    Error::new(ErrorClass::Other, reason)
 }

@@ -25,6 +25,7 @@ fn processes(count: u32, config: &Config) -> Vec<Process> {
         ring_bytes: 4096,
         job_id: 1,
         banks: tutti_base::BankSizes::default(),
+        reach: tutti_sys::job::Reach::None,
         machine: Vec::new(),
     };
     let job = Arc::new(Job::create(&plan).unwrap());
