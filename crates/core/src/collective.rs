@@ -8,6 +8,11 @@
 //! Messages of an operation carry its number on the communicator as tag, so any number may be under way. A
 //! persistent operation has a number of its own from the day it is made, since its starts need not be in the
 //! same order everywhere (MPI-5 section 6.13).
+//!
+//! # Safety
+//! [`run_again`] and [`start_again`] bind the memory that their caller vouches for to an execution that was made for a call
+//! with equal arguments, so it covers as much as the first call's did.
+#![allow(unsafe_code)]
 
 mod costs;
 mod internal;
@@ -211,7 +216,6 @@ fn run_saying(
 /// # Safety
 /// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
 #[inline]
-#[allow(unsafe_code)]
 pub unsafe fn run_again(
     held: &mut Held,
     process: &Process,
@@ -229,7 +233,6 @@ pub unsafe fn run_again(
 ///
 /// # Safety
 /// As for [`run_again`].
-#[allow(unsafe_code)]
 pub unsafe fn start_again(
     held: &Held,
     process: &Process,
@@ -250,7 +253,6 @@ pub unsafe fn start_again(
 /// # Safety
 /// As for [`run_again`].
 #[inline]
-#[allow(unsafe_code)]
 unsafe fn awaken(held: &Held, comm: &Communicator, words: &Words, addresses: [*mut u8; 2]) -> Option<Run> {
     let mut state = comm.collectives.state.borrow_mut(held);
     let said = |place: &&mut Option<Run>| place.as_ref().is_some_and(|run| run.words.as_ref() == Some(words));

@@ -1,4 +1,8 @@
 //! Runs a schedule: starts the steps that may start, asks after the messages under way.
+//!
+//! # Safety
+//! [`Execution::restart`] passes on its caller's promise about memory to [`Bindings`].
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -102,7 +106,6 @@ impl<H> Execution<H> {
     /// # Safety
     /// As for [`Bindings::bind`].
     #[inline]
-    #[allow(unsafe_code)]
     pub unsafe fn restart(&mut self, send: *mut u8, recv: *mut u8) -> bool {
         (self.granted, self.next) = (false, 0);
         // SAFETY: the caller's promise.

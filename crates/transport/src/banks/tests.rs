@@ -18,6 +18,7 @@ fn job(ranks: u32, banks: BankSizes) -> Arc<Job> {
         ring_bytes: 4096,
         job_id: 1,
         banks,
+        reach: tutti_sys::job::Reach::None,
         machine: Vec::new(),
     };
     Arc::new(Job::create(&plan).unwrap())
