@@ -47,6 +47,8 @@ pub struct Model {
     pub line_gap: f64,
     /// To set a flag. Seconds.
     pub post: f64,
+    /// To copy a byte into a bank, or out of a peer's: its lines change their owner each time. Seconds.
+    pub bank_byte: f64,
     /// To copy a byte that is in a cache, by where it lies. Seconds.
     pub copy_byte: ByDistance,
     /// To copy a byte that is in no cache, by where it lies. Seconds.
@@ -65,6 +67,8 @@ pub struct Model {
     pub single_copy_call: f64,
     /// A page of it. Seconds.
     pub single_copy_page: f64,
+    /// How long a rank that waits keeps a core that others want. Seconds.
+    pub spin: f64,
     /// From one process to another on the same core. Seconds.
     pub switch: f64,
     /// What all ranks of a machine get of the network together, each way. Bytes a second.
@@ -107,6 +111,7 @@ impl Default for Model {
             line: nanoseconds([40.0, 60.0, 80.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
             line_gap: 15e-9,
             post: 8e-9,
+            bank_byte: 0.085e-9,
             copy_byte: nanoseconds([0.03, 0.03, 0.033, 0.045, 0.05, 0.065, 0.1, 1.0]),
             memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
             memory_bandwidth: 40e9,
@@ -114,9 +119,10 @@ impl Default for Model {
             cache_bytes: 33554432.0,
             reduce_byte: 0.05e-9,
             expose: 40e-9,
-            single_copy_call: 1.8e-6,
+            single_copy_call: 2.2e-6,
             single_copy_page: 0.1e-6,
-            switch: 1.8e-6,
+            spin: 0.3e-6,
+            switch: 1.6e-6,
             network_bandwidth: 10e9,
             corrections: Vec::new(),
         }
@@ -128,7 +134,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 17] = [
+static SCALARS: [Scalar; 19] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -137,6 +143,7 @@ static SCALARS: [Scalar; 17] = [
     ("fragment_bytes", |m| &mut m.fragment_bytes),
     ("line_gap", |m| &mut m.line_gap),
     ("post", |m| &mut m.post),
+    ("bank_byte", |m| &mut m.bank_byte),
     ("memory_bandwidth", |m| &mut m.memory_bandwidth),
     ("source_bandwidth", |m| &mut m.source_bandwidth),
     ("cache_bytes", |m| &mut m.cache_bytes),
@@ -144,6 +151,7 @@ static SCALARS: [Scalar; 17] = [
     ("expose", |m| &mut m.expose),
     ("single_copy_call", |m| &mut m.single_copy_call),
     ("single_copy_page", |m| &mut m.single_copy_page),
+    ("spin", |m| &mut m.spin),
     ("switch", |m| &mut m.switch),
     ("network_bandwidth", |m| &mut m.network_bandwidth),
 ];

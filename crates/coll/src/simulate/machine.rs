@@ -34,6 +34,8 @@ enum Work {
     Fetch(Message, Time),
     /// Copies bytes.
     Copy(u64),
+    /// Copies bytes into the own bank.
+    Store(u64),
     /// Combines bytes.
     Reduce(u64),
     /// Sets a flag.
@@ -71,6 +73,8 @@ enum Event {
     Done(u32, Task),
     /// A rank has a processor.
     Run(u32),
+    /// A rank has waited for so long (since its rest of this number) that it gives its processor away.
+    Yield(u32, u32),
     /// A message, or the request for one, has arrived.
     Arrived(Message),
 }
@@ -85,8 +89,12 @@ struct Rank {
     flags: Vec<Flag>,
     /// The values of others' flags that it has seen.
     seen: Vec<(u32, u16, u64)>,
-    /// It has a processor or waits for one.
+    /// It has a processor and work, or waits for a processor.
     awake: bool,
+    /// It has a processor and waits for work.
+    spins: bool,
+    /// How often it came to wait.
+    rests: u32,
     end: Option<Time>,
 }
 
@@ -190,7 +198,17 @@ impl<'a> Machine<'a> {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
             let (messages, flags, seen) = (Vec::new(), Vec::new(), Vec::new());
-            Rank { cursor, ready: VecDeque::new(), messages, flags, seen, awake: true, end: None }
+            Rank {
+                cursor,
+                ready: VecDeque::new(),
+                messages,
+                flags,
+                seen,
+                awake: true,
+                spins: false,
+                rests: 0,
+                end: None,
+            }
         };
         // All schedules that have one have the same.
         let permutation =
@@ -215,8 +233,12 @@ impl<'a> Machine<'a> {
     /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in loops
     /// that were cut short) are completed when nothing else happens any more.
     pub fn run(mut self) -> Run {
-        for rank in 0..self.schedules.len() as u32 {
-            self.acquire(rank, 0);
+        // Where ranks share processors nobody says which of them run side by side; so not those that talk first, which are
+        // neighbours or at distances that are powers of two.
+        let ranks = self.schedules.len() as u64;
+        let stride = stride(ranks);
+        for place in 0..ranks {
+            self.acquire((place * stride % ranks) as u32, 0);
         }
         loop {
             while let Some((time, event)) = self.queue.pop() {
@@ -228,6 +250,7 @@ impl<'a> Machine<'a> {
                         self.go(rank);
                     }
                     Event::Run(rank) => self.go(rank),
+                    Event::Yield(rank, rest) => self.yields(rank, rest),
                     Event::Arrived(message) => self.arrived(message),
                 }
             }
@@ -254,10 +277,14 @@ impl<'a> Machine<'a> {
     fn give(&mut self, rank: u32, task: Task) {
         let state = &mut self.ranks[rank as usize];
         state.ready.push_back(task);
-        if !state.awake {
-            state.awake = true;
-            self.acquire(rank, self.now);
+        if state.awake {
+            return;
         }
+        state.awake = true;
+        if std::mem::take(&mut state.spins) {
+            return self.at(self.now, Event::Run(rank));
+        }
+        self.acquire(rank, self.now);
     }
 
     /// A rank that has a processor goes on until something else happens before it is done.
@@ -283,6 +310,25 @@ impl<'a> Machine<'a> {
         if state.end.is_none() && state.cursor.finished(&self.schedules[rank as usize]) {
             state.end = Some(self.now);
         }
+        let (ended, rest) = (state.end.is_some(), state.rests + 1);
+        state.rests = rest;
+        if ended || !self.pools[self.layout.place(rank).pool as usize].is_crowded() {
+            return self.release(rank);
+        }
+        // Others get the processor once this one has looked in vain for some time.
+        state.spins = true;
+        self.at(self.now + self.prices.spin, Event::Yield(rank, rest));
+    }
+
+    fn yields(&mut self, rank: u32, rest: u32) {
+        let state = &mut self.ranks[rank as usize];
+        if state.spins && state.rests == rest {
+            state.spins = false;
+            self.release(rank);
+        }
+    }
+
+    fn release(&mut self, rank: u32) {
         let next = self.pools[self.layout.place(rank).pool as usize].release(rank);
         if let Some(next) = next {
             self.at(self.now + self.prices.switch, Event::Run(next));
@@ -333,7 +379,10 @@ impl<'a> Machine<'a> {
                     }
                 }
             }
-            Kind::Copy { ref from, .. } => own(Work::Copy(self.bytes(from, instance))),
+            Kind::Copy { ref from, ref into } => {
+                let bytes = self.bytes(from, instance);
+                own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
+            }
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
             Kind::Post { flag, value } => own(Work::Post(flag, value.at(iteration))),
             Kind::Await { peer, flag, value } => {
@@ -440,6 +489,7 @@ impl<'a> Machine<'a> {
                 end.max(prices.take(now, self.layout, message.from, message.to, message.bytes))
             }
             Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
+            Work::Store(bytes) => prices.store(now, self.layout, rank, bytes),
             Work::Reduce(bytes) => prices.reduce(now, self.layout, rank, bytes),
             Work::Post(..) => now + prices.post,
             Work::Look(peer, flag) => {
@@ -510,6 +560,20 @@ impl<'a> Machine<'a> {
         }
         !stuck.is_empty()
     }
+}
+
+/// Without a divisor in common with `ranks`, near the golden section of it.
+fn stride(ranks: u64) -> u64 {
+    let divisor = |mut one: u64, mut two: u64| {
+        while two > 0 {
+            (one, two) = (two, one % two);
+        }
+        one
+    };
+    let least = (ranks * 5).div_ceil(8).max(1);
+    (least..)
+        .find(|&stride| divisor(stride, ranks) == 1)
+        .expect("numbers that follow each other have none in common")
 }
 
 /// The first message of a lane that waits on this side.

@@ -3,7 +3,8 @@
 //! The model is LogGP's (latency, overhead, gap, bytes; by distance) with what decides within a node added: flags move as
 //! cache lines and their readers queue; copies slow down when the data leave the cache, and those of one memory controller
 //! share its bandwidth; readers of one rank's memory share what it can give; ranks that share a processor run one at a
-//! time, keep it while they have work, and hand it over at the price of a switch.
+//! time, keep it while they have work and a little longer, and hand it over at the price of a switch. Which of them run side by
+//! side is chance in truth; here partners of the first step do not.
 //!
 //! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on every rank. Loops
 //! of many iterations settle to a period; beyond a bound on the work, two cut runs are extended by a straight line

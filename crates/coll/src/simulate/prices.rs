@@ -28,6 +28,7 @@ pub(super) struct Prices<'a> {
     pub post: Time,
     pub expose: Time,
     pub switch: Time,
+    pub spin: Time,
     pub line_gap: Time,
     /// Seconds a byte, with the share that is not found in a cache.
     byte: ByDistance,
@@ -56,6 +57,7 @@ impl<'a> Prices<'a> {
             post: time(model.post),
             expose: time(model.expose),
             switch: time(model.switch),
+            spin: time(model.spin),
             line_gap: time(model.line_gap),
             byte,
             miss,
@@ -133,6 +135,12 @@ impl<'a> Prices<'a> {
         own.max(self.memory(now, layout, rank, bytes))
     }
 
+    /// Into the rank's own bank, whose lines its peers have read the last time.
+    pub fn store(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
+        let far = (self.model.bank_byte - self.model.copy_byte[0]).max(0.0);
+        self.copy(now, layout, rank, bytes) + time(bytes.saturating_sub(BESIDE_FLAG) as f64 * far)
+    }
+
     pub fn reduce(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
         let own = now + time(bytes as f64 * (self.model.reduce_byte + self.beyond(0)));
         own.max(self.memory(now, layout, rank, bytes))
@@ -158,7 +166,11 @@ impl<'a> Prices<'a> {
             };
         }
         // A bank is small and used again and again: it stays in a cache.
-        let byte = if bank { self.model.copy_byte[distance] } else { self.byte[distance] };
+        let nearer = self.model.copy_byte[1];
+        let byte = match bank {
+            true => self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0),
+            false => self.byte[distance],
+        };
         let amount = bytes as f64;
         let called = self.reach == Reach::Call && !bank && bytes > CARRIED_BYTES;
         let fixed = match bytes {

@@ -43,6 +43,11 @@ impl Processors {
         Processors { free, queue: VecDeque::new(), crowded }
     }
 
+    /// Whether ranks are more than processors.
+    pub fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
     /// When `rank`, which has work from `now` on, gets a processor; `None` if it has to wait for [`Processors::release`].
     pub fn acquire(&mut self, rank: u32, now: Time, switch: Time) -> Option<Time> {
         if !self.crowded {
