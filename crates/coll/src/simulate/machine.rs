@@ -13,7 +13,7 @@ use super::load::Load;
 use super::prices::Prices;
 use super::resources::{Processors, Server, Time};
 use crate::cursor::{Cursor, Instance};
-use crate::ir::{BufferId, Kind, Schedule, Span, Tables};
+use crate::ir::{Access, BufferId, Kind, Schedule, Span, Tables};
 
 /// A piece of work of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,8 +42,8 @@ enum Work {
     Post(u16, u64),
     /// Reads the flag of a rank, set before.
     Look(u32, u16),
-    /// Publishes memory.
-    Expose,
+    /// Publishes memory, so many bytes of which travel by value.
+    Expose(u64),
     /// Moves bytes from or to another's bank or memory, or combines them with own ones.
     Access { peer: u32, bytes: u64, bank: bool, combine: bool },
 }
@@ -87,6 +87,8 @@ struct Rank {
     messages: Vec<Waiting>,
     /// Its flags; none before the first is used.
     flags: Vec<Flag>,
+    /// What it has exposed as this number travels by value, beside its bank.
+    carries: [bool; BufferId::EXPOSURES as usize],
     /// The values of others' flags that it has seen.
     seen: Vec<(u32, u16, u64)>,
     /// It has a processor and work, or waits for a processor.
@@ -118,6 +120,9 @@ struct Flag {
     /// Who waits for which value.
     waiting: Vec<(u32, u64, Instance)>,
 }
+
+/// What is lent but short travels by value.
+const CARRIED_BYTES: u64 = 32 << 10;
 
 /// So many flags of others a rank remembers to have seen.
 const REMEMBERED: usize = 64;
@@ -198,11 +203,13 @@ impl<'a> Machine<'a> {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
             let (messages, flags, seen) = (Vec::new(), Vec::new(), Vec::new());
+            let carries = [false; BufferId::EXPOSURES as usize];
             Rank {
                 cursor,
                 ready: VecDeque::new(),
                 messages,
                 flags,
+                carries,
                 seen,
                 awake: true,
                 spins: false,
@@ -391,7 +398,12 @@ impl<'a> Machine<'a> {
                     None => return self.sees(rank, peer.at(iteration) as u32, flag, value.at(iteration)),
                 }
             }
-            Kind::Expose { .. } => own(Work::Expose),
+            Kind::Expose { slot, ref what, access } => {
+                let bytes = self.bytes(what, instance);
+                let carried = access == Access::Read && bytes <= CARRIED_BYTES;
+                self.ranks[rank as usize].carries[usize::from(slot)] = carried;
+                own(Work::Expose(if carried { bytes } else { 0 }))
+            }
             Kind::Pull { peer, ref from, ref into } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
             }
@@ -407,7 +419,9 @@ impl<'a> Machine<'a> {
     }
 
     fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
-        Work::Access { peer, bytes: self.bytes(own, instance), bank: theirs == BufferId::BANK, combine }
+        let carries = &self.ranks[peer as usize].carries;
+        let bank = theirs.exposure().is_none_or(|slot| carries[usize::from(slot)]);
+        Work::Access { peer, bytes: self.bytes(own, instance), bank, combine }
     }
 
     /// The work that a message makes for who receives it.
@@ -496,7 +510,8 @@ impl<'a> Machine<'a> {
                 let (gap, line) = (prices.line_gap, prices.line(self.layout.distance(rank, peer)));
                 self.flag(peer, flag).line.book(now, gap) - gap + line
             }
-            Work::Expose => now + prices.expose,
+            Work::Expose(0) => now + prices.expose,
+            Work::Expose(bytes) => prices.store(now + prices.expose, self.layout, rank, bytes),
             Work::Access { peer, bytes, bank, combine } => {
                 prices.access(now, self.layout, (rank, peer), bytes, bank, combine)
             }

@@ -16,8 +16,6 @@ pub enum Reach {
 /// Bytes that come with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;
-/// What is lent but short travels by value.
-const CARRIED_BYTES: u64 = 32 << 10;
 const BETWEEN_HOSTS: usize = DISTANCES - 1;
 
 pub(super) struct Prices<'a> {
@@ -172,7 +170,7 @@ impl<'a> Prices<'a> {
             false => self.byte[distance],
         };
         let amount = bytes as f64;
-        let called = self.reach == Reach::Call && !bank && bytes > CARRIED_BYTES;
+        let called = self.reach == Reach::Call && !bank;
         let fixed = match bytes {
             _ if called => {
                 let pages = bytes.div_ceil(PAGE) as f64;
