@@ -132,7 +132,14 @@ struct Flush {
 }
 
 impl Activity for Flush {
-    fn advance(&mut self, held: &Held, process: &Process) -> bool {
+    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        if self.go_on(held, process) { None } else { Some(self) }
+    }
+}
+
+impl Flush {
+    /// Whether it is over.
+    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
         let requests = &mut process.messages.borrow_mut(held).state.requests;
         self.pending.retain(|id| requests.get(*id).is_some());
         if self.pending.is_empty() {

@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{Error, Result};
+use tutti_base::Result;
 pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
@@ -55,8 +55,8 @@ use port::{CommPort, Ticket};
 
 /// An operation that goes on by itself whenever messages move.
 pub trait Activity: Send + fmt::Debug {
-    /// Does what can be done now; whether it is over.
-    fn advance(&mut self, held: &Held, process: &Process) -> bool;
+    /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
+    fn advance(self: Box<Self>, held: &Held, process: &Process, patient: bool) -> Option<Box<dyn Activity>>;
 }
 
 /// What a communicator keeps for its collective operations.
@@ -86,6 +86,8 @@ struct State {
     rest: Vec<Option<Run>>,
     /// The place whose execution goes next when there are too many.
     oldest: usize,
+    /// For the next operation behind a request.
+    idle: Option<Box<Running>>,
 }
 
 /// An execution and the call that it was made for.
@@ -173,7 +175,7 @@ impl Collectives {
     #[inline]
     fn ticket(&self, held: &Held, run: &Run, banks: Option<&mut Banks>) -> Ticket {
         let turn = banks.map(|banks| Turn::take(banks, run.execution.plan()));
-        Ticket::new(self.next_tag(held), turn, None)
+        Ticket::new(self.next_tag(held), turn)
     }
 
     /// The banks, for a run that uses them.
@@ -316,7 +318,7 @@ fn start_keeping(
     memory: Arc<internal::Words>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::Messages);
-    start_run(held, process, comm, run, Ticket::new(tag, None, None), Some(memory))
+    start_run(held, process, comm, run, Ticket::new(tag, None), Some(memory))
 }
 
 fn start_run(
@@ -329,9 +331,7 @@ fn start_run(
 ) -> RequestId {
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
-    let home = Home::Communicator;
-    let comm = Arc::clone(comm);
-    launch(held, process, Running { run: Some(run), comm, ticket, request, home, _memory: memory });
+    launch(held, process, comm, Flight { run, ticket, request, kept: None, _memory: memory });
     request
 }
 
@@ -346,7 +346,7 @@ pub fn persistent(
     let number = comm.collectives.next_persistent(held);
     let mut banks = None;
     if is_within_node(run.execution.plan()) {
-        banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan()).map(Arc::new);
+        banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan());
         if banks.is_none() {
             run = prepare(held, process, comm, operation, Means::Messages);
         }
@@ -363,21 +363,21 @@ pub fn persistent(
     process.messages.borrow_mut(held).state.insert(request)
 }
 
-/// Where an execution goes when it is over.
-#[derive(Debug)]
-enum Home {
-    Communicator,
-    Persistent(Arc<Kept>),
-}
-
-/// An operation under way behind a request.
+/// An operation under way behind a request. The box is used again and again.
 #[derive(Debug)]
 struct Running {
-    run: Option<Run>,
-    comm: Arc<Communicator>,
+    /// `None` while the box is idle, which the communicator keeps.
+    comm: Option<Arc<Communicator>>,
+    flight: Option<Flight>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    run: Run,
     ticket: Ticket,
     request: RequestId,
-    home: Home,
+    /// Where a persistent operation goes when it is over; others go back to the communicator.
+    kept: Option<Arc<Kept>>,
     _memory: Option<Arc<internal::Words>>,
 }
 
@@ -388,7 +388,7 @@ struct Kept {
     comm: Arc<Communicator>,
     tag: i32,
     /// Its own, since its starts need not follow those of other operations.
-    banks: Option<Arc<Neighbourhood>>,
+    banks: Option<Neighbourhood>,
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
@@ -402,36 +402,55 @@ impl Restart for Kept {
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let turn = banks.as_deref_mut().map(|banks| Turn::take(banks, run.execution.plan()));
         drop(banks);
-        let ticket = Ticket::new(self.tag, turn, self.banks.clone());
+        let ticket = Ticket::new(self.tag, turn);
         let comm = Arc::clone(&self.comm);
-        let home = Home::Persistent(self);
-        launch(held, process, Running { run: Some(run), comm, ticket, request, home, _memory: None });
+        launch(held, process, &comm, Flight { run, ticket, request, kept: Some(self), _memory: None });
         Ok(())
     }
 }
 
 impl Activity for Running {
-    fn advance(&mut self, held: &Held, process: &Process) -> bool {
-        let Some(run) = &mut self.run else { return true };
-        let own = self.ticket.banks.clone();
-        let mut banks = match (&own, self.ticket.turn.is_some()) {
-            (Some(own), _) => own.banks(held),
-            (None, true) => self.comm.collectives.node.banks(held),
-            (None, false) => None,
+    fn advance(
+        mut self: Box<Self>,
+        held: &Held,
+        process: &Process,
+        patient: bool,
+    ) -> Option<Box<dyn Activity>> {
+        let (Some(comm), Some(flight)) = (&self.comm, &mut self.flight) else { return None };
+        let result = match flight.advance(held, process, comm, patient) {
+            Ok(Status::Pending) => return Some(self),
+            result => result,
         };
-        let mut port = CommPort::new(held, process, &self.comm, &mut self.ticket, banks.as_deref_mut());
-        let error: Option<Error> = match run.execution.progress(&mut port) {
-            Ok(Status::Pending) => return false,
-            Ok(Status::Done) => None,
-            Err(error) => Some(error),
-        };
-        let run = self.run.take();
-        match &self.home {
-            Home::Communicator => run.into_iter().for_each(|run| rest(held, &self.comm, run)),
-            Home::Persistent(kept) => *kept.run.borrow_mut(held) = run,
+        if let (Some(comm), Some(flight)) = (self.comm.take(), self.flight.take()) {
+            flight.land(held, process, &comm, result);
+            comm.collectives.state.borrow_mut(held).idle = Some(self);
         }
-        process.messages.borrow_mut(held).state.requests.complete(self.request, error);
-        true
+        None
+    }
+}
+
+impl Flight {
+    #[inline]
+    fn advance(
+        &mut self,
+        held: &Held,
+        process: &Process,
+        comm: &Communicator,
+        patient: bool,
+    ) -> Result<Status> {
+        let own = self.kept.as_ref().and_then(|kept| kept.banks.as_ref());
+        let node = own.unwrap_or(&comm.collectives.node);
+        let mut banks = if self.ticket.turn.is_some() { node.banks(held) } else { None };
+        let port = CommPort::new(held, process, comm, &mut self.ticket, banks.as_deref_mut());
+        self.run.execution.progress(&mut if patient { port.patient() } else { port })
+    }
+
+    fn land(self, held: &Held, process: &Process, comm: &Communicator, result: Result<Status>) {
+        match self.kept {
+            None => rest(held, comm, self.run),
+            Some(kept) => *kept.run.borrow_mut(held) = Some(self.run),
+        }
+        process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
     }
 }
 
@@ -440,10 +459,15 @@ fn work_of(run: &Run) -> Work {
 }
 
 /// Does the first steps of an operation; leaves the rest to progress.
-fn launch(held: &Held, process: &Process, mut running: Running) {
-    if !running.advance(held, process) {
-        process.add_activity(held, Box::new(running));
+fn launch(held: &Held, process: &Process, comm: &Arc<Communicator>, mut flight: Flight) {
+    match flight.advance(held, process, comm, false) {
+        Ok(Status::Pending) => {}
+        result => return flight.land(held, process, comm, result),
     }
+    let idle = comm.collectives.state.borrow_mut(held).idle.take();
+    let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
+    (running.comm, running.flight) = (Some(Arc::clone(comm)), Some(flight));
+    process.add_activity(held, running);
 }
 
 /// What an operation may use.

@@ -64,7 +64,7 @@ pub struct Process {
     /// Messages.
     pub messages: GiantCell<PointToPoint<ShmLink>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
-    pub activities: GiantCell<Vec<Box<dyn Activity>>>,
+    pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// `MPI_COMM_WORLD`.
     pub world: Arc<Communicator>,
     /// `MPI_COMM_SELF`.
@@ -224,7 +224,7 @@ impl Process {
 
     /// Adds an operation that goes on by itself.
     pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
-        self.activities.borrow_mut(held).push(activity);
+        self.activities.borrow_mut(held).push(Some(activity));
     }
 }
 

@@ -16,6 +16,12 @@ use crate::process::Process;
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
 pub fn progress(held: &Held, process: &Process) -> bool {
+    move_on(held, process, false)
+}
+
+/// As [`progress`]; with `patient` the caller waits, and an operation that is alone may look at its flags for longer.
+#[inline]
+fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let any = messages.progress();
     if let Some(fault) = messages.state.fault.take() {
@@ -23,7 +29,7 @@ pub fn progress(held: &Held, process: &Process) -> bool {
         process.abort(1, &format!("Tutti: rank {}: {}", process.rank, fault.message));
     }
     drop(messages);
-    let moved = !process.activities.borrow(held).is_empty() && advance(held, process);
+    let moved = !process.activities.borrow(held).is_empty() && advance(held, process, patient);
     any || moved
 }
 
@@ -62,7 +68,7 @@ pub fn wait_until(
     let block = process.job.block(process.rank.0);
     let mut told = false;
     loop {
-        let any = progress(held, process);
+        let any = move_on(held, process, true);
         if done(held) {
             break;
         }
@@ -89,7 +95,8 @@ pub fn wait_until(
                 drop(messages);
                 // Operations within the node say what they wait for.
                 found |= process.before_sleeping(|| {
-                    let moved = !process.activities.borrow(&held).is_empty() && advance(&held, process);
+                    let moved =
+                        !process.activities.borrow(&held).is_empty() && advance(&held, process, false);
                     done(&held) || moved
                 });
                 found
@@ -131,10 +138,14 @@ pub fn tell_threads(held: &Held, process: &Process) {
 
 /// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
 /// enter MPI again.
-fn advance(held: &Held, process: &Process) -> bool {
+fn advance(held: &Held, process: &Process, patient: bool) -> bool {
     let mut running = std::mem::take(&mut *process.activities.borrow_mut(held));
     let before = running.len();
-    running.retain_mut(|activity| !activity.advance(held, process));
+    let patient = patient && before == 1;
+    for place in &mut running {
+        *place = place.take().and_then(|activity| activity.advance(held, process, patient));
+    }
+    running.retain(Option::is_some);
     let finished = running.len() < before;
     let mut activities = process.activities.borrow_mut(held);
     running.append(&mut activities);

@@ -1,12 +1,10 @@
 //! The messages of one collective operation on one communicator, and its part of the node, for the engine.
 
-use std::sync::Arc;
-
 use tutti_base::{Rank, Result};
 use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
-use super::node::{Neighbourhood, Turn};
+use super::node::Turn;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
@@ -43,8 +41,6 @@ pub struct Ticket {
     pub tag: i32,
     /// Its turn at the banks, for a schedule within the node.
     pub turn: Option<Turn>,
-    /// The banks that are not those of the communicator: of a persistent operation.
-    pub banks: Option<Arc<Neighbourhood>>,
     /// What this process has exposed for it.
     pub exposed: Vec<Record>,
     /// Bytes that this process has put into its bank beside those of the schedule.
@@ -54,8 +50,8 @@ pub struct Ticket {
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
-    pub fn new(tag: i32, turn: Option<Turn>, banks: Option<Arc<Neighbourhood>>) -> Ticket {
-        Ticket { tag, turn, banks, exposed: Vec::new(), carried_bytes: 0 }
+    pub fn new(tag: i32, turn: Option<Turn>) -> Ticket {
+        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0 }
     }
 }
 

@@ -204,7 +204,14 @@ struct Duplicate {
 }
 
 impl Activity for Duplicate {
-    fn advance(&mut self, held: &Held, process: &Process) -> bool {
+    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        if self.go_on(held, process) { None } else { Some(self) }
+    }
+}
+
+impl Duplicate {
+    /// Whether it is over.
+    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
         if !completion::is_complete(held, process, self.round.request).unwrap_or(true) {
             return false;
         }

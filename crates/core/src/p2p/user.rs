@@ -281,7 +281,14 @@ struct SendReceive {
 }
 
 impl Activity for SendReceive {
-    fn advance(&mut self, held: &Held, process: &Process) -> bool {
+    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        if self.go_on(held, process) { None } else { Some(self) }
+    }
+}
+
+impl SendReceive {
+    /// Whether it is over.
+    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
         let over = |id| completion::is_complete(held, process, id).unwrap_or(true);
         if !over(self.sending) || !over(self.receiving) {
             return false;
