@@ -26,8 +26,8 @@ use std::cell::RefMut;
 use std::fmt;
 use std::sync::Arc;
 
-use tutti_base::ids::Plane;
 use tutti_base::Result;
+use tutti_base::ids::Plane;
 pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
@@ -331,7 +331,7 @@ fn start_run(
 ) -> RequestId {
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
-    launch(held, process, comm, Flight { run, ticket, request, kept: None, _memory: memory });
+    launch(held, process, Some(comm), Flight { run, ticket, request, kept: None, _memory: memory });
     request
 }
 
@@ -366,7 +366,7 @@ pub fn persistent(
 /// An operation under way behind a request. The box is used again and again.
 #[derive(Debug)]
 struct Running {
-    /// `None` while the box is idle, which the communicator keeps.
+    /// `None` for a persistent operation, which has its own, and while the box is idle.
     comm: Option<Arc<Communicator>>,
     flight: Option<Flight>,
 }
@@ -403,8 +403,7 @@ impl Restart for Kept {
         let turn = banks.as_deref_mut().map(|banks| Turn::take(banks, run.execution.plan()));
         drop(banks);
         let ticket = Ticket::new(self.tag, turn);
-        let comm = Arc::clone(&self.comm);
-        launch(held, process, &comm, Flight { run, ticket, request, kept: Some(self), _memory: None });
+        launch(held, process, None, Flight { run, ticket, request, kept: Some(self), _memory: None });
         Ok(())
     }
 }
@@ -416,57 +415,80 @@ impl Activity for Running {
         process: &Process,
         patient: bool,
     ) -> Option<Box<dyn Activity>> {
-        let (Some(comm), Some(flight)) = (&self.comm, &mut self.flight) else { return None };
-        let result = match flight.advance(held, process, comm, patient) {
+        let Running { comm, flight } = &mut *self;
+        let result = match flight.as_mut()?.advance(held, process, comm.as_deref(), patient) {
             Ok(Status::Pending) => return Some(self),
             result => result,
         };
-        if let (Some(comm), Some(flight)) = (self.comm.take(), self.flight.take()) {
-            flight.land(held, process, &comm, result);
-            comm.collectives.state.borrow_mut(held).idle = Some(self);
+        if let Some(flight) = flight.take() {
+            let comm = comm.take();
+            flight.land(held, process, comm.as_deref(), result, Some(self));
         }
         None
     }
 }
 
 impl Flight {
+    /// Goes on; `comm` is the communicator unless the operation is persistent.
     #[inline]
     fn advance(
         &mut self,
         held: &Held,
         process: &Process,
-        comm: &Communicator,
+        comm: Option<&Communicator>,
         patient: bool,
     ) -> Result<Status> {
-        let own = self.kept.as_ref().and_then(|kept| kept.banks.as_ref());
+        let Flight { run, ticket, kept, .. } = self;
+        let comm = communicator(kept.as_deref(), comm);
+        let own = kept.as_ref().and_then(|kept| kept.banks.as_ref());
         let node = own.unwrap_or(&comm.collectives.node);
-        let mut banks = if self.ticket.turn.is_some() { node.banks(held) } else { None };
-        let port = CommPort::new(held, process, comm, &mut self.ticket, banks.as_deref_mut());
-        self.run.execution.progress(&mut if patient { port.patient() } else { port })
+        let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
+        let port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+        run.execution.progress(&mut if patient { port.patient() } else { port })
     }
 
-    fn land(self, held: &Held, process: &Process, comm: &Communicator, result: Result<Status>) {
-        match self.kept {
+    /// Is over; gives everything back, also the box if it came in one.
+    fn land(
+        self,
+        held: &Held,
+        process: &Process,
+        comm: Option<&Communicator>,
+        result: Result<Status>,
+        empty: Option<Box<Running>>,
+    ) {
+        let comm = communicator(self.kept.as_deref(), comm);
+        match &self.kept {
             None => rest(held, comm, self.run),
             Some(kept) => *kept.run.borrow_mut(held) = Some(self.run),
         }
+        if empty.is_some() {
+            comm.collectives.state.borrow_mut(held).idle = empty;
+        }
         process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
     }
+}
+
+fn communicator<'a>(kept: Option<&'a Kept>, other: Option<&'a Communicator>) -> &'a Communicator {
+    let own = kept.map(|kept| &*kept.comm);
+    own.or(other).expect("an operation under way has its communicator")
 }
 
 fn work_of(run: &Run) -> Work {
     Work::Collective(run.execution.plan().shape.collective.name())
 }
 
-/// Does the first steps of an operation; leaves the rest to progress.
-fn launch(held: &Held, process: &Process, comm: &Arc<Communicator>, mut flight: Flight) {
-    match flight.advance(held, process, comm, false) {
+/// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
+/// persistent.
+fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, mut flight: Flight) {
+    let its = comm.map(|comm| &**comm);
+    match flight.advance(held, process, its, false) {
         Ok(Status::Pending) => {}
-        result => return flight.land(held, process, comm, result),
+        result => return flight.land(held, process, its, result, None),
     }
-    let idle = comm.collectives.state.borrow_mut(held).idle.take();
+    let its = communicator(flight.kept.as_deref(), its);
+    let idle = its.collectives.state.borrow_mut(held).idle.take();
     let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
-    (running.comm, running.flight) = (Some(Arc::clone(comm)), Some(flight));
+    (running.comm, running.flight) = (comm.cloned(), Some(flight));
     process.add_activity(held, running);
 }
 

@@ -52,6 +52,9 @@ pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'stat
         process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
     };
     if !complete(held) {
+        progress::hurry(held, process);
+    }
+    if !complete(held) {
         progress::wait_until(
             held,
             process,

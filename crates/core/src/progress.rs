@@ -33,6 +33,14 @@ fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
     any || moved
 }
 
+/// Before a wait: moves on an operation that is alone, which may be all that is waited for.
+#[inline]
+pub fn hurry(held: &Held, process: &Process) {
+    if process.activities.borrow(held).len() == 1 {
+        advance(held, process, true);
+    }
+}
+
 /// Looks in vain after which a process on crowded processors gives its turn away.
 const PATIENCE: u32 = 16;
 

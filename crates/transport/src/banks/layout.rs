@@ -93,11 +93,12 @@ impl Layout {
         Layout { members, slots: [small, large] }
     }
 
-    /// The set of one persistent operation whose bank has `bytes` bytes: two slots of the class that `sizes` gives such a bank.
+    /// The set of one persistent operation whose bank has `bytes` bytes: slots of the class that `sizes` gives such a bank. With
+    /// few slots every start looks how far the others are, which costs a small operation as much as itself.
     pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize) -> Layout {
         let none = Slots { count: 0, payload: 0 };
-        let some = Slots { count: 2, payload: bytes.next_multiple_of(64) };
         let is_small = bytes as u64 <= sizes.small_bytes;
+        let some = Slots { count: if is_small { 16 } else { 2 }, payload: bytes.next_multiple_of(64) };
         Layout { members, slots: if is_small { [some, none] } else { [none, some] } }
     }
 
