@@ -331,7 +331,12 @@ fn start_run(
 ) -> RequestId {
     let context = comm.context().0;
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
-    launch(held, process, Some(comm), Flight { run, ticket, request, kept: None, _memory: memory });
+    launch(
+        held,
+        process,
+        Some(comm),
+        Flight { run: Some(run), ticket, request, kept: None, _memory: memory },
+    );
     request
 }
 
@@ -373,7 +378,8 @@ struct Running {
 
 #[derive(Debug)]
 struct Flight {
-    run: Run,
+    /// Until it is over.
+    run: Option<Run>,
     ticket: Ticket,
     request: RequestId,
     /// Where a persistent operation goes when it is over; others go back to the communicator.
@@ -403,7 +409,12 @@ impl Restart for Kept {
         let turn = banks.as_deref_mut().map(|banks| Turn::take(banks, run.execution.plan()));
         drop(banks);
         let ticket = Ticket::new(self.tag, turn);
-        launch(held, process, None, Flight { run, ticket, request, kept: Some(self), _memory: None });
+        launch(
+            held,
+            process,
+            None,
+            Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None },
+        );
         Ok(())
     }
 }
@@ -420,10 +431,12 @@ impl Activity for Running {
             Ok(Status::Pending) => return Some(self),
             result => result,
         };
-        if let Some(flight) = flight.take() {
-            let comm = comm.take();
-            flight.land(held, process, comm.as_deref(), result, Some(self));
+        if let Some(flight) = flight {
+            flight.land(held, process, comm.as_deref(), result);
         }
+        let (comm, kept) = (comm.take(), flight.take().and_then(|flight| flight.kept));
+        let its = communicator(kept.as_deref(), comm.as_deref());
+        its.collectives.state.borrow_mut(held).idle = Some(self);
         None
     }
 }
@@ -444,25 +457,20 @@ impl Flight {
         let node = own.unwrap_or(&comm.collectives.node);
         let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
         let port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+        let run = run.as_mut().expect("an operation under way has its execution");
         run.execution.progress(&mut if patient { port.patient() } else { port })
     }
 
-    /// Is over; gives everything back, also the box if it came in one.
-    fn land(
-        self,
-        held: &Held,
-        process: &Process,
-        comm: Option<&Communicator>,
-        result: Result<Status>,
-        empty: Option<Box<Running>>,
-    ) {
-        let comm = communicator(self.kept.as_deref(), comm);
+    /// Is over; gives the execution back.
+    #[inline]
+    fn land(&mut self, held: &Held, process: &Process, comm: Option<&Communicator>, result: Result<Status>) {
+        let run = self.run.take();
         match &self.kept {
-            None => rest(held, comm, self.run),
-            Some(kept) => *kept.run.borrow_mut(held) = Some(self.run),
-        }
-        if empty.is_some() {
-            comm.collectives.state.borrow_mut(held).idle = empty;
+            None => {
+                let comm = communicator(None, comm);
+                run.into_iter().for_each(|run| rest(held, comm, run));
+            }
+            Some(kept) => *kept.run.borrow_mut(held) = run,
         }
         process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
     }
@@ -479,17 +487,15 @@ fn work_of(run: &Run) -> Work {
 
 /// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
 /// persistent.
-fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, mut flight: Flight) {
-    let its = comm.map(|comm| &**comm);
-    match flight.advance(held, process, its, false) {
-        Ok(Status::Pending) => {}
-        result => return flight.land(held, process, its, result, None),
-    }
-    let its = communicator(flight.kept.as_deref(), its);
+#[inline]
+fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, flight: Flight) {
+    let its = communicator(flight.kept.as_deref(), comm.map(|comm| &**comm));
     let idle = its.collectives.state.borrow_mut(held).idle.take();
     let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
     (running.comm, running.flight) = (comm.cloned(), Some(flight));
-    process.add_activity(held, running);
+    if let Some(activity) = running.advance(held, process, false) {
+        process.add_activity(held, activity);
+    }
 }
 
 /// What an operation may use.

@@ -84,6 +84,14 @@ pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
             context,
         };
     }
+    if let Some(request) =
+        requests.get_mut(id).filter(|request| !matches!(request.work, Work::Generalised(_)))
+    {
+        let (status, context, error) = (request.status, request.context, request.error.take());
+        requests.drop_in_place(id);
+        let result = error.map_or(Ok(status), |error| Err(*error));
+        return Finished { status: *result.as_ref().unwrap_or(&status), result, persistent: false, context };
+    }
     let Some(request) = requests.remove(id) else {
         return Finished { result: Ok(Status::EMPTY), status: Status::EMPTY, persistent: false, context: 0 };
     };

@@ -241,10 +241,24 @@ impl RequestTable {
     pub fn remove(&mut self, id: RequestId) -> Option<Request> {
         let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
         let request = slot.request.take()?;
+        self.retire(id.index);
+        Some(request)
+    }
+
+    /// Removes a request that is there, where it is: moving one out costs more than all else here.
+    #[inline]
+    pub fn drop_in_place(&mut self, id: RequestId) {
+        debug_assert!(self.get(id).is_some(), "a request that is there");
+        self.slots[id.index as usize].request = None;
+        self.retire(id.index);
+    }
+
+    #[inline]
+    fn retire(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
         slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.generation = slot.generation.max(1);
-        self.free.push(id.index);
-        Some(request)
+        self.free.push(index);
     }
 
     /// Marks a request complete, with an error or without. A detached one goes at once.
