@@ -108,7 +108,13 @@ impl Program {
         while let Some(instruction) = self.instructions.get(next) {
             match *instruction {
                 // SAFETY: the module's Safety section.
-                Instruction::Copy { from, into, bytes } => unsafe { copy(at(from), at(into), bytes) },
+                Instruction::Copy { from, into, bytes } => unsafe {
+                    if into.base as usize == BANK {
+                        copy_to_bank(at(from), at(into), bytes);
+                    } else {
+                        copy(at(from), at(into), bytes);
+                    }
+                },
                 Instruction::Post { flag, value } => port.post(flag, value),
                 Instruction::Await { peer, flag, value } => {
                     if !port.reached(peer, flag, value) {
@@ -178,6 +184,26 @@ unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
             8 => into.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
             4 => into.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
             _ => std::ptr::copy_nonoverlapping(from, into, bytes),
+        }
+    }
+}
+
+/// Copies from here on go past the caches where others read them next: lines that this core has written would come to
+/// them one by one, and have to be taken back from them for the next operation.
+const STREAMED_BYTES: usize = 16 << 10;
+
+/// Copies to the own bank.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(always)]
+pub(super) unsafe fn copy_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes < STREAMED_BYTES {
+            copy(from, into, bytes);
+        } else {
+            tutti_data::copy::copy_streaming(from, into, bytes);
         }
     }
 }

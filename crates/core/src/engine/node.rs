@@ -14,6 +14,7 @@ use std::mem::MaybeUninit;
 use tutti_base::Result;
 use tutti_coll::ir::{Access, BufferId, Range};
 
+use super::compiled::copy_to_bank;
 use super::memory::{Bindings, Line};
 use super::port::{Exposed, NodePort, Remote};
 use crate::buffer::Buffer;
@@ -25,7 +26,17 @@ impl Bindings {
     /// Copies one range to another.
     #[inline]
     pub(super) fn copy(&mut self, from: &Range, into: &Range) {
-        self.buffer(into).copy_from(&self.buffer(from));
+        let (from, target) = (self.buffer(from), self.buffer(into));
+        match (into.buffer, from.run()) {
+            (BufferId::BANK, Some(run)) => {
+                let bank = target.address() as usize as *mut u8;
+                // SAFETY: the module's Safety section; a bank is one run.
+                unsafe { copy_to_bank(run.as_ptr(), bank, run.len()) };
+            }
+            _ => {
+                target.copy_from(&from);
+            }
+        }
     }
 
     /// `right = left op right`.
