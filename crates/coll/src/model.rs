@@ -39,6 +39,8 @@ pub struct Model {
     pub message_byte: f64,
     /// Messages above this take a handshake. Bytes.
     pub eager_bytes: f64,
+    /// Exposed memory is mapped from this on, where it can be. Bytes.
+    pub map_bytes: f64,
     /// Piece in which a long message passes. Bytes.
     pub fragment_bytes: f64,
     /// From a flag's change to when a rank that waits for it sees it; the price of one cache line. Seconds.
@@ -71,6 +73,8 @@ pub struct Model {
     pub spin: f64,
     /// From one process to another on the same core. Seconds.
     pub switch: f64,
+    /// The same for a process that waits, and gives the core away at once. Seconds.
+    pub look: f64,
     /// What all ranks of a machine get of the network together, each way. Bytes a second.
     pub network_bandwidth: f64,
     /// What measured operations took in relation to what the parameters say.
@@ -101,17 +105,18 @@ impl Default for Model {
     fn default() -> Model {
         let nanoseconds = |values: ByDistance| values.map(|value| value * 1e-9);
         Model {
-            call: 80e-9,
-            step: 15e-9,
-            message_overhead: 110e-9,
+            call: 50e-9,
+            step: 10e-9,
+            message_overhead: 180e-9,
             message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 2000.0]),
-            message_byte: 0.045e-9,
+            message_byte: 0.03e-9,
             eager_bytes: 16384.0,
+            map_bytes: 65536.0,
             fragment_bytes: 32768.0,
-            line: nanoseconds([40.0, 60.0, 80.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
+            line: nanoseconds([30.0, 45.0, 65.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
             line_gap: 15e-9,
             post: 8e-9,
-            bank_byte: 0.085e-9,
+            bank_byte: 0.055e-9,
             copy_byte: nanoseconds([0.03, 0.03, 0.033, 0.045, 0.05, 0.065, 0.1, 1.0]),
             memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
             memory_bandwidth: 40e9,
@@ -123,6 +128,7 @@ impl Default for Model {
             single_copy_page: 0.1e-6,
             spin: 0.3e-6,
             switch: 1.6e-6,
+            look: 0.6e-6,
             network_bandwidth: 10e9,
             corrections: Vec::new(),
         }
@@ -134,12 +140,13 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 19] = [
+static SCALARS: [Scalar; 21] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
     ("message_byte", |m| &mut m.message_byte),
     ("eager_bytes", |m| &mut m.eager_bytes),
+    ("map_bytes", |m| &mut m.map_bytes),
     ("fragment_bytes", |m| &mut m.fragment_bytes),
     ("line_gap", |m| &mut m.line_gap),
     ("post", |m| &mut m.post),
@@ -153,6 +160,7 @@ static SCALARS: [Scalar; 19] = [
     ("single_copy_page", |m| &mut m.single_copy_page),
     ("spin", |m| &mut m.spin),
     ("switch", |m| &mut m.switch),
+    ("look", |m| &mut m.look),
     ("network_bandwidth", |m| &mut m.network_bandwidth),
 ];
 
@@ -253,6 +261,14 @@ impl Correction {
     }
 }
 
+impl fmt::Display for Correction {
+    /// A line of a model's text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Correction { collective, algorithm, ranks, class, factor } = self;
+        write!(f, "correction {collective} {algorithm} {ranks} {class} {factor:e}")
+    }
+}
+
 impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut model = self.clone();
@@ -266,8 +282,7 @@ impl fmt::Display for Model {
             }
         }
         for correction in &self.corrections {
-            let Correction { collective, algorithm, ranks, class, factor } = correction;
-            writeln!(text, "correction {collective} {algorithm} {ranks} {class} {factor:e}")?;
+            writeln!(text, "{correction}")?;
         }
         f.write_str(&text)
     }

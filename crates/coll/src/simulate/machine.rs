@@ -10,7 +10,7 @@ use std::convert::Infallible;
 
 use super::layout::Layout;
 use super::load::Load;
-use super::prices::Prices;
+use super::prices::{Prices, Way};
 use super::resources::{Processors, Server, Time};
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{Access, BufferId, Kind, Schedule, Span, Tables};
@@ -45,7 +45,7 @@ enum Work {
     /// Publishes memory, so many bytes of which travel by value.
     Expose(u64),
     /// Moves bytes from or to another's bank or memory, or combines them with own ones.
-    Access { peer: u32, bytes: u64, bank: bool, combine: bool },
+    Access { peer: u32, bytes: u64, way: Way, combine: bool },
 }
 
 /// A message, by the sender's step.
@@ -73,6 +73,8 @@ enum Event {
     Done(u32, Task),
     /// A rank has a processor.
     Run(u32),
+    /// A rank that had to wait for others may begin its next operation.
+    Go(u32),
     /// A rank has waited for so long (since its rest of this number) that it gives its processor away.
     Yield(u32, u32),
     /// A message, or the request for one, has arrived.
@@ -87,8 +89,10 @@ struct Rank {
     messages: Vec<Waiting>,
     /// Its flags; none before the first is used.
     flags: Vec<Flag>,
-    /// What it has exposed as this number travels by value, beside its bank.
-    carries: [bool; BufferId::EXPOSURES as usize],
+    /// How others get at what it has exposed as this number, and of which buffer that is a part.
+    ways: [(Way, BufferId); BufferId::EXPOSURES as usize],
+    /// It has written to its receive buffer in this operation.
+    wrote: bool,
     /// The values of others' flags that it has seen.
     seen: Vec<(u32, u16, u64)>,
     /// It has a processor and work, or waits for a processor.
@@ -97,6 +101,10 @@ struct Rank {
     spins: bool,
     /// How often it came to wait.
     rests: u32,
+    /// Operations that it has done.
+    operations: u32,
+    /// It may not begin another one before others have left an earlier one.
+    held_back: bool,
     end: Option<Time>,
 }
 
@@ -120,9 +128,6 @@ struct Flag {
     /// Who waits for which value.
     waiting: Vec<(u32, u64, Instance)>,
 }
-
-/// What is lent but short travels by value.
-const CARRIED_BYTES: u64 = 32 << 10;
 
 /// So many flags of others a rank remembers to have seen.
 const REMEMBERED: usize = 64;
@@ -188,6 +193,10 @@ pub(super) struct Machine<'a> {
     queue: Queue,
     ranks: Vec<Rank>,
     pools: Vec<Processors>,
+    /// How often the operation is done, each rank beginning again as soon as it may.
+    times: u32,
+    /// So many operations may be under way.
+    slots: u32,
     tasks: u64,
     forced: u64,
 }
@@ -198,22 +207,26 @@ impl<'a> Machine<'a> {
         load: &'a Load,
         layout: &'a Layout,
         prices: Prices<'a>,
+        times: u32,
     ) -> Machine<'a> {
         let rank = |schedule: &Schedule| {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
             let (messages, flags, seen) = (Vec::new(), Vec::new(), Vec::new());
-            let carries = [false; BufferId::EXPOSURES as usize];
+            let ways = [(Way::Mapped, BufferId::SEND); BufferId::EXPOSURES as usize];
             Rank {
                 cursor,
                 ready: VecDeque::new(),
                 messages,
                 flags,
-                carries,
+                ways,
+                wrote: false,
                 seen,
                 awake: true,
                 spins: false,
                 rests: 0,
+                operations: 0,
+                held_back: false,
                 end: None,
             }
         };
@@ -232,6 +245,8 @@ impl<'a> Machine<'a> {
             queue: Queue::default(),
             ranks: schedules.iter().map(rank).collect(),
             pools: pools.collect(),
+            times,
+            slots: slots(schedules, load.shape().unit_bytes),
             tasks: 0,
             forced: 0,
         }
@@ -257,6 +272,7 @@ impl<'a> Machine<'a> {
                         self.go(rank);
                     }
                     Event::Run(rank) => self.go(rank),
+                    Event::Go(rank) => self.wake(rank),
                     Event::Yield(rank, rest) => self.yields(rank, rest),
                     Event::Arrived(message) => self.arrived(message),
                 }
@@ -274,8 +290,9 @@ impl<'a> Machine<'a> {
     }
 
     fn acquire(&mut self, rank: u32, now: Time) {
-        let pool = &mut self.pools[self.layout.place(rank).pool as usize];
-        if let Some(time) = pool.acquire(rank, now, self.prices.switch) {
+        let place = self.layout.place(rank).pool as usize;
+        let switch = self.switch(place);
+        if let Some(time) = self.pools[place].acquire(rank, now, switch) {
             self.at(time, Event::Run(rank));
         }
     }
@@ -284,6 +301,11 @@ impl<'a> Machine<'a> {
     fn give(&mut self, rank: u32, task: Task) {
         let state = &mut self.ranks[rank as usize];
         state.ready.push_back(task);
+        self.wake(rank);
+    }
+
+    fn wake(&mut self, rank: u32) {
+        let state = &mut self.ranks[rank as usize];
         if state.awake {
             return;
         }
@@ -298,6 +320,9 @@ impl<'a> Machine<'a> {
     fn go(&mut self, rank: u32) {
         loop {
             self.advance(rank);
+            if self.ranks[rank as usize].ready.is_empty() && self.again(rank) {
+                continue;
+            }
             let Some(task) = self.ranks[rank as usize].ready.pop_front() else {
                 return self.rest(rank);
             };
@@ -311,12 +336,51 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// A rank that has done an operation begins the next one, if there is one and it may.
+    fn again(&mut self, rank: u32) -> bool {
+        let schedule = &self.schedules[rank as usize];
+        let state = &mut self.ranks[rank as usize];
+        if state.end.is_some() || !(state.held_back || state.cursor.finished(schedule)) {
+            return false;
+        }
+        if !std::mem::take(&mut state.held_back) {
+            state.operations += 1;
+            if state.operations == self.times {
+                state.end = Some(self.now);
+            }
+            self.release_held_back(rank);
+        }
+        let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
+        let state = &mut self.ranks[rank as usize];
+        if state.end.is_some() {
+            return false;
+        }
+        if state.operations >= least + self.slots {
+            state.held_back = true;
+            return false;
+        }
+        state.cursor.reset(schedule);
+        state.wrote = false;
+        true
+    }
+
+    /// Wakes those that waited for the slowest rank, if this was it.
+    fn release_held_back(&mut self, rank: u32) {
+        let done = self.ranks[rank as usize].operations;
+        let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
+        if self.times == 1 || least < done {
+            return;
+        }
+        for other in 0..self.ranks.len() as u32 {
+            if self.ranks[other as usize].held_back {
+                self.at(self.now, Event::Go(other));
+            }
+        }
+    }
+
     fn rest(&mut self, rank: u32) {
         let state = &mut self.ranks[rank as usize];
         state.awake = false;
-        if state.end.is_none() && state.cursor.finished(&self.schedules[rank as usize]) {
-            state.end = Some(self.now);
-        }
         let (ended, rest) = (state.end.is_some(), state.rests + 1);
         state.rests = rest;
         if ended || !self.pools[self.layout.place(rank).pool as usize].is_crowded() {
@@ -336,10 +400,24 @@ impl<'a> Machine<'a> {
     }
 
     fn release(&mut self, rank: u32) {
-        let next = self.pools[self.layout.place(rank).pool as usize].release(rank);
-        if let Some(next) = next {
-            self.at(self.now + self.prices.switch, Event::Run(next));
+        let place = self.layout.place(rank).pool as usize;
+        if let Some(next) = self.pools[place].release(rank) {
+            self.at(self.now + self.switch(place), Event::Run(next));
         }
+    }
+
+    /// From one rank of a pool to another that has work: those that wait are asked in between, as they look for themselves.
+    fn switch(&self, pool: usize) -> Time {
+        let processors = &self.pools[pool];
+        if !processors.is_crowded() || self.prices.look == 0 {
+            return self.prices.switch;
+        }
+        let waits = |rank: &Rank| !rank.awake && !rank.spins && rank.end.is_none();
+        let waiting = (0..)
+            .zip(&self.ranks)
+            .filter(|(rank, state)| self.layout.place(*rank).pool as usize == pool && waits(state));
+        let looks = waiting.count() as u64 / u64::from(self.layout.pools()[pool].processors.max(1));
+        self.prices.switch + looks * self.prices.look
     }
 
     /// Starts what may start.
@@ -388,21 +466,23 @@ impl<'a> Machine<'a> {
             }
             Kind::Copy { ref from, ref into } => {
                 let bytes = self.bytes(from, instance);
+                self.ranks[rank as usize].wrote |= into.buffer == BufferId::RECV;
                 own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
             }
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
-            Kind::Post { flag, value } => own(Work::Post(flag, value.at(iteration))),
+            Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
             Kind::Await { peer, flag, value } => {
-                match self.waits(rank, instance, peer.at(iteration) as u32, flag, value.at(iteration)) {
+                let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
+                match self.waits(rank, instance, peer, flag, value) {
                     Some(work) => own(work),
-                    None => return self.sees(rank, peer.at(iteration) as u32, flag, value.at(iteration)),
+                    None => return self.sees(rank, peer, flag, value),
                 }
             }
             Kind::Expose { slot, ref what, access } => {
                 let bytes = self.bytes(what, instance);
-                let carried = access == Access::Read && bytes <= CARRIED_BYTES;
-                self.ranks[rank as usize].carries[usize::from(slot)] = carried;
-                own(Work::Expose(if carried { bytes } else { 0 }))
+                let way = self.prices.way(bytes, access == Access::Read);
+                self.ranks[rank as usize].ways[usize::from(slot)] = (way, what.buffer);
+                own(Work::Expose(if way == Way::Bank { bytes } else { 0 }))
             }
             Kind::Pull { peer, ref from, ref into } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
@@ -411,17 +491,30 @@ impl<'a> Machine<'a> {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
             }
             Kind::Push { peer, ref from, ref into } => {
-                own(self.access(peer.at(iteration) as u32, into.buffer, from, instance, false))
+                let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
+                if let Work::Access { way: way @ Way::Fresh, .. } = &mut work {
+                    *way = Way::Mapped;
+                }
+                own(work)
             }
         };
         self.ranks[rank as usize].ready.push_back(task);
         false
     }
 
+    /// What a flag holds: the number of the operation and the value.
+    fn word(&self, rank: u32, value: u64) -> u64 {
+        u64::from(self.ranks[rank as usize].operations) << 24 | value
+    }
+
     fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
-        let carries = &self.ranks[peer as usize].carries;
-        let bank = theirs.exposure().is_none_or(|slot| carries[usize::from(slot)]);
-        Work::Access { peer, bytes: self.bytes(own, instance), bank, combine }
+        let owner = &self.ranks[peer as usize];
+        let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
+            None => Way::Bank,
+            Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
+            Some((way, _)) => way,
+        };
+        Work::Access { peer, bytes: self.bytes(own, instance), way, combine }
     }
 
     /// The work that a message makes for who receives it.
@@ -512,8 +605,8 @@ impl<'a> Machine<'a> {
             }
             Work::Expose(0) => now + prices.expose,
             Work::Expose(bytes) => prices.store(now + prices.expose, self.layout, rank, bytes),
-            Work::Access { peer, bytes, bank, combine } => {
-                prices.access(now, self.layout, (rank, peer), bytes, bank, combine)
+            Work::Access { peer, bytes, way, combine } => {
+                prices.access(now, self.layout, (rank, peer), bytes, way, combine)
             }
         }
     }
@@ -576,6 +669,17 @@ impl<'a> Machine<'a> {
         !stuck.is_empty()
     }
 }
+
+/// How many operations with these schedules may be under way: as many as there are slots for their banks.
+fn slots(schedules: &[Schedule], unit_bytes: u64) -> u32 {
+    let lends =
+        |schedule: &Schedule| schedule.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
+    let large = schedules.iter().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES || lends(one));
+    if large { 2 } else { u32::MAX / 2 }
+}
+
+/// A larger bank is one of few.
+const SMALL_BANK_BYTES: u64 = 4096;
 
 /// Without a divisor in common with `ranks`, near the golden section of it.
 fn stride(ranks: u64) -> u64 {

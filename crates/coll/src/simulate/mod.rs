@@ -6,6 +6,9 @@
 //! time, keep it while they have work and a little longer, and hand it over at the price of a switch. Which of them run side by
 //! side is chance in truth; here partners of the first step do not.
 //!
+//! What programs feel of an operation in which ranks need not wait for each other is the work of the busiest of them, not the
+//! end of the last: [`Prediction::steady_seconds`] is what each of several operations in a row takes.
+//!
 //! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on every rank. Loops
 //! of many iterations settle to a period; beyond a bound on the work, two cut runs are extended by a straight line
 //! ([`Prediction::exact`] says so). For ranks by the million there are the closed forms of [`crate::cost`].
@@ -25,7 +28,7 @@ pub use prices::Reach;
 use machine::{Machine, Run};
 use prices::Prices;
 
-use crate::ir::Schedule;
+use crate::ir::{Order, Schedule};
 use crate::model::Model;
 use crate::registry::Generator;
 use crate::shape::Params;
@@ -46,6 +49,9 @@ pub struct Stage<'a> {
 pub struct Prediction {
     /// From the beginning, which all ranks share, to the end of the last rank.
     pub seconds: f64,
+    /// What each of many such operations in a row takes: those that wait for nobody run ahead, so that it is the work of the
+    /// busiest rank or core that counts.
+    pub steady_seconds: f64,
     /// The mean of the ends of all ranks.
     pub mean_seconds: f64,
     /// Pieces of work that were simulated.
@@ -56,16 +62,31 @@ pub struct Prediction {
     pub settled: bool,
 }
 
+/// So many operations in a row show what each of them takes.
+const IN_A_ROW: u32 = 3;
+/// Of more ranks one operation is all that is simulated: the first use of a shape waits for it.
+const MANY: usize = 16;
 /// Iterations below which a loop is not cut.
 const LEAST_CUT: u32 = 4;
 
 /// Runs `schedules`, one a rank, that do `load`.
 pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
     assert_eq!(schedules.len(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
-    let run = run(schedules, load, stage);
-    let prediction = summary(&run, stage);
+    let run = run(schedules, load, stage, 1);
     debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
-    prediction
+    summary(&run, stage)
+}
+
+/// The same with what each of several operations in a row takes.
+fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
+    let one = simulate(schedules, load, stage);
+    // Messages of several operations at once fill queues, of which nothing is known here.
+    if schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges) {
+        return one;
+    }
+    let all = summary(&run(schedules, load, stage, IN_A_ROW), stage);
+    let more = (all.seconds - one.seconds).max(0.0) / f64::from(IN_A_ROW - 1);
+    Prediction { steady_seconds: stage.model.call + more, tasks: one.tasks + all.tasks, ..one }
 }
 
 /// Generates and runs the schedules of an algorithm. If that takes (about) more than `bound` pieces of work, loops are cut
@@ -84,7 +105,7 @@ pub fn predict(
     let longest = longest(&schedules);
     let cut = cut_for(&schedules, longest, bound);
     if 2 * cut >= longest {
-        return simulate(&schedules, load, stage);
+        return simulate_in_a_row(&schedules, load, stage);
     }
     let counts: Vec<Vec<u32>> =
         schedules.iter().map(|schedule| schedule.loops.iter().map(|one| one.count).collect()).collect();
@@ -94,13 +115,14 @@ pub fn predict(
                 one.count = (*count).min(cut);
             }
         }
-        summary(&run(&schedules, load, stage), stage)
+        summary(&run(&schedules, load, stage, 1), stage)
     };
     let (one, two) = (cut_to(cut), cut_to(2 * cut));
     let more = f64::from(longest - 2 * cut) / f64::from(cut);
     let extend = |one: f64, two: f64| two + (two - one).max(0.0) * more;
     Prediction {
         seconds: extend(one.seconds, two.seconds),
+        steady_seconds: extend(one.steady_seconds, two.steady_seconds),
         mean_seconds: extend(one.mean_seconds, two.mean_seconds),
         tasks: one.tasks + two.tasks,
         exact: false,
@@ -120,17 +142,19 @@ fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
     }
 }
 
-fn run(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Run {
+fn run(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, times: u32) -> Run {
     let footprint = load.footprint() * f64::from(stage.layout.cache_ranks());
     let prices = Prices::new(stage.model, stage.layout, stage.reach, footprint);
-    Machine::new(schedules, load, stage.layout, prices).run()
+    Machine::new(schedules, load, stage.layout, prices, times).run()
 }
 
 fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
     let last = run.ends.iter().copied().max().unwrap_or(0);
     let sum: f64 = run.ends.iter().map(|end| *end as f64).sum();
+    let seconds = stage.model.call + last as f64 * 1e-12;
     Prediction {
-        seconds: stage.model.call + last as f64 * 1e-12,
+        seconds,
+        steady_seconds: seconds,
         mean_seconds: stage.model.call + sum / run.ends.len().max(1) as f64 * 1e-12,
         tasks: run.tasks,
         exact: true,

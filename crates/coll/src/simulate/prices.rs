@@ -13,6 +13,21 @@ pub enum Reach {
     Call,
 }
 
+/// How bytes of another rank are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Way {
+    /// They are in its bank.
+    Bank,
+    /// They are mapped.
+    Mapped,
+    /// They are mapped, and their owner has just written them.
+    Fresh,
+    /// By a system call.
+    Call,
+}
+
+/// What is lent to be read and is no longer than this travels by value, beside the bank.
+const CARRIED_BYTES: u64 = 32 << 10;
 /// Bytes that come with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;
@@ -26,6 +41,7 @@ pub(super) struct Prices<'a> {
     pub post: Time,
     pub expose: Time,
     pub switch: Time,
+    pub look: Time,
     pub spin: Time,
     pub line_gap: Time,
     /// Seconds a byte, with the share that is not found in a cache.
@@ -55,6 +71,7 @@ impl<'a> Prices<'a> {
             post: time(model.post),
             expose: time(model.expose),
             switch: time(model.switch),
+            look: time(model.look),
             spin: time(model.spin),
             line_gap: time(model.line_gap),
             byte,
@@ -62,6 +79,15 @@ impl<'a> Prices<'a> {
             memories: vec![Server::default(); layout.memories() as usize],
             sources: vec![Server::default(); layout.ranks() as usize],
             networks: vec![[Server::default(); 2]; layout.hosts() as usize],
+        }
+    }
+
+    /// How others get at exposed memory of so many bytes.
+    pub fn way(&self, bytes: u64, read_only: bool) -> Way {
+        match self.reach {
+            _ if read_only && bytes <= CARRIED_BYTES => Way::Bank,
+            Reach::Mapped if bytes as f64 >= self.model.map_bytes => Way::Mapped,
+            _ => Way::Call,
         }
     }
 
@@ -151,9 +177,10 @@ impl<'a> Prices<'a> {
         layout: &Layout,
         pair: (u32, u32),
         bytes: u64,
-        bank: bool,
+        way: Way,
         combine: bool,
     ) -> Time {
+        let bank = way == Way::Bank;
         let (rank, peer) = pair;
         let distance = layout.distance(rank, peer);
         if rank == peer {
@@ -167,10 +194,15 @@ impl<'a> Prices<'a> {
         let nearer = self.model.copy_byte[1];
         let byte = match bank {
             true => self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0),
+            // Their lines go there and back, as those of a bank, whose owner pays its half when it writes.
+            false if way == Way::Fresh => {
+                let line = self.model.bank_byte - nearer;
+                self.byte[distance] + 2.0 * line.max(0.0)
+            }
             false => self.byte[distance],
         };
         let amount = bytes as f64;
-        let called = self.reach == Reach::Call && !bank;
+        let called = way == Way::Call;
         let fixed = match bytes {
             _ if called => {
                 let pages = bytes.div_ceil(PAGE) as f64;
