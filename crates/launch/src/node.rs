@@ -370,7 +370,7 @@ fn place(request: &Request, plan: &JobPlan, usable: usize) -> (Vec<Option<Proces
 }
 
 /// What ranks of this node may do to each other's memory: asked of the system once, since all must agree.
-fn reach(config: &Config) -> Reach {
+pub fn reach(config: &Config) -> Reach {
     if config.single_copy == SingleCopy::Never || !siblings::can_read_each_other() {
         return Reach::None;
     }

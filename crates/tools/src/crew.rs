@@ -54,6 +54,11 @@ impl<'a> Crew<'a> {
         }
     }
 
+    /// One turn of one member for `ask`.
+    pub fn measure_one(&mut self, member: usize, ask: &Ask, results: &mut Results) {
+        self.take(member, ask, results);
+    }
+
     /// Names of the members whose job has said a line on standard error that begins and goes on with these words.
     pub fn complaints(&self, begin: &str, word: &str) -> Vec<&str> {
         let members = self.members.iter().zip(&self.sessions);

@@ -17,6 +17,7 @@ mod run;
 mod sample;
 mod session;
 mod sim;
+mod tune;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Sim(sim::Options),
     /// Measure what this machine costs (cache lines, copies, hand-overs), once; jobs choose algorithms by it.
     Probe(probe::Options),
+    /// Measure collectives by all their algorithms; jobs choose by what is found.
+    Tune(tune::Options),
     /// Measure Tutti.
     Bench(options::Options),
     /// Measure Tutti side by side with the other MPI libraries installed.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Info(options) => info::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Probe(options) => probe::run(&options),
+        Command::Tune(options) => tune::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),

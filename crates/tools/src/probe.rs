@@ -61,7 +61,7 @@ pub fn default_path(config: &Config) -> Option<PathBuf> {
 }
 
 /// Puts a file in place at once: who reads meanwhile reads the old one or the new one.
-fn keep(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn keep(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)?;
     }

@@ -5,12 +5,37 @@ use std::sync::Arc;
 use tutti_base::config::Config;
 use tutti_coll::registry::Node;
 use tutti_coll::select::candidates;
-use tutti_coll::simulate::Reach;
+use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model, select};
+use tutti_launch::node;
 use tutti_topo::{Level, Machine};
 
 use super::machine;
 use crate::sim::{Operation, refusals, rows};
+
+/// What a job of `ranks` ranks on this machine chooses by, as its launcher would set it up.
+pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
+    let machine = Machine::local();
+    let cores = machine.count(Level::Core).max(1) as u32;
+    let (node, reach) = match node::reach(config) {
+        tutti_sys::job::Reach::None => (Node::Shared, Reach::Call),
+        tutti_sys::job::Reach::Call => (Node::Exposed, Reach::Call),
+        tutti_sys::job::Reach::Mapped => (Node::Exposed, Reach::Mapped),
+    };
+    let model = Arc::new(Model { eager_bytes: config.eager_bytes as f64, ..model });
+    let mut environment = Environment {
+        node,
+        reach,
+        bank_bytes: config.bank_sizes_for(ranks).large_bytes_for(ranks),
+        deterministic: config.deterministic,
+        ..Environment::in_job(ranks, ranks, cores, model)
+    };
+    // Ranks are bound where there is a core for each, and none is left.
+    if ranks == cores {
+        environment.layout = Arc::new(Layout::bound(&machine, &Binding::Compact, ranks, 1));
+    }
+    environment
+}
 
 /// The choice for an operation of all ranks of a job on this machine, the others with their times, and those that cannot
 /// be used with the reason.
@@ -18,15 +43,8 @@ use crate::sim::{Operation, refusals, rows};
 /// # Errors
 /// The model cannot be read.
 pub fn explain(operation: &Operation, config: &Config) -> Result<String, String> {
-    let cores = Machine::local().count(Level::Core).max(1) as u32;
-    let model = Model { eager_bytes: config.eager_bytes as f64, ..operation.model(true)? };
-    let single_copy = machine::single_copy();
-    let reach = if single_copy.starts_with("refused") { Reach::Mapped } else { Reach::Call };
-    let environment = Environment {
-        node: Node::Exposed,
-        reach,
-        ..Environment::in_job(operation.ranks, operation.ranks, cores, Arc::new(model))
-    };
+    let environment = environment(operation.ranks, config, operation.model(true)?);
+    let cores = environment.cores;
     let shape = operation.shape();
     let forced = config.algorithm_of(shape.collective.name());
     let choice = select(&shape, &environment, forced);
@@ -38,7 +56,7 @@ pub fn explain(operation: &Operation, config: &Config) -> Result<String, String>
         }
     };
     Ok(format!(
-        "{} of {} bytes on {} ranks, {cores} cores: {} ({}), {how}\n{}{}  single copy: {single_copy}\n",
+        "{} of {} bytes on {} ranks, {cores} cores: {} ({}), {how}\n{}{}  single copy: {}\n",
         shape.collective,
         operation.bytes,
         shape.ranks,
@@ -46,6 +64,7 @@ pub fn explain(operation: &Operation, config: &Config) -> Result<String, String>
         choice.params,
         rows(&candidates(&shape, &environment)),
         refusals(&shape, &environment),
+        machine::single_copy(),
     ))
 }
 

@@ -1,6 +1,6 @@
 //! `tutti info`: what is here and how it is set.
 
-mod choice;
+pub mod choice;
 mod functions;
 pub mod machine;
 

@@ -1,0 +1,391 @@
+//! `tutti tune`: measures whole operations by every algorithm, beside what the model says of them, and keeps what the model
+//! misses.
+//!
+//! The model's parameters are probed one by one; how they work together in an operation is only an assumption of the
+//! simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms that have a chance, in
+//! turn, and the least time counts. Measured by predicted time is the algorithm's correction
+//! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table shows where
+//! the model alone chooses well, and what is lost where it does not.
+//!
+//! A job forces one algorithm of every collective, so there are as many jobs as the collective with the most algorithms has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tutti_base::config::Config;
+use tutti_coll::model::{Correction, size_class};
+use tutti_coll::select::refusal;
+use tutti_coll::{Collective, Environment, Model, registry, select};
+
+use crate::compare::{has_no_data, home};
+use crate::crew::{Crew, Pace, Rounds};
+use crate::info::choice;
+use crate::library::Library;
+use crate::options::{Sizes, parse_sizes, parse_time};
+use crate::programs::Programs;
+use crate::report::size;
+use crate::results::{Measure, Results};
+use crate::sample::Cell;
+use crate::session::Ask;
+use crate::sim::Operation;
+
+/// Options of `tutti tune`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Collectives; by default all whose blocks are of one size.
+    #[arg(long, value_delimiter = ',')]
+    ops: Vec<String>,
+    /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
+    #[arg(long, default_value = "8,256,2K,8K,32K,128K,512K,4M", value_parser = parse_sizes)]
+    sizes: Sizes,
+    /// Numbers of ranks.
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
+    ranks: Vec<u32>,
+    /// Same data in each iteration, or data written afresh; of both, the geometric mean.
+    #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
+          value_parser = ["plain", "changing"])]
+    modes: Vec<String>,
+    /// Time for all of it; each cell is measured once at least.
+    #[arg(long, default_value = "5m", value_parser = parse_time)]
+    budget: Duration,
+    /// Time for one cell by one algorithm, in milliseconds.
+    #[arg(long, default_value_t = 5)]
+    ms: u32,
+    /// What is predicted to take so many times the least is not measured.
+    #[arg(long, default_value_t = 6.0)]
+    hopeless: f64,
+    /// Where the model is; by default where the launcher looks for it.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Only print the table.
+    #[arg(long)]
+    dry: bool,
+    /// Show all algorithms of each cell.
+    #[arg(long)]
+    explain: bool,
+    /// Directory for the measured programs.
+    #[arg(long, default_value = "build/report")]
+    programs: PathBuf,
+}
+
+/// An algorithm in a cell. Seconds.
+#[derive(Clone, Debug, PartialEq)]
+struct Tried {
+    algorithm: &'static str,
+    params: String,
+    predicted: f64,
+    measured: Option<f64>,
+}
+
+/// One operation with one size on so many ranks, by all algorithms that have a chance.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    collective: Collective,
+    ranks: u32,
+    bytes: u64,
+    /// What the model alone takes.
+    chosen: &'static str,
+    tried: Vec<Tried>,
+}
+
+impl Row {
+    fn asks<'a>(&'a self, modes: &'a [String]) -> impl Iterator<Item = Ask> + 'a {
+        let bytes = if has_no_data(self.collective.name()) { 0 } else { self.bytes };
+        let op = self.collective.name().to_string();
+        let some = if bytes == 0 { &modes[..1] } else { modes };
+        some.iter().map(move |mode| Ask { op: op.clone(), mode: mode.clone(), bytes })
+    }
+
+    fn best(&self) -> Option<&Tried> {
+        let measured = self.tried.iter().filter(|one| one.measured.is_some());
+        measured.min_by(|one, two| one.measured.partial_cmp(&two.measured).expect("times are numbers"))
+    }
+
+    /// Time of what the model takes, by the best; `None` unless both were measured.
+    fn loss(&self) -> Option<f64> {
+        let chosen = self.tried.iter().find(|one| one.algorithm == self.chosen)?;
+        Some(chosen.measured? / self.best()?.measured?)
+    }
+
+    fn corrections(&self) -> impl Iterator<Item = Correction> + '_ {
+        self.tried.iter().filter_map(|one| {
+            Some(Correction {
+                collective: self.collective,
+                algorithm: one.algorithm.to_string(),
+                ranks: self.ranks,
+                class: size_class(self.bytes),
+                factor: one.measured? / one.predicted,
+            })
+        })
+    }
+}
+
+/// Measures, prints the table, and keeps the corrections.
+///
+/// # Errors
+/// Tutti is not installed, a program does not compile, or the model cannot be read or written.
+pub fn run(options: &Options) -> Result<(), String> {
+    let config = Config::from_env().map_err(|error| error.to_string())?;
+    let path = options.out.clone().or_else(|| crate::probe::default_path(&config));
+    let text = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let model = Model { corrections: Vec::new(), ..Model::parse(&text)? };
+    let home = home()?;
+    let tutti = Library::find("tutti", &home, &home)?;
+    let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
+    let (start, mut rows) = (Instant::now(), Vec::new());
+    for (stage, &ranks) in options.ranks.iter().enumerate() {
+        let left = options.budget.saturating_sub(start.elapsed()) / (options.ranks.len() - stage) as u32;
+        let environment = choice::environment(ranks, &config, model.clone());
+        let mut own = plan(options, ranks, &environment)?;
+        measure(options, &tutti, &programs, left, &mut own);
+        crate::show(&table(&own, options.explain));
+        rows.extend(own);
+    }
+    crate::show(&summary(&rows));
+    if options.dry {
+        return Ok(());
+    }
+    let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
+    crate::probe::keep(&path, &merged(&text, &rows))
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    crate::show(&format!("kept in {}\n", path.display()));
+    Ok(())
+}
+
+/// What there is to measure, with predictions.
+fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    for collective in collectives(&options.ops)? {
+        let nothing = Sizes::new(vec![0]);
+        let sizes = if has_no_data(collective.name()) { &nothing } else { &options.sizes };
+        for &bytes in sizes.iter() {
+            let operation = Operation { collective, bytes, ranks, ordered: false, model: None };
+            rows.push(predicted(&operation, environment, options.hopeless));
+        }
+    }
+    Ok(rows)
+}
+
+/// By default all but those of which the model knows no sizes.
+fn collectives(names: &[String]) -> Result<Vec<Collective>, String> {
+    use Collective as C;
+    let known = |name: &String| {
+        let found = C::ALL.into_iter().find(|collective| collective.name() == name);
+        found.ok_or_else(|| format!("{name}: no such collective"))
+    };
+    if !names.is_empty() {
+        return names.iter().map(known).collect();
+    }
+    let sized = |one: &C| !matches!(one, C::Gatherv | C::Scatterv | C::Alltoallv | C::Exscan);
+    Ok(C::ALL.into_iter().filter(sized).collect())
+}
+
+fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) -> Row {
+    let shape = operation.shape();
+    let possible = registry()
+        .iter()
+        .filter(|one| one.collective == shape.collective && refusal(one, &shape, environment).is_none());
+    let mut tried: Vec<Tried> = possible
+        .map(|generator| {
+            let choice = select(&shape, environment, Some(generator.name));
+            let (params, predicted) = (choice.params.to_string(), choice.time);
+            Tried { algorithm: generator.name, params, predicted, measured: None }
+        })
+        .collect();
+    let chosen = select(&shape, environment, None).generator.name;
+    let least = tried.iter().map(|one| one.predicted).fold(f64::INFINITY, f64::min);
+    tried.retain(|one| one.predicted <= hopeless * least || one.algorithm == chosen);
+    let Operation { collective, ranks, bytes, .. } = *operation;
+    Row { collective, ranks, bytes, chosen, tried }
+}
+
+/// For each job, the algorithm of each collective that it forces.
+fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, &'static str>> {
+    let mut algorithms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for row in rows {
+        let names = row.tried.iter().map(|one| one.algorithm);
+        algorithms.entry(row.collective.name()).or_default().extend(names);
+    }
+    let most = algorithms.values().map(BTreeSet::len).max().unwrap_or(0);
+    let of = |job: usize| {
+        let pair =
+            |(op, names): (&&'static str, &BTreeSet<&'static str>)| Some((*op, *names.iter().nth(job)?));
+        algorithms.iter().filter_map(pair).collect()
+    };
+    (0..most).map(of).collect()
+}
+
+/// Fills in the measured times.
+fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Duration, rows: &mut [Row]) {
+    let Some(ranks) = rows.first().map(|row| row.ranks) else { return };
+    let jobs = jobs(rows);
+    let force = |(index, job): (usize, &BTreeMap<&str, &str>)| {
+        let all: Vec<String> = job.iter().map(|(op, algorithm)| format!("{op}={algorithm}")).collect();
+        // Mapping pays after some uses, and those are not what is to be measured.
+        let settings = [("TUTTI_ALGORITHM", all.join(",")), ("TUTTI_MAP_AFTER", "1".to_string())];
+        tutti.variant(&format!("job{index}"), &settings.map(|(name, value)| (name.to_string(), value)))
+    };
+    let variants: Vec<Library> = jobs.iter().enumerate().map(force).collect();
+    let members = variants.iter().map(|one| (one, programs.of("tutti-bench", one))).collect();
+    let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
+    let mut crew = Crew::new(members, ranks, &programs.directory, pace);
+    let mut results = Results::default();
+    let rounds = Rounds::Time(budget).run(|round| {
+        for row in rows.iter_mut() {
+            let best = row.best().and_then(|best| best.measured).unwrap_or(f64::INFINITY);
+            let asks: Vec<Ask> = row.asks(&options.modes).collect();
+            let (op, count) = (row.collective.name(), row.tried.len());
+            for turn in 0..count {
+                let one = &mut row.tried[(turn + round as usize) % count];
+                // What was far behind once will not be the best.
+                if one.measured.is_some_and(|time| time > LOST * best) {
+                    continue;
+                }
+                let job = jobs.iter().position(|job| job.get(op) == Some(&one.algorithm));
+                let job = job.expect("every algorithm that is tried has a job");
+                asks.iter().for_each(|ask| crew.measure_one(job, ask, &mut results));
+                one.measured = time(&results, &asks, ranks, &variants[job].name);
+            }
+        }
+    });
+    eprintln!("{ranks} ranks: {} cells, {} jobs, {rounds} rounds", rows.len(), jobs.len());
+    results.failures.iter().for_each(|failure| eprintln!("{failure}"));
+}
+
+/// After the first round, so many times the best is not looked at again.
+const LOST: f64 = 2.0;
+
+/// Seconds, the geometric mean over modes.
+fn time(results: &Results, asks: &[Ask], ranks: u32, job: &str) -> Option<f64> {
+    let mut product = 1.0;
+    for Ask { op, mode, bytes } in asks {
+        let cell = Cell { op: op.clone(), mode: mode.clone(), ranks, bytes: *bytes };
+        product *= results.time(&cell, job, Measure::Least)? * 1e-6;
+    }
+    Some(product.powf(1.0 / asks.len() as f64))
+}
+
+/// The old text of the model with new corrections for what was measured.
+fn merged(text: &str, rows: &[Row]) -> String {
+    let fresh: Vec<Correction> = rows.iter().flat_map(Row::corrections).collect();
+    let measured = |line: &str| {
+        let Some(rest) = line.trim().strip_prefix("correction ") else { return false };
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        rows.iter().any(|row| {
+            words.len() == 5 && row.collective.name() == words[0] && words[2] == row.ranks.to_string()
+        })
+    };
+    let mut merged: String =
+        text.lines().filter(|line| !measured(line)).flat_map(|line| [line, "\n"]).collect();
+    for correction in fresh {
+        let _ = writeln!(merged, "{correction}");
+    }
+    merged
+}
+
+fn table(rows: &[Row], explain: bool) -> String {
+    let mut text = "ranks collective            bytes    chosen              us (model)       best                us (model)       loss\n".to_string();
+    let us = |one: Option<&Tried>| match one {
+        Some(Tried { measured: Some(time), predicted, .. }) => {
+            format!("{:.2} ({:.2})", time * 1e6, predicted * 1e6)
+        }
+        _ => "-".to_string(),
+    };
+    for row in rows {
+        let chosen = row.tried.iter().find(|one| one.algorithm == row.chosen);
+        let best = row.best();
+        let loss = row.loss().map_or("-".to_string(), |loss| format!("{loss:.2}"));
+        let mark = if row.loss().is_some_and(|loss| loss > BAD) { " *" } else { "" };
+        let _ = writeln!(
+            text,
+            "{:>5} {:20} {:>7}  {:19} {:16} {:19} {:16} {loss}{mark}",
+            row.ranks,
+            row.collective.name(),
+            size(row.bytes),
+            row.chosen,
+            us(chosen),
+            best.map_or("-", |best| best.algorithm),
+            us(best),
+        );
+        for one in row.tried.iter().filter(|_| explain) {
+            let factor = one.measured.map_or(0.0, |time| time / one.predicted);
+            let shown = us(Some(one));
+            let _ = writeln!(text, "        {:24} {shown:20} {factor:.2}  {}", one.algorithm, one.params);
+        }
+    }
+    text
+}
+
+/// More than this is a loss.
+const BAD: f64 = 1.15;
+
+fn summary(rows: &[Row]) -> String {
+    let losses: Vec<f64> = rows.iter().filter_map(Row::loss).collect();
+    if losses.is_empty() {
+        return "nothing was measured\n".to_string();
+    }
+    let mean = (losses.iter().map(|loss| loss.ln()).sum::<f64>() / losses.len() as f64).exp();
+    let worst = losses.iter().copied().fold(1.0, f64::max);
+    let bad = losses.iter().filter(|loss| **loss > BAD).count();
+    format!(
+        "the model alone: {} cells, {bad} of them lose more than {BAD}; worst {worst:.2}, geometric mean {mean:.3}\n",
+        losses.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(chosen: &'static str, tried: &[(&'static str, f64, Option<f64>)]) -> Row {
+        let tried = tried.iter().map(|&(algorithm, predicted, measured)| {
+            let params = String::new();
+            Tried { algorithm, params, predicted, measured }
+        });
+        Row { collective: Collective::Bcast, ranks: 4, bytes: 1024, chosen, tried: tried.collect() }
+    }
+
+    fn check(row: &Row, loss: Option<f64>, corrections: &[&str]) {
+        assert_eq!(row.loss(), loss, "{row:?}");
+        let lines: Vec<String> = row.corrections().map(|one| one.to_string()).collect();
+        assert_eq!(lines, corrections, "{row:?}");
+    }
+
+    #[test]
+    fn a_row_says_what_the_model_misses() {
+        let both =
+            row("kary", &[("kary", 1.0, Some(3.0)), ("knomial", 2.0, Some(2.0)), ("bank_flat", 9.0, None)]);
+        let lines = ["correction bcast kary 4 11 3e0", "correction bcast knomial 4 11 1e0"];
+        check(&both, Some(1.5), &lines);
+        check(
+            &row("kary", &[("kary", 1.0, None), ("knomial", 1.0, Some(2.0))]),
+            None,
+            &lines[..0].iter().copied().chain(["correction bcast knomial 4 11 2e0"]).collect::<Vec<_>>(),
+        );
+        assert!(table(std::slice::from_ref(&both), false).contains("1.50 *"));
+        assert!(summary(&[both]).contains("1 cells, 1 of them"));
+    }
+
+    #[test]
+    fn old_corrections_of_what_was_measured_give_way() {
+        let old = "switch 2e-6\ncorrection bcast kary 4 5 9\ncorrection bcast kary 8 5 9\n";
+        let text = merged(old, &[row("kary", &[("kary", 1.0, Some(2.0))])]);
+        assert_eq!(text, "switch 2e-6\ncorrection bcast kary 8 5 9\ncorrection bcast kary 4 11 2e0\n");
+        assert_eq!(Model::parse(&text).unwrap().corrections.len(), 2);
+    }
+
+    #[test]
+    fn a_job_forces_one_algorithm_of_each_collective() {
+        let rows = [
+            row("kary", &[("kary", 1.0, None), ("knomial", 1.0, None)]),
+            Row { collective: Collective::Reduce, ..row("tree", &[("tree", 1.0, None)]) },
+        ];
+        let jobs = jobs(&rows);
+        assert_eq!(jobs.len(), 2);
+        assert_eq!(jobs[0].iter().collect::<Vec<_>>(), [(&"bcast", &"kary"), (&"reduce", &"tree")]);
+        assert_eq!(jobs[1].get("reduce"), None);
+    }
+}
