@@ -81,7 +81,7 @@ impl Requirements {
 }
 
 /// What an algorithm needs of the nodes that the ranks are on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Node {
     /// Nothing: it sends messages.
     Any,

@@ -32,9 +32,9 @@ struct Effort {
     tasks: u64,
 }
 
-/// At the first use of a shape, while all ranks wait: about a millisecond at 64 ranks.
+/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: less where there are more ranks.
 const FIRST_USE: Effort =
-    Effort { ranks: 64, ranks_of_all: 512, least: 4, most: 24, hopeless: 6.0, tasks: 4096 };
+    Effort { ranks: 64, ranks_of_all: 128, least: 4, most: 24, hopeless: 6.0, tasks: 4096 };
 /// When a person asks: seconds at 4096 ranks.
 const STUDY: Effort = Effort {
     ranks: 8192,
@@ -168,8 +168,8 @@ fn allowed(generator: &Generator, params: &Params, environment: &Environment) ->
     !environment.deterministic || generator.is_canonical(params)
 }
 
-/// What all ranks agree on of a shape.
-fn common(shape: &Shape, environment: &Environment) -> Shape {
+/// What all ranks agree on of a shape, and what choices depend on: shapes that have this in common share one.
+pub fn common(shape: &Shape, environment: &Environment) -> Shape {
     use Collective as C;
     let count = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,

@@ -14,6 +14,7 @@
 //! with equal arguments, so it covers as much as the first call's did.
 #![allow(unsafe_code)]
 
+mod choices;
 mod costs;
 mod internal;
 mod loans;
@@ -44,6 +45,7 @@ use crate::process::Process;
 use crate::progress;
 use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
 
+pub use choices::Choices;
 pub use internal::{
     Maximum, allgather_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group, start_maximum,
     swap_bytes,
@@ -568,10 +570,13 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         reach: if header.reach == Reach::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call },
         ..Environment::in_job(comm.size(), header.local_ranks, header.processors, model)
     };
-    if let Some(layout) = comm.collectives.near.of(process, comm) {
+    let near = comm.collectives.near.of(process, comm);
+    let bound = near.is_some();
+    if let Some(layout) = near {
         environment.layout = layout;
     }
-    let plan = Plan::new(shape, &environment, process.config.algorithm_of(shape.collective.name()));
+    let forced = process.config.algorithm_of(shape.collective.name());
+    let plan = process.choices.borrow_mut(held).plan(shape, &environment, bound, forced);
     if process.config.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {}", plan.choice.reason());
     }

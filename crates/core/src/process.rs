@@ -14,7 +14,7 @@ pub use tutti_transport::exposure::advise;
 use tutti_transport::{Link, Peer, ShmLink, Waiter};
 
 use crate::boot::{self, Boot};
-use crate::collective::Activity;
+use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
 use crate::giant::{self, GiantCell, Held};
@@ -65,6 +65,8 @@ pub struct Process {
     pub messages: GiantCell<PointToPoint<ShmLink>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
+    /// Which algorithms were chosen so far.
+    pub choices: GiantCell<Choices>,
     /// `MPI_COMM_WORLD`.
     pub world: Arc<Communicator>,
     /// `MPI_COMM_SELF`.
@@ -179,6 +181,7 @@ impl Process {
             main_thread: std::thread::current().id(),
             messages: GiantCell::new(PointToPoint::new(link, Peer(rank.0), limits, reader)),
             activities: GiantCell::new(Vec::new()),
+            choices: GiantCell::default(),
             world,
             myself,
             communicators: GiantCell::new(communicators),
