@@ -34,7 +34,7 @@ struct Effort {
 
 /// At the first use of a shape, while all ranks wait, and perhaps for the processors too: less where there are more ranks.
 const FIRST_USE: Effort =
-    Effort { ranks: 64, ranks_of_all: 128, least: 4, most: 24, hopeless: 6.0, tasks: 4096 };
+    Effort { ranks: 64, ranks_of_all: 128, least: 4, most: 24, hopeless: 6.0, tasks: 2048 };
 /// When a person asks: seconds at 4096 ranks.
 const STUDY: Effort = Effort {
     ranks: 8192,

@@ -77,9 +77,12 @@ pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Predi
     summary(&run, stage)
 }
 
-/// The same with what each of several operations in a row takes.
-fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
+/// The same with what each of several operations in a row takes, if `bound` allows for them.
+fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: u64) -> Prediction {
     let one = simulate(schedules, load, stage);
+    if u64::from(IN_A_ROW) * one.tasks > bound {
+        return one;
+    }
     // Messages of several operations at once fill queues, of which nothing is known here.
     if schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges) {
         return one;
@@ -105,7 +108,7 @@ pub fn predict(
     let longest = longest(&schedules);
     let cut = cut_for(&schedules, longest, bound);
     if 2 * cut >= longest {
-        return simulate_in_a_row(&schedules, load, stage);
+        return simulate_in_a_row(&schedules, load, stage, bound);
     }
     let counts: Vec<Vec<u32>> =
         schedules.iter().map(|schedule| schedule.loops.iter().map(|one| one.count).collect()).collect();
