@@ -21,7 +21,7 @@ use tutti_coll::select::refusal;
 use tutti_coll::{Collective, Environment, Model, registry, select};
 
 use crate::compare::{has_no_data, home};
-use crate::crew::{Crew, Pace, Rounds};
+use crate::crew::{Crew, Pace};
 use crate::info::choice;
 use crate::library::Library;
 use crate::options::{Sizes, parse_sizes, parse_time};
@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
           value_parser = ["plain", "changing"])]
     modes: Vec<String>,
-    /// Time for all of it; each cell is measured once at least.
+    /// Time for all of it; each cell is measured once, however long that takes.
     #[arg(long, default_value = "5m", value_parser = parse_time)]
     budget: Duration,
     /// Time for one cell by one algorithm, in milliseconds.
@@ -233,13 +233,17 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Dura
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
     let mut crew = Crew::new(members, ranks, &programs.directory, pace);
     let mut results = Results::default();
-    let rounds = Rounds::Time(budget).run(|round| {
+    let (start, mut rounds) = (Instant::now(), 0);
+    while rounds == 0 || start.elapsed() < budget {
         for row in rows.iter_mut() {
+            if rounds > 0 && start.elapsed() > budget {
+                break;
+            }
             let best = row.best().and_then(|best| best.measured).unwrap_or(f64::INFINITY);
             let asks: Vec<Ask> = row.asks(&options.modes).collect();
             let (op, count) = (row.collective.name(), row.tried.len());
             for turn in 0..count {
-                let one = &mut row.tried[(turn + round as usize) % count];
+                let one = &mut row.tried[(turn + rounds) % count];
                 // What was far behind once will not be the best.
                 if one.measured.is_some_and(|time| time > LOST * best) {
                     continue;
@@ -250,7 +254,8 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Dura
                 one.measured = time(&results, &asks, ranks, &variants[job].name);
             }
         }
-    });
+        rounds += 1;
+    }
     eprintln!("{ranks} ranks: {} cells, {} jobs, {rounds} rounds", rows.len(), jobs.len());
     results.failures.iter().for_each(|failure| eprintln!("{failure}"));
 }
