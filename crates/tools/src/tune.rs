@@ -3,7 +3,7 @@
 //!
 //! The model's parameters are probed one by one; how they work together in an operation is only an assumption of the
 //! simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms that have a chance, in
-//! turn, and the least time counts. Measured by predicted time is the algorithm's correction
+//! turn, over several rounds. Measured by predicted time is the algorithm's correction
 //! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table shows where
 //! the model alone chooses well, and what is lost where it does not.
 //!
@@ -77,6 +77,8 @@ struct Tried {
     algorithm: &'static str,
     params: String,
     predicted: f64,
+    /// In each round in which it was.
+    rounds: Vec<Option<f64>>,
     measured: Option<f64>,
 }
 
@@ -97,6 +99,34 @@ impl Row {
         let op = self.collective.name().to_string();
         let some = if bytes == 0 { &modes[..1] } else { modes };
         some.iter().map(move |mode| Ask { op: op.clone(), mode: mode.clone(), bytes })
+    }
+
+    /// Makes of the times of all rounds one an algorithm. A shared machine is slower in some rounds than in others, so an
+    /// algorithm's time counts by those of the others in the same round, the median of rounds, and the fastest round says how
+    /// long that is.
+    fn settle(&mut self) {
+        let rounds = self.tried.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
+        let always: Vec<&Tried> =
+            self.tried.iter().filter(|one| one.rounds.iter().all(Option::is_some)).collect();
+        if always.is_empty() {
+            return;
+        }
+        let mean = |round: usize| {
+            let logarithms = always.iter().filter_map(|one| one.rounds.get(round).copied().flatten());
+            (logarithms.map(f64::ln).sum::<f64>() / always.len() as f64).exp()
+        };
+        let means: Vec<f64> = (0..rounds).map(mean).collect();
+        let least = means.iter().copied().fold(f64::INFINITY, f64::min);
+        for one in &mut self.tried {
+            let times = one.rounds.iter().zip(&means);
+            let mut shares: Vec<f64> = times.filter_map(|(time, mean)| Some((*time)? / mean)).collect();
+            shares.sort_by(f64::total_cmp);
+            one.measured = match shares.len() {
+                0 => None,
+                count if count % 2 == 0 => Some((shares[count / 2 - 1] * shares[count / 2]).sqrt() * least),
+                count => Some(shares[count / 2] * least),
+            };
+        }
     }
 
     fn best(&self) -> Option<&Tried> {
@@ -192,7 +222,7 @@ fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) ->
         .map(|generator| {
             let choice = select(&shape, environment, Some(generator.name));
             let (params, predicted) = (choice.params.to_string(), choice.time);
-            Tried { algorithm: generator.name, params, predicted, measured: None }
+            Tried { algorithm: generator.name, params, predicted, rounds: Vec::new(), measured: None }
         })
         .collect();
     let chosen = select(&shape, environment, None).generator.name;
@@ -232,36 +262,39 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Dura
     let members = variants.iter().map(|one| (one, programs.of("tutti-bench", one))).collect();
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
     let mut crew = Crew::new(members, ranks, &programs.directory, pace);
-    let mut results = Results::default();
+    let mut failures = Vec::new();
     let (start, mut rounds) = (Instant::now(), 0);
     while rounds == 0 || start.elapsed() < budget {
-        for row in rows.iter_mut() {
-            if rounds > 0 && start.elapsed() > budget {
-                break;
-            }
+        for row in rows.iter_mut().take_while(|_| rounds == 0 || start.elapsed() < budget) {
             let best = row.best().and_then(|best| best.measured).unwrap_or(f64::INFINITY);
             let asks: Vec<Ask> = row.asks(&options.modes).collect();
             let (op, count) = (row.collective.name(), row.tried.len());
+            let mut results = Results::default();
             for turn in 0..count {
                 let one = &mut row.tried[(turn + rounds) % count];
-                // What was far behind once will not be the best.
+                // What was far behind will not be the best.
                 if one.measured.is_some_and(|time| time > LOST * best) {
+                    one.rounds.push(None);
                     continue;
                 }
                 let job = jobs.iter().position(|job| job.get(op) == Some(&one.algorithm));
                 let job = job.expect("every algorithm that is tried has a job");
                 asks.iter().for_each(|ask| crew.measure_one(job, ask, &mut results));
-                one.measured = time(&results, &asks, ranks, &variants[job].name);
+                one.rounds.push(time(&results, &asks, ranks, &variants[job].name));
             }
+            row.settle();
+            failures.append(&mut results.failures);
         }
         rounds += 1;
     }
+    failures.sort_unstable();
+    failures.dedup();
     eprintln!("{ranks} ranks: {} cells, {} jobs, {rounds} rounds", rows.len(), jobs.len());
-    results.failures.iter().for_each(|failure| eprintln!("{failure}"));
+    failures.iter().for_each(|failure| eprintln!("{failure}"));
 }
 
-/// After the first round, so many times the best is not looked at again.
-const LOST: f64 = 2.0;
+/// So many times the best is not looked at again.
+const LOST: f64 = 3.0;
 
 /// Seconds, the geometric mean over modes.
 fn time(results: &Results, asks: &[Ask], ranks: u32, job: &str) -> Option<f64> {
@@ -348,7 +381,7 @@ mod tests {
     fn row(chosen: &'static str, tried: &[(&'static str, f64, Option<f64>)]) -> Row {
         let tried = tried.iter().map(|&(algorithm, predicted, measured)| {
             let params = String::new();
-            Tried { algorithm, params, predicted, measured }
+            Tried { algorithm, params, predicted, rounds: Vec::new(), measured }
         });
         Row { collective: Collective::Bcast, ranks: 4, bytes: 1024, chosen, tried: tried.collect() }
     }
@@ -372,6 +405,20 @@ mod tests {
         );
         assert!(table(std::slice::from_ref(&both), false).contains("1.50 *"));
         assert!(summary(&[both]).contains("1 cells, 1 of them"));
+    }
+
+    #[test]
+    fn times_count_by_those_of_the_same_round() {
+        let mut row = row("kary", &[("kary", 1.0, None), ("knomial", 1.0, None), ("bank_flat", 1.0, None)]);
+        // The machine was four times slower in the second round, and something disturbed one in the third.
+        let rounds =
+            [[Some(2.0), Some(8.0), Some(2.0)], [Some(2.0), Some(8.0), Some(32.0)], [Some(9.0), None, None]];
+        for (one, rounds) in row.tried.iter_mut().zip(rounds) {
+            one.rounds = rounds.to_vec();
+        }
+        row.settle();
+        let measured: Vec<_> = row.tried.iter().map(|one| one.measured.unwrap().round()).collect();
+        assert_eq!(measured, [2.0, 2.0, 9.0]);
     }
 
     #[test]
