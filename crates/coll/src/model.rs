@@ -63,7 +63,7 @@ pub struct Model {
     pub cache_bytes: f64,
     /// To combine a byte with another, both in cache. Seconds.
     pub reduce_byte: f64,
-    /// To publish a span of memory, and for a peer to find it. Seconds.
+    /// To publish a span of memory; and for a peer to find it where it is mapped. Seconds.
     pub expose: f64,
     /// A single copy by system call, whatever its size. Seconds.
     pub single_copy_call: f64,
@@ -116,14 +116,14 @@ impl Default for Model {
             line: nanoseconds([30.0, 45.0, 65.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
             line_gap: 15e-9,
             post: 8e-9,
-            bank_byte: 0.055e-9,
+            bank_byte: 0.045e-9,
             copy_byte: nanoseconds([0.03, 0.03, 0.033, 0.045, 0.05, 0.065, 0.1, 1.0]),
             memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
             memory_bandwidth: 40e9,
             source_bandwidth: 100e9,
             cache_bytes: 33554432.0,
             reduce_byte: 0.05e-9,
-            expose: 40e-9,
+            expose: 400e-9,
             single_copy_call: 2.2e-6,
             single_copy_page: 0.1e-6,
             spin: 0.3e-6,

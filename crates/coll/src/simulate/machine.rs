@@ -604,7 +604,7 @@ impl<'a> Machine<'a> {
                 self.flag(peer, flag).line.book(now, gap) - gap + line
             }
             Work::Expose(0) => now + prices.expose,
-            Work::Expose(bytes) => prices.store(now + prices.expose, self.layout, rank, bytes),
+            Work::Expose(bytes) => prices.store(now + prices.post, self.layout, rank, bytes),
             Work::Access { peer, bytes, way, combine } => {
                 prices.access(now, self.layout, (rank, peer), bytes, way, combine)
             }

@@ -209,7 +209,8 @@ impl<'a> Prices<'a> {
                 self.model.single_copy_call + pages * self.model.single_copy_page
             }
             0..=BESIDE_FLAG if bank => 0.0,
-            _ => self.model.line[distance],
+            _ if bank => self.model.line[distance],
+            _ => self.model.line[distance] + self.model.expose,
         };
         let combined = match (combine, called) {
             (false, _) => 0.0,
