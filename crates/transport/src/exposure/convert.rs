@@ -10,6 +10,11 @@
 //! - not a peer in another operation under way (process_vm_writev, or a store to an earlier region): that operation would
 //!   have been lent the same bytes for writing, and overlapping buffers of pending operations may only be read.
 //!
+//! *What lies between entries.* The gaps of a buffer given by counts and displacements were not lent. They move with it only
+//! where nobody else can write them at that moment: this process has one thread (kernel threads that work for
+//! it count), which has blocked all signals; nothing else of it is lent; and it has no io_uring or context of aio whose
+//! completion might write them.
+//!
 //! Others may *read* it: threads of the program, and peers in other operations that only read, by address. The replacement is
 //! one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. Pages
 //! that are mapped already (an overlap with a buffer converted before) are moved on, and regions are given back, only
@@ -41,8 +46,9 @@
 
 use tutti_sys::maps::{Area, Maps};
 use tutti_sys::remap;
+use tutti_sys::signal::Mask;
 
-use super::object::{HUGE_BYTES, Object, state};
+use super::object::{HUGE_BYTES, Object, state, threads};
 use super::record::PAGE_BYTES;
 use super::refusal::Refusal;
 
@@ -62,6 +68,8 @@ pub(super) struct Bounds {
     pub(super) limit: u64,
     /// No peer uses any region: what the program has unmapped may be given back.
     pub(super) idle: bool,
+    /// Some of the bytes were not lent.
+    pub(super) gaps: bool,
     /// For tests: as if pages could not be locked.
     pub(super) lock: bool,
 }
@@ -88,6 +96,8 @@ pub(super) unsafe fn convert(
     }
     let maps = object.maps.as_ref().ok_or(Refusal::NoQuery)?;
     check_areas(object, maps, start, end, bounds.idle)?;
+    // Until the pages have moved; see the module.
+    let _alone = if bounds.gaps { Some(Alone::new(bounds.idle)?) } else { None };
     // Memory that the program has locked must stay locked.
     let locked_by_program = check_process()? > state.locked_bytes;
     let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start);
@@ -117,6 +127,39 @@ pub(super) unsafe fn convert(
             Ok(part)
         }
     }
+}
+
+/// This thread is all that runs in this process, and is not interrupted.
+struct Alone {
+    signals: Mask,
+}
+
+impl Alone {
+    fn new(idle: bool) -> Result<Alone, Refusal> {
+        const LAST_SIGNAL: i32 = 64;
+        let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Refusal::System)?;
+        let ring = |target: &str| target.contains("io_uring");
+        if !idle || threads() != 1 || maps.contains("/[aio]") || has_descriptor(ring)? {
+            return Err(Refusal::Gaps);
+        }
+        Ok(Alone { signals: Mask::of(&(1..=LAST_SIGNAL).collect::<Vec<_>>()).block() })
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.signals.install();
+    }
+}
+
+/// Whether this process has a descriptor of that kind.
+fn has_descriptor(kind: impl Fn(&str) -> bool) -> Result<bool, Refusal> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
+    let is = |entry: std::fs::DirEntry| {
+        let target = std::fs::read_link(entry.path());
+        target.is_ok_and(|target| target.to_str().is_some_and(&kind))
+    };
+    Ok(descriptors.flatten().any(is))
 }
 
 /// # Errors
@@ -237,12 +280,7 @@ fn check_process() -> Result<u64, Refusal> {
     if kilobytes("VmPin:").is_some_and(|size| size > 0) {
         return Err(Refusal::Pinned);
     }
-    let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
-    let of_userfault = |entry: std::fs::DirEntry| {
-        let target = std::fs::read_link(entry.path());
-        target.is_ok_and(|target| target.as_os_str() == "anon_inode:[userfaultfd]")
-    };
-    if descriptors.flatten().any(of_userfault) {
+    if has_descriptor(|target| target == "anon_inode:[userfaultfd]")? {
         return Err(Refusal::Userfault);
     }
     Ok(kilobytes("VmLck:").unwrap_or(0) << 10)

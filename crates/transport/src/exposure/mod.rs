@@ -166,7 +166,7 @@ impl Exposures {
         edges: Option<ptr::NonNull<EdgeRoom>>,
     ) -> Record {
         // SAFETY: the caller's promise.
-        unsafe { self.lend(address, bytes, access, edges, true) }
+        unsafe { self.lend(address, bytes, access, edges, bytes) }
     }
 
     /// Lends the entries that `rows` gives as (address, bytes), `table` being room for as many rows in memory that the
@@ -280,7 +280,7 @@ impl Exposures {
     }
 
     /// # Safety
-    /// As [`Exposures::expose`]; `whole`: no byte in between belongs to somebody else.
+    /// As [`Exposures::expose`]; but only `own` of the bytes were lent, what is in between belongs to somebody else.
     #[inline]
     unsafe fn lend(
         &mut self,
@@ -288,7 +288,7 @@ impl Exposures {
         bytes: u64,
         access: Access,
         edges: Option<ptr::NonNull<EdgeRoom>>,
-        whole: bool,
+        own: u64,
     ) -> Record {
         self.lent += 1;
         self.lends += 1;
@@ -308,11 +308,11 @@ impl Exposures {
             Advice::Leave => None,
             Advice::Look => match self.look(start, bytes, access) {
                 // SAFETY: the caller's promise.
-                None if self.lost(start, bytes) => unsafe { self.convert(start, bytes, access, whole) },
+                None if self.lost(start, bytes) => unsafe { self.convert(start, bytes, access, own) },
                 found => found,
             },
             // SAFETY: the caller's promise.
-            Advice::Convert => unsafe { self.convert(start, bytes, access, whole) },
+            Advice::Convert => unsafe { self.convert(start, bytes, access, own) },
         };
         let Some((object, place)) = place else {
             self.statistics.unmapped += 1;
@@ -349,19 +349,20 @@ impl Exposures {
         start: u64,
         bytes: u64,
         access: Access,
-        whole: bool,
+        own: u64,
     ) -> Option<(&'static Object, Place)> {
         let bounds = Bounds {
             at_least: self.policy.at_least_bytes.max(PAGE_BYTES),
             limit: self.limit_bytes,
             idle: self.lent == 1,
+            gaps: own < bytes,
             lock: self.lock,
         };
         let converted = self.object().and_then(|object| {
             let there = object.find(start, bytes, true).filter(|place| place.is_worth(bytes));
             match there {
                 Some(_) => Ok(0),
-                None if !whole => Err(Refusal::Gaps),
+                None if own * 2 < bytes => Err(Refusal::Gaps),
                 // SAFETY: the caller's promise.
                 None => unsafe { convert::convert(object, start, bytes, bounds) },
             }
@@ -429,8 +430,10 @@ impl Exposures {
         let full = rows.clone().filter(|&(_, bytes)| bytes > 0).map(|(start, bytes)| (start as u64, bytes));
         let start = full.clone().map(|(start, _)| start).min().unwrap_or(0);
         let end = full.clone().map(|(start, bytes)| start + bytes).max().unwrap_or(0);
-        // In the usual order, one follows the other.
+        // In the usual order, one follows the other. Elsewhere there may be a gap, as entries may overlap.
         let whole = full.clone().try_fold(start, |at, (next, bytes)| (next == at).then_some(at + bytes));
+        let most = if whole.is_some() { end - start } else { (end - start).saturating_sub(1) };
+        let own = full.map(|(_, bytes)| bytes).sum::<u64>().min(most);
         let mut entries = 0;
         for (address, bytes) in rows {
             let offset = if bytes == 0 { 0 } else { address as u64 - start };
@@ -440,7 +443,7 @@ impl Exposures {
         }
         let first = ptr::without_provenance_mut(start as usize);
         // SAFETY: the caller's promise.
-        let record = unsafe { self.lend(first, end - start, access, edges, whole.is_some()) };
+        let record = unsafe { self.lend(first, end - start, access, edges, own) };
         Record { layout: layout as u32, entries, ..record }
     }
 }

@@ -296,7 +296,7 @@ fn walk(object: &Object) -> Option<Vec<(u64, u64)>> {
 }
 
 /// How many threads this process has; many, where that cannot be told.
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(usize::MAX)

@@ -14,7 +14,7 @@ pub enum Refusal {
     NoObject,
     /// Fewer bytes in whole pages than TUTTI_MAP_BYTES.
     TooSmall,
-    /// Entries with gaps between them, which belong to somebody else.
+    /// Entries with gaps between them, which others may write meanwhile or are most of it.
     Gaps,
     /// Not mapped at all.
     NotMapped,
@@ -98,7 +98,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::NoObject => "no shared memory object could be made",
             Refusal::TooSmall => "fewer bytes in whole pages than TUTTI_MAP_BYTES",
-            Refusal::Gaps => "gaps between the entries, which are not part of the operation",
+            Refusal::Gaps => {
+                "gaps between the entries, which are not part of the operation and may be in use"
+            }
             Refusal::NotMapped => "not mapped",
             Refusal::Stack => "on a stack",
             Refusal::FileBacked => "mapped from a file or a device",

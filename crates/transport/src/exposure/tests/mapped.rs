@@ -176,6 +176,44 @@ fn overlapping_buffers_are_mapped_together() {
     });
 }
 
+/// Lends entries of some pages each, `gap` pages after the end of one the next, and expects them mapped or not.
+fn check_gaps(owner: &mut Owner, gap: usize, mapped: bool) {
+    const ENTRY: usize = 4 * PAGE + 100;
+    let memory = map(MIB);
+    // SAFETY: memory of the test.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(memory, MIB) };
+    bytes.iter_mut().enumerate().for_each(|(index, byte)| *byte = pattern(7, index));
+    let rows = (0..8).map(|entry| (memory.wrapping_add(40 + entry * (ENTRY + gap)), ENTRY as u64));
+    let mut table = [Entry::default(); 8];
+    // SAFETY: the table has as many rows.
+    let record = unsafe { owner.exposures.expose_entries(rows, table.as_mut_ptr(), Access::Read, None) };
+    owner.exposures.withdraw(&record);
+    assert_eq!(record.is_near(), mapped && possible(), "{gap} {:?}", owner.exposures.statistics());
+    assert!(bytes.iter().enumerate().all(|(index, &byte)| byte == pattern(7, index)));
+    unmap(memory, MIB);
+}
+
+#[test]
+fn gaps_move_only_where_nobody_can_be_writing_them() {
+    with_owner(&at_once(), |owner| {
+        check_gaps(owner, 0, true);
+        check_gaps(owner, 2 * PAGE, true);
+        check_gaps(owner, 6 * PAGE, false);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+            });
+            check_gaps(owner, 0, true);
+            check_gaps(owner, 2 * PAGE, false);
+            over.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(owner.refused(Refusal::Gaps), 2 * u64::from(possible()));
+    });
+}
+
 #[test]
 fn memory_that_is_not_private_and_plain_is_refused_with_its_reason() {
     static CONSTANT: [u8; 64 << 10] = [0; 64 << 10];
