@@ -13,7 +13,8 @@ pub struct BankSizes {
     pub small_bytes: u64,
     /// Small slots: a power of two, at most 64.
     pub small_slots: u32,
-    /// Large slots: a power of two, at most 64.
+    /// Large slots: a power of two, at most 64. Several, since ranks that share a core run ahead of each other where what is
+    /// lent travels by value.
     pub large_slots: u32,
 }
 
@@ -29,13 +30,13 @@ impl BankSizes {
         small_slots: u64,
         ranks: u32,
     ) -> BankSizes {
-        let generous = (u64::from(ranks) * (64 << 20)).clamp(1 << 30, 64 << 30);
+        let generous = (u64::from(ranks) * (128 << 20)).clamp(1 << 30, 64 << 30);
         BankSizes {
             area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
             large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
             small_bytes: small_bytes.clamp(64, 1 << 20).next_multiple_of(64),
             small_slots: small_slots.clamp(2, u64::from(Self::MAX_SLOTS)).next_power_of_two() as u32,
-            large_slots: 2,
+            large_slots: 8,
         }
     }
 
@@ -74,8 +75,8 @@ mod tests {
     fn what_is_asked_for_is_made_possible() {
         let sizes = BankSizes::new(Some(0), Some(5000), 100, 33, 4);
         assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
-        assert_eq!((sizes.small_slots, sizes.large_slots), (64, 2));
+        assert_eq!((sizes.small_slots, sizes.large_slots), (64, 8));
         assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
-        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 6400 << 20);
+        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 12800 << 20);
     }
 }

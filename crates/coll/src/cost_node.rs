@@ -182,6 +182,21 @@ pub(crate) fn exposed_from_root(shape: &Shape, _: &Params) -> Work {
     }
 }
 
+/// One rank reads from all others, who wait for nobody if that is short.
+pub(crate) fn exposed_to_root(shape: &Shape, _: &Params) -> Work {
+    let others = ranks(shape) - 1.0;
+    Work {
+        hops: 2.0,
+        messages: others * (OPEN + FLAG),
+        bytes: others * block(shape),
+        reduced: 0.0,
+        all_messages: others * (OPEN + FLAG),
+        all_bytes: others * block(shape),
+        all_reduced: 0.0,
+        waits: 1.0,
+    }
+}
+
 pub(crate) fn exposed_bcast_both(shape: &Shape, params: &Params) -> Work {
     let work = exposed_from_root(shape, params);
     let share = (ranks(shape) - 1.0) / ranks(shape);

@@ -589,6 +589,19 @@ impl Schedule {
         }
     }
 
+    /// The first of the steps with which a rank ends that has exposed memory: it only waits until others are done with that.
+    /// Where all that it has exposed travelled by value, it need not. One past the last where there are none.
+    pub fn parting(&self) -> StepId {
+        let awaits = |step: &Step| matches!(step.kind, Kind::Await { .. });
+        let mut first = self.steps.iter().rposition(|step| !awaits(step)).map_or(0, |last| last + 1);
+        // A loop that does more than wait is not over yet.
+        if let Some(last) = first.checked_sub(1).and_then(|last| self.steps[last].in_loop) {
+            first += self.steps[first..].iter().take_while(|step| step.in_loop == Some(last)).count();
+        }
+        let exposes = self.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
+        StepId(if exposes { first } else { self.steps.len() } as u32)
+    }
+
     /// Units of all temporaries.
     pub fn temporary_units(&self) -> u64 {
         self.temporaries.iter().sum()

@@ -247,6 +247,8 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "exposed_both", EXPOSED, PIPELINE, exposed_move::bcast_both, node::exposed_bcast_both),
     entry(C::Gather, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
     entry(C::Gatherv, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
+    entry(C::Gather, "exposed_pull", EXPOSED, FIXED, exposed_move::gather_pull, node::exposed_to_root),
+    entry(C::Gatherv, "exposed_pull", EXPOSED, FIXED, exposed_move::gather_pull, node::exposed_to_root),
     entry(C::Scatter, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
     entry(C::Scatterv, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
     entry(C::Allgather, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),

@@ -253,17 +253,21 @@ fn simulated(
     order.retain(|&one| all[one].time <= effort.hopeless * best);
     order.truncate((effort.ranks_of_all / shape.ranks).clamp(effort.least, effort.most) as usize);
     order.sort_unstable();
-    let load = Load::new(shape);
+    let loads = Load::all(shape);
     let run = |&index: &usize| {
         let Candidate { generator, params, .. } = all[index];
-        let found = predict(generator, &load, &params, &environment.stage(), effort.tasks);
-        // The closed form of a long pipeline is better than one that never filled.
-        if !found.settled {
-            return all[index];
+        let mut time = 1.0;
+        for load in &loads {
+            let found = predict(generator, load, &params, &environment.stage(), effort.tasks);
+            // The closed form of a long pipeline is better than one that never filled.
+            if !found.settled {
+                return all[index];
+            }
+            // Of two that keep the ranks equally busy, the one that is over first wins.
+            time *= found.steady_seconds + found.seconds / 16.0;
         }
-        // Of two that keep the ranks equally busy, the one that is over first wins.
-        let time = found.steady_seconds + found.seconds / 16.0;
-        Candidate { generator, params, time, simulated: true }
+        // As much faster at one size is worth as much slower at another: the geometric mean.
+        Candidate { generator, params, time: time.powf(1.0 / loads.len() as f64), simulated: true }
     };
     order.iter().map(run).collect()
 }

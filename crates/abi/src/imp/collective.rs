@@ -40,7 +40,17 @@ fn root_of(root: c_int, comm: &Communicator) -> Result<u32> {
 
 /// A buffer of one kind of items.
 fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
-    let datatype = datatype(handle)?;
+    items_at(address, address, items, datatype(handle)?)
+}
+
+/// As [`array`] at a place beside an address that must not be null itself.
+#[inline]
+fn items_at<'s>(
+    address: Address,
+    at: Address,
+    items: i64,
+    datatype: &'s tutti_data::Datatype,
+) -> Result<Array<'s>> {
     let items = count(items, "count")?;
     if address.is_in_place() {
         return Err(Error::new(
@@ -55,7 +65,7 @@ fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<A
     if address.is_null() && items > 0 && size > 0 && datatype.true_lb() == 0 {
         return Err(Error::new(ErrorClass::Buffer, "a buffer is a null pointer"));
     }
-    Ok(Array { base: address.pointer(), count: items, datatype })
+    Ok(Array { base: at.pointer(), count: items, datatype })
 }
 
 fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
@@ -81,19 +91,14 @@ fn entries<'s>(
     comm: &Communicator,
 ) -> Result<Side<'s>> {
     let ranks = i64::from(comm.size());
-    let extent = datatype(handle)?.extent() as isize;
+    let datatype = datatype(handle)?;
+    let extent = datatype.extent() as isize;
     let mut all = Vec::with_capacity(ranks as usize);
     for (items, displacement) in counts.read(ranks)?.zip(displs.read(ranks)?) {
         let at = address.offset((displacement as isize).wrapping_mul(extent));
-        all.push(array_at(address, at, items, handle)?);
+        all.push(items_at(address, at, items, datatype)?);
     }
     Ok(Side::Entries(all))
-}
-
-/// As [`array`] at a place beside an address that must not be null itself.
-fn array_at<'s>(given: Address, at: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
-    let found = array(given, items, handle)?;
-    Ok(Array { base: at.pointer(), ..found })
 }
 
 /// An array of items of its own datatype for each rank, with displacements in bytes.
@@ -108,7 +113,7 @@ fn typed_entries<'s>(
     let mut all = Vec::with_capacity(ranks as usize);
     let places = counts.read(ranks)?.zip(displs.read(ranks)?);
     for ((items, displacement), handle) in places.zip(types.handles(ranks)?) {
-        all.push(array_at(address, address.offset(displacement as isize), items, handle)?);
+        all.push(items_at(address, address.offset(displacement as isize), items, datatype(handle)?)?);
     }
     Ok(Side::Entries(all))
 }

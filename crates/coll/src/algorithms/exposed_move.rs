@@ -111,6 +111,31 @@ pub fn gather(shape: &Shape, _: &Params, b: &mut Builder) {
     await_others(shape, DONE, 1, b);
 }
 
+/// The root reads the blocks of all others: what is short travels by value, and its sender waits for nobody.
+pub fn gather_pull(shape: &Shape, _: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let mine = build::range(BufferId::SEND, 0, shape.count);
+    if !shape.is_root() {
+        b.expose(0, mine, Access::Read);
+        b.post(READY, 1);
+        b.wait(shape.root, DONE, 1);
+        return;
+    }
+    let (buffer, division) = blocks(shape);
+    let block = |rank: Index| build::block(buffer, division, rank);
+    if !shape.in_place {
+        b.copy(mine, block(shape.rank.into()), &[]);
+    }
+    b.repeat(shape.ranks - 1, 1, |b| {
+        let peer = others(shape);
+        b.wait(peer, READY, 1);
+        b.pull(peer, build::slot(SOURCE, 0, 0, 0, block(peer)), block(peer));
+    });
+    if shape.ranks > 1 {
+        b.post(DONE, 1);
+    }
+}
+
 /// Everybody reads its block of the buffer of the root.
 pub fn scatter(shape: &Shape, _: &Params, b: &mut Builder) {
     b.in_program_order();

@@ -3,8 +3,10 @@
 use crate::ir::Tables;
 use crate::shape::{Collective, Shape};
 
-/// Units of a block where nobody knows them on all ranks (the v collectives): the middle of what is usual.
-const UNKNOWN_BLOCK: u64 = 4096;
+/// Units of a block where nobody knows them on all ranks (the v collectives): what is usual.
+const UNKNOWN_BLOCKS: [u64; 3] = [64, 4 << 10, 256 << 10];
+/// The middle of that.
+const UNKNOWN_BLOCK: u64 = UNKNOWN_BLOCKS[1];
 
 /// An operation on equal blocks.
 #[derive(Clone, Debug)]
@@ -33,6 +35,14 @@ impl Load {
             _ => Vec::new(),
         };
         Load { shape, sums }
+    }
+
+    /// What `shape` may be: one operation, or where nobody knows the counts, several of usual sizes.
+    pub fn all(shape: &Shape) -> Vec<Load> {
+        use Collective as C;
+        let unknown = matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && shape.count == 0;
+        let blocks = if unknown { &UNKNOWN_BLOCKS[..] } else { &[shape.count] };
+        blocks.iter().map(|&count| Load::new(&Shape { count, ..*shape })).collect()
     }
 
     /// The operation, as rank 0 sees it.

@@ -13,7 +13,7 @@ use super::load::Load;
 use super::prices::{Prices, Way};
 use super::resources::{Processors, Server, Time};
 use crate::cursor::{Cursor, Instance};
-use crate::ir::{Access, BufferId, Kind, Schedule, Span, Tables};
+use crate::ir::{Access, BufferId, Division, Kind, Length, Schedule, Span, StepId, Tables};
 
 /// A piece of work of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +91,10 @@ struct Rank {
     flags: Vec<Flag>,
     /// How others get at what it has exposed as this number, and of which buffer that is a part.
     ways: [(Way, BufferId); BufferId::EXPOSURES as usize],
+    /// What it has exposed does not all travel by value.
+    lends: bool,
+    /// From here on it waits for those who use its memory.
+    parting: StepId,
     /// It has written to its receive buffer in this operation.
     wrote: bool,
     /// The values of others' flags that it has seen.
@@ -220,6 +224,8 @@ impl<'a> Machine<'a> {
                 messages,
                 flags,
                 ways,
+                lends: false,
+                parting: schedule.parting(),
                 wrote: false,
                 seen,
                 awake: true,
@@ -360,7 +366,7 @@ impl<'a> Machine<'a> {
             return false;
         }
         state.cursor.reset(schedule);
-        state.wrote = false;
+        (state.wrote, state.lends) = (false, false);
         true
     }
 
@@ -471,6 +477,7 @@ impl<'a> Machine<'a> {
             }
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
             Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
+            Kind::Await { .. } if self.is_free(rank, instance) => return true,
             Kind::Await { peer, flag, value } => {
                 let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
                 match self.waits(rank, instance, peer, flag, value) {
@@ -479,9 +486,10 @@ impl<'a> Machine<'a> {
                 }
             }
             Kind::Expose { slot, ref what, access } => {
-                let bytes = self.bytes(what, instance);
+                let bytes = self.lent(what, instance);
                 let way = self.prices.way(bytes, access == Access::Read);
                 self.ranks[rank as usize].ways[usize::from(slot)] = (way, what.buffer);
+                self.ranks[rank as usize].lends |= way != Way::Bank;
                 own(Work::Expose(if way == Way::Bank { bytes } else { 0 }))
             }
             Kind::Pull { peer, ref from, ref into } => {
@@ -505,6 +513,23 @@ impl<'a> Machine<'a> {
     /// What a flag holds: the number of the operation and the value.
     fn word(&self, rank: u32, value: u64) -> u64 {
         u64::from(self.ranks[rank as usize].operations) << 24 | value
+    }
+
+    /// Bytes that are lent: of blocks by a table, the own one is for none of the others.
+    fn lent(&self, what: &Span, instance: Instance) -> u64 {
+        let bytes = self.bytes(what, instance);
+        match what.length {
+            Length::Blocks { division: Division::Table(_), count: 2.., .. } => {
+                bytes - bytes / self.schedules.len() as u64
+            }
+            _ => bytes,
+        }
+    }
+
+    /// Whether a rank that only waits for those who use its memory may leave: nobody does.
+    fn is_free(&self, rank: u32, instance: Instance) -> bool {
+        let rank = &self.ranks[rank as usize];
+        instance.step >= rank.parting && !rank.lends
     }
 
     fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
@@ -675,9 +700,11 @@ fn slots(schedules: &[Schedule], unit_bytes: u64) -> u32 {
     let lends =
         |schedule: &Schedule| schedule.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
     let large = schedules.iter().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES || lends(one));
-    if large { 2 } else { u32::MAX / 2 }
+    if large { LARGE_SLOTS } else { u32::MAX / 2 }
 }
 
+/// Operations that lend memory or have a large bank may be so many.
+const LARGE_SLOTS: u32 = 8;
 /// A larger bank is one of few.
 const SMALL_BANK_BYTES: u64 = 4096;
 

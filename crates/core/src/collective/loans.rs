@@ -137,14 +137,20 @@ impl CommPort<'_> {
         table: *mut Entry,
         place: *mut Published,
     ) -> bool {
-        let bytes: u64 = rows.iter().map(|row| row.1).sum();
-        let (base, room) = self.carrier(self.comm.rank().0);
+        let me = self.comm.rank().0;
+        // The own entry is for none of the others.
+        let is_own = |row: usize| entries && row == me as usize;
+        let bytes: u64 = rows.iter().enumerate().map(|(row, run)| if is_own(row) { 0 } else { run.1 }).sum();
+        let (base, room) = self.carrier(me);
         let first = self.ticket.carried_bytes;
         if access != Access::Read || bytes > CARRIED_BYTES || first + bytes as usize > room {
             return false;
         }
         let mut next = first;
         for (row, &(from, length)) in rows.iter().enumerate() {
+            if is_own(row) {
+                continue;
+            }
             // SAFETY: see the module; the room was looked at.
             unsafe {
                 ptr::copy_nonoverlapping(from, base.add(next), length as usize);
@@ -175,6 +181,7 @@ impl CommPort<'_> {
             }
             // SAFETY: the peer has written a row for each rank.
             let Entry { offset, .. } = unsafe { table.add(entry as usize).read() };
+            debug_assert_ne!(entry, peer, "what a rank keeps is no other's");
             return Found::Carried(base.wrapping_add(offset as usize));
         }
         let (banks, slot) = self.banks();

@@ -189,6 +189,11 @@ impl NodePort for CommPort<'_> {
         Ok(())
     }
 
+    #[inline]
+    fn lends(&self) -> bool {
+        !self.ticket.exposed.is_empty()
+    }
+
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
         self.find(from).direct(from.offset, bytes)
     }

@@ -54,6 +54,8 @@ enum Instruction {
 #[derive(Debug)]
 pub(super) struct Program {
     instructions: Box<[Instruction]>,
+    /// From here on it waits for those who use its memory ([`Schedule::parting`]).
+    parting: usize,
 }
 
 /// How a program stands after [`Program::run`].
@@ -70,7 +72,7 @@ impl Program {
     pub(super) fn new(schedule: &Schedule, scale: usize) -> Option<Program> {
         let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
         let mut writer = Writer { scale, tables, instructions: Vec::new() };
-        let mut step = 0;
+        let (mut step, mut parting) = (0, usize::MAX);
         while step < schedule.steps.len() {
             let (steps, count) = match schedule.steps[step].in_loop {
                 Some(number) => {
@@ -82,6 +84,9 @@ impl Program {
             if writer.instructions.len() + steps * count as usize > MOST {
                 return None;
             }
+            if step == schedule.parting().0 as usize {
+                parting = writer.instructions.len();
+            }
             for iteration in 0..count {
                 for step in &schedule.steps[step..step + steps] {
                     writer.write(&step.kind, iteration)?;
@@ -89,7 +94,7 @@ impl Program {
             }
             step += steps;
         }
-        Some(Program { instructions: writer.instructions.into() })
+        Some(Program { instructions: writer.instructions.into(), parting })
     }
 
     /// Goes on from instruction `next`.
@@ -117,6 +122,9 @@ impl Program {
                 },
                 Instruction::Post { flag, value } => port.post(flag, value),
                 Instruction::Await { peer, flag, value } => {
+                    if next >= self.parting && !port.lends() {
+                        break;
+                    }
                     if !port.reached(peer, flag, value) {
                         return Ok(Reached::Flag(next));
                     }

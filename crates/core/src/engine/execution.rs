@@ -264,7 +264,8 @@ fn within_node<P: Port>(
         Kind::Post { flag, value } => port.post(*flag, value.at(iteration)),
         Kind::Await { peer, flag, value } => {
             let (peer, value) = (peer.at(iteration) as u32, value.at(iteration));
-            if !port.reached(peer, *flag, value) {
+            let free = instance.step >= bindings.parting && !port.lends();
+            if !free && !port.reached(peer, *flag, value) {
                 return Ok(Begun::Waiting(Waiting { instance, peer, flag: *flag, value }));
             }
         }

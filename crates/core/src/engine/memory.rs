@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use tutti_coll::Schedule;
-use tutti_coll::ir::{Access, BufferId, Kind, Order, Range, Tables, Unit};
+use tutti_coll::ir::{Access, BufferId, Kind, Order, Range, StepId, Tables, Unit};
 use tutti_data::{Datatype, Reducer};
 
 use super::compiled::{BANK, Bases};
@@ -163,6 +163,8 @@ pub struct Bindings {
     ready: bool,
     /// Where every buffer begins: send, receive, bank, temporaries.
     bases: Vec<*mut u8>,
+    /// From here on the rank waits for those who use its memory.
+    pub(super) parting: StepId,
     /// Every buffer is one run of memory.
     flat: bool,
     /// From the addresses that the user gave to the bases of send and receive; `None` where there is no buffer.
@@ -224,6 +226,7 @@ impl Bindings {
             reducer: None,
             ready: false,
             bases: Vec::new(),
+            parting: schedule.parting(),
             flat: false,
             origins: [None; 2],
         }

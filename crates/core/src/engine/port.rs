@@ -89,6 +89,11 @@ pub trait NodePort {
     /// Why the memory cannot be exposed.
     fn expose(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> Result<()>;
 
+    /// Whether others may get at own memory, so that this rank has to stay until they are done.
+    fn lends(&self) -> bool {
+        true
+    }
+
     /// The memory of a peer as an address of this process, if it is mapped here.
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8>;
 

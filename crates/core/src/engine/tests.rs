@@ -98,12 +98,15 @@ struct World {
     banks: Vec<Vec<u64>>,
     flags: HashMap<(u32, u16), u64>,
     exposed: HashMap<(u32, u16), Vec<(*mut u8, u64)>>,
+    /// What travels by value.
+    carried: Vec<Vec<u8>>,
 }
 
 struct FakePort {
     rank: u32,
     world: Rc<RefCell<World>>,
     eager: bool,
+    lends: bool,
 }
 
 impl FakePort {
@@ -169,13 +172,29 @@ impl NodePort for FakePort {
         self.world.borrow_mut().banks[peer as usize].as_mut_ptr().cast()
     }
 
-    fn expose(&mut self, slot: u16, memory: Exposed<'_>, _: Access) -> Result<()> {
-        let runs = match memory {
+    fn expose(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> Result<()> {
+        let mut runs = match memory {
             Exposed::Run(base, bytes) => vec![(base, bytes)],
             Exposed::Table(entries) => entries.collect(),
         };
-        self.world.borrow_mut().exposed.insert((self.rank, slot), runs);
+        let mut world = self.world.borrow_mut();
+        match access {
+            Access::Read if self.eager => {
+                for (base, bytes) in runs.iter_mut().filter(|run| run.1 > 0) {
+                    // SAFETY: exposed by an execution whose memory lives until the run is over.
+                    let mut copy = unsafe { Buffer::bytes_at(*base, *bytes) }.to_vec();
+                    *base = copy.as_mut_ptr();
+                    world.carried.push(copy);
+                }
+            }
+            _ => self.lends = true,
+        }
+        world.exposed.insert((self.rank, slot), runs);
         Ok(())
+    }
+
+    fn lends(&self) -> bool {
+        self.lends
     }
 
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
@@ -440,7 +459,7 @@ fn run(case: &Case, executions: &mut [Execution<usize>], random: &mut Random) {
     let bank = |run: &Execution<usize>| run.plan().schedule.bank as usize * ITEM_BYTES as usize / 8 + 1;
     world.borrow_mut().banks = executions.iter().map(|run| vec![0xa5a5; bank(run)]).collect();
     let mut ports: Vec<FakePort> = (0..case.ranks)
-        .map(|rank| FakePort { rank, world: world.clone(), eager: random.below(2) == 0 })
+        .map(|rank| FakePort { rank, world: world.clone(), eager: random.below(2) == 0, lends: false })
         .collect();
     executions.iter_mut().for_each(Execution::start);
     let mut open: Vec<usize> = (0..executions.len()).collect();
