@@ -96,6 +96,8 @@ struct State {
 #[derive(Debug)]
 struct Prepared {
     execution: Execution<RequestId>,
+    /// What its plan was allowed to use.
+    means: Means,
     words: Option<Words>,
 }
 
@@ -523,16 +525,16 @@ fn prepare(
 ) -> Run {
     let shape = operation.shape(comm.size(), comm.rank().0);
     let mut state = comm.collectives.state.borrow_mut(held);
-    let fits = |run: &Run| {
-        run.execution.plan().shape == shape && (means == Means::All || !is_within_node(run.execution.plan()))
-    };
+    // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
+    // what the other members use.
+    let fits = |run: &Run| run.means == means && run.execution.plan().shape == shape;
     let found = state.rest.iter_mut().find(|place| place.as_ref().is_some_and(fits));
     let mut run = match found.and_then(Option::take) {
         Some(run) => run,
         None => {
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
-            Box::new(Prepared { execution: Execution::new(plan), words: None })
+            Box::new(Prepared { execution: Execution::new(plan), means, words: None })
         }
     };
     operation.bind(run.execution.bindings(), comm.size());
