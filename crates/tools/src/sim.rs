@@ -15,7 +15,7 @@ use tutti_topo::{Level, Machine};
 #[derive(Args, Clone)]
 pub struct Operation {
     /// The operation: barrier, bcast, gather, ...
-    #[arg(long, value_parser = collective)]
+    #[arg(long, default_value = "bcast", value_parser = collective)]
     pub collective: Collective,
     /// Bytes: of all data for bcast, reduce, allreduce and scan, or else of one rank's block (K and M allowed).
     #[arg(long, default_value = "8", value_parser = crate::options::bytes)]
