@@ -108,7 +108,7 @@ impl Default for Config {
             copy_by: CopyBy::Auto,
             mapped: Mapped::Auto,
             map_after: 20,
-            map_bytes: 64 << 10,
+            map_bytes: 32 << 10,
             mapped_limit: 1 << 30,
             spin_us: -1,
             yield_rounds: 64,

@@ -111,7 +111,7 @@ impl Default for Model {
             message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 2000.0]),
             message_byte: 0.03e-9,
             eager_bytes: 16384.0,
-            map_bytes: 65536.0,
+            map_bytes: 32768.0,
             fragment_bytes: 32768.0,
             line: nanoseconds([30.0, 45.0, 65.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
             line_gap: 15e-9,

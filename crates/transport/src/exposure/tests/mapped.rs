@@ -492,7 +492,9 @@ fn buffers_come_and_go() {
         };
         let started = std::time::Instant::now();
         let mut number = 0;
-        while started.elapsed().as_secs() < seconds {
+        let enough = |owner: &Owner| !possible() || owner.exposures.statistics().conversions > 5;
+        // A slow machine gets as many rounds as it needs to convert some.
+        while started.elapsed().as_secs() < seconds || (!enough(owner) && number < 100_000) {
             if buffers.len() < 12 {
                 let most = [9 << 10, 300 << 10, 3 << 20][next(3)];
                 let bytes = 1 + next(most);
@@ -518,7 +520,7 @@ fn buffers_come_and_go() {
                 _ => assert!(intact(&buffers)),
             }
         }
-        assert!(!possible() || owner.exposures.statistics().conversions > 5);
+        assert!(enough(owner));
     });
 }
 
