@@ -21,7 +21,7 @@ use tutti_transport::single_copy::CopyError;
 
 use super::port::CommPort;
 use crate::buffer::Buffer;
-use crate::engine::{Exposed, Remote};
+use crate::engine::{Exposed, Remote, copy_to_bank};
 
 /// What travels by value at the most where the memory can be mapped: copying this costs what a look at the mapping does.
 const CARRIED_BYTES: u64 = 32 << 10;
@@ -153,7 +153,7 @@ impl CommPort<'_> {
             }
             // SAFETY: see the module; the room was looked at.
             unsafe {
-                ptr::copy_nonoverlapping(from, base.add(next), length as usize);
+                copy_to_bank(from, base.add(next), length as usize);
                 if entries {
                     table.add(row).write(Entry { offset: (next - first) as u64, bytes: length });
                 }

@@ -205,7 +205,7 @@ const STREAMED_BYTES: usize = 16 << 10;
 /// # Safety
 /// As for [`copy`].
 #[inline(always)]
-pub(super) unsafe fn copy_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
+pub(crate) unsafe fn copy_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes < STREAMED_BYTES {

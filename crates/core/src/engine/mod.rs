@@ -14,6 +14,7 @@ pub mod port;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use compiled::copy_to_bank;
 pub use execution::{Execution, Status};
 pub use memory::{Array, Bindings, Memory};
 pub use port::{Exposed, NodePort, Port, Remote, Started};
