@@ -30,7 +30,8 @@ impl BankSizes {
         small_slots: u64,
         ranks: u32,
     ) -> BankSizes {
-        let generous = (u64::from(ranks) * (128 << 20)).clamp(1 << 30, 64 << 30);
+        // Some hundreds of communicators of all ranks.
+        let generous = (u64::from(ranks) << 30).clamp(16 << 30, 256 << 30);
         BankSizes {
             area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
             large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
@@ -77,6 +78,6 @@ mod tests {
         assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
         assert_eq!((sizes.small_slots, sizes.large_slots), (64, 8));
         assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
-        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 12800 << 20);
+        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 100 << 30);
     }
 }
