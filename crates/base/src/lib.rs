@@ -8,8 +8,10 @@ mod bank_sizes;
 pub mod config;
 pub mod error;
 pub mod ids;
+pub mod placement;
 pub mod sync;
 
 pub use bank_sizes::BankSizes;
 pub use error::{Error, ErrorClass, Result};
 pub use ids::{ContextId, Rank, Tag, WorldRank};
+pub use placement::{Place, Placement};

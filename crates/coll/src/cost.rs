@@ -54,6 +54,14 @@ impl Environment {
         }
     }
 
+    /// Ranks on several hosts with `cores` cores each: only what all of them know alike.
+    pub fn on_hosts(layout: Arc<Layout>, cores: u32, model: Arc<Model>) -> Environment {
+        let ranks_on_node = layout.pools().iter().map(|pool| pool.ranks).max().unwrap_or(1);
+        let ranks = layout.ranks();
+        let oversubscribed = ranks_on_node > cores;
+        Environment { cores, ranks_on_node, oversubscribed, layout, model, ..Environment::flat(ranks, cores) }
+    }
+
     /// `ranks` ranks of a job that has `job_ranks` on this node, which share its `cores` cores.
     pub fn in_job(ranks: u32, job_ranks: u32, cores: u32, model: Arc<Model>) -> Environment {
         let (job_ranks, cores) = (job_ranks.max(1), cores.max(1));

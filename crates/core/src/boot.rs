@@ -1,20 +1,37 @@
 //! Who am I: from the environment that the launcher gave, or alone.
 
+mod daemon;
+
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tutti_base::config::Config;
-use tutti_base::{Error, ErrorClass, Result};
-use tutti_sys::job::{ENV_FD, ENV_RANK, Job, Plan, Reach};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Secret};
 use tutti_sys::{cpu, this_process};
+use tutti_transport::Directory;
 
 /// Where this process stands.
 #[derive(Debug)]
 pub struct Boot {
-    /// The job object of this node.
+    /// The job object of this host.
     pub job: Arc<Job>,
-    /// Local rank, which on one node is the rank in the world.
-    pub rank: u32,
+    /// Rank in the world.
+    pub rank: WorldRank,
+    /// Rank among those of this host.
+    pub local: u32,
+    /// What is there only in a job of several hosts.
+    pub network: Option<Network>,
+}
+
+/// What a process needs to reach other hosts.
+#[derive(Debug)]
+pub struct Network {
+    /// Knows where the others are.
+    pub directory: Box<dyn Directory>,
+    /// The eventfds on which the local ranks sleep, by local rank.
+    pub bells: Vec<OwnedFd>,
 }
 
 /// Joins the job that the environment names, or makes one of this process alone (singleton start).
@@ -27,7 +44,7 @@ pub fn join(config: &Config) -> Result<Boot> {
         (None, None) => alone(config)?,
         _ => return Err(broken("only one of the variables of the launcher is set")),
     };
-    let block = boot.job.block(boot.rank);
+    let block = boot.job.block(boot.local);
     block.probe_address.store(std::ptr::from_ref(&PROBE) as u64, Ordering::Relaxed);
     PROBE.store(boot.job.header().job_id, Ordering::Relaxed);
     block.pid.store(std::process::id() as i32, Ordering::Release);
@@ -38,29 +55,47 @@ pub fn join(config: &Config) -> Result<Boot> {
 static PROBE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 fn inherited(fd: u32, rank: u32) -> Result<Boot> {
-    let fd = this_process::adopt_descriptor(fd as i32).map_err(|error| broken(&error.to_string()))?;
-    let job = Job::attach(fd).map_err(|error| broken(&error.to_string()))?;
-    if rank >= job.header().local_ranks {
+    let job = Job::attach(descriptor(fd)?).map_err(|error| broken(&error.to_string()))?;
+    if rank >= job.header().world_size {
         return Err(broken("the rank is beyond the size of the job"));
     }
+    let local = job.local_rank(rank).ok_or_else(|| broken("the rank belongs to another host"))?;
+    let job = Arc::new(job);
+    let network = if job.header().has_other_hosts() { Some(inherited_network(&job, local)?) } else { None };
     this_process::die_with_parent();
-    Ok(Boot { job: Arc::new(job), rank })
+    Ok(Boot { job, rank: WorldRank(rank), local, network })
+}
+
+/// What our daemon handed down for the network.
+fn inherited_network(job: &Arc<Job>, local: u32) -> Result<Network> {
+    let fd = variable(ENV_DIRECTORY_FD)?.ok_or_else(|| broken("the way to the daemon is missing"))?;
+    let directory = Box::new(daemon::DaemonDirectory::new(descriptor(fd)?, Arc::clone(job), local));
+    let listed = std::env::var(ENV_BELL_FDS).unwrap_or_default();
+    let numbers = listed.split(',').map(|number| number.parse().map_err(|_| broken("the bells are missing")));
+    let bells = numbers.map(|number| descriptor(number?)).collect::<Result<Vec<_>>>()?;
+    if bells.len() != job.header().local_ranks as usize {
+        return Err(broken("there is not a bell for each local rank"));
+    }
+    Ok(Network { directory, bells })
+}
+
+fn descriptor(number: u32) -> Result<OwnedFd> {
+    this_process::adopt_descriptor(number as i32).map_err(|error| broken(&error.to_string()))
 }
 
 fn alone(config: &Config) -> Result<Boot> {
+    let processors = cpu::usable_processors() as u32;
     let plan = Plan {
-        local_ranks: 1,
-        world_size: 1,
-        processors: cpu::usable_processors() as u32,
-        universe_size: 1,
+        processors,
+        common_processors: processors,
+        secret: Secret::random().map_err(|error| no_job(&error))?,
         ring_bytes: config.ring_bytes.max(64 << 10),
         job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,
         banks: config.bank_sizes_for(1),
-        reach: Reach::None,
-        machine: Vec::new(),
+        ..Plan::one_host(1)
     };
     let job = Job::create(&plan).map_err(|error| no_job(&error))?;
-    Ok(Boot { job: Arc::new(job), rank: 0 })
+    Ok(Boot { job: Arc::new(job), rank: WorldRank(0), local: 0, network: None })
 }
 
 fn variable(name: &str) -> Result<Option<u32>> {

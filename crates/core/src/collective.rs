@@ -565,18 +565,22 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         _ => Node::Any,
     };
     let model = costs::model(process);
-    let mut environment = Environment {
+    let near = comm.collectives.near.of(process, comm);
+    let bound = near.is_some();
+    let surroundings = match near {
+        Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
+        near => {
+            let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
+            Environment { layout: near.unwrap_or_else(|| flat.layout.clone()), ..flat }
+        }
+    };
+    let environment = Environment {
         node,
         bank_bytes: header.banks.large_bytes_for(comm.size()),
         deterministic: process.config.deterministic,
         reach: if header.reach == Reach::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call },
-        ..Environment::in_job(comm.size(), header.local_ranks, header.processors, model)
+        ..surroundings
     };
-    let near = comm.collectives.near.of(process, comm);
-    let bound = near.is_some();
-    if let Some(layout) = near {
-        environment.layout = layout;
-    }
     let forced = process.config.algorithm_of(shape.collective.name());
     let plan = process.choices.borrow_mut(held).plan(shape, &environment, bound, forced);
     if process.config.explain && comm.rank().0 == 0 {

@@ -24,6 +24,8 @@ pub type Colored = (i32, Option<&'static str>);
 const NOWHERE: Colored = (UNDEFINED, None);
 const RECORD_BYTES: usize = 1 + 4 * LEVELS;
 const NO_PLACE: u32 = u32::MAX;
+/// More than a level of any machine has.
+const INSTANCES: i32 = 1 << 14;
 
 /// The machine of the job.
 pub(crate) fn machine() -> &'static Machine {
@@ -59,14 +61,19 @@ pub fn color(
         let theirs = collective::swap_bytes(held, process, comm, all.clone())?;
         all.extend(theirs);
     }
-    Ok(match (how, mine) {
+    let spans_hosts = among.group().iter().any(|world| process.job.local_rank(world.0).is_none());
+    let (place, resource) = match (how, mine) {
         (Some(HardwareSplit::Guided(name)), _) => guided(name),
+        (_, Some(_)) if spans_hosts => (0, Some(Resource::SharedMemory.name())),
         (_, Some(mine)) => {
             let others: Vec<Places> = all.chunks_exact(RECORD_BYTES).filter_map(places).collect();
             resource::unguided(machine(), &others).map_or(NOWHERE, |level| at(&mine, level))
         }
         _ => NOWHERE,
-    })
+    };
+    // Numbers of instances are those of one host.
+    let on_host = |place: i32| place + process.job.header().host as i32 * INSTANCES;
+    Ok((if place == UNDEFINED { place } else { on_host(place) }, resource))
 }
 
 fn guided(name: &str) -> Colored {

@@ -8,12 +8,13 @@ use std::thread::ThreadId;
 
 use tutti_base::config::Config;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
-use tutti_sys::job::{Job, RankState};
+use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
-use tutti_transport::{Link, Peer, ShmLink, Waiter};
+use tutti_transport::memory::MemoryLink;
+use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
-use crate::boot::{self, Boot};
+use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
@@ -48,6 +49,9 @@ pub enum ThreadLevel {
     Multiple,
 }
 
+/// All links of a process.
+pub type AllLinks = Links<MemoryLink>;
+
 /// One process of the job.
 #[derive(Debug)]
 pub struct Process {
@@ -57,12 +61,14 @@ pub struct Process {
     pub job: Arc<Job>,
     /// Rank in `MPI_COMM_WORLD`.
     pub rank: WorldRank,
+    /// Rank among the processes of this host.
+    pub local: u32,
     /// What the program asked for and got.
     pub thread_level: ThreadLevel,
     /// The thread that called MPI_Init.
     pub main_thread: ThreadId,
     /// Messages.
-    pub messages: GiantCell<PointToPoint<ShmLink>>,
+    pub messages: GiantCell<PointToPoint<AllLinks>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// Which algorithms were chosen so far.
@@ -124,7 +130,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     }
     let process = Process::new(config, boot, wanted)?;
     let process = PROCESS.get_or_init(|| process);
-    process.job.block(process.rank.0).set_state(RankState::Running);
+    process.block().set_state(RankState::Running);
     PHASE.store(RUNNING, Ordering::Release);
     Ok(process)
 }
@@ -133,7 +139,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 /// `MPI_COMM_SELF` and run a barrier.
 pub fn finalize(held: &mut Held, process: &'static Process) {
     crate::progress::drain(held, process);
-    process.job.block(process.rank.0).set_state(RankState::Finalized);
+    process.block().set_state(RankState::Finalized);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.
     process.messages.borrow_mut(held).progress();
     PHASE.store(FINALIZED, Ordering::Release);
@@ -143,7 +149,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 /// for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
     crate::progress::drain(held, process);
-    process.job.block(process.rank.0).set_state(RankState::Finalized);
+    process.block().set_state(RankState::Finalized);
 }
 
 /// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is finalised.
@@ -152,23 +158,23 @@ pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
     if wanted == ThreadLevel::Multiple {
         giant::allow_threads();
     }
-    process.job.block(process.rank.0).set_state(RankState::Running);
+    process.block().set_state(RankState::Running);
     Some(process)
 }
 
 impl Process {
     fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
-        let Boot { job, rank } = boot;
+        let Boot { job, rank, local, network } = boot;
         let header = *job.header();
         let crowded = header.local_ranks > header.processors;
-        let link = ShmLink::new(Arc::clone(&job), rank)
+        let near = ShmLink::new(Arc::clone(&job), local)
             .map_err(|error| Error::new(ErrorClass::Other, format!("cannot use the job object: {error}")))?;
+        let link = Links::new(near, network.map(|network| far_link(&job, network)).transpose()?);
         let exposures = Exposures::new(&config);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
         let waiter = Waiter::new(&config, header.local_ranks, header.processors);
         let world_group = Group::world(header.world_size);
-        let rank = WorldRank(rank);
         let world = Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", world_group, Rank(rank.0));
         let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", Group::single(rank), Rank(0));
         let communicators = [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))]
@@ -177,6 +183,7 @@ impl Process {
         Ok(Process {
             config,
             rank,
+            local,
             thread_level,
             main_thread: std::thread::current().id(),
             messages: GiantCell::new(PointToPoint::new(link, Peer(rank.0), limits, reader)),
@@ -195,6 +202,21 @@ impl Process {
         })
     }
 
+    /// What this process says about itself to its host.
+    pub fn block(&self) -> &RankBlock {
+        self.job.block(self.local)
+    }
+
+    /// What a thread of this process needs to sleep.
+    pub fn sleeper(&self) -> Sleeper<'_> {
+        self.job.sleeper(self.local)
+    }
+
+    /// What a sleep watches beside the doorbell, in a job of several hosts.
+    pub fn watch(&self) -> Option<Watch<'_>> {
+        self.job.bell(self.local).map(Watch::new)
+    }
+
     /// Number of processes of the job.
     pub fn world_size(&self) -> u32 {
         self.job.header().world_size
@@ -202,7 +224,7 @@ impl Process {
 
     /// Ends the job: says why, tells the launcher, leaves at once. Does not return.
     pub fn abort(&self, code: i32, why: &str) -> ! {
-        let block = self.job.block(self.rank.0);
+        let block = self.block();
         if !why.is_empty() {
             eprintln!("{why}");
         }
@@ -229,6 +251,11 @@ impl Process {
     pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
         self.activities.borrow_mut(held).push(Some(activity));
     }
+}
+
+/// The link to other hosts.
+fn far_link(_job: &Arc<Job>, _network: Network) -> Result<Box<MemoryLink>> {
+    Err(Error::new(ErrorClass::Other, "jobs on several hosts are not supported yet"))
 }
 
 /// The exit status for an abort code: never 0 unless the code is.

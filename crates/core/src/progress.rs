@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_sys::cpu;
 use tutti_sys::job::RankState;
-use tutti_transport::Peer;
 use tutti_transport::shm::ring_doorbell;
+use tutti_transport::{FarLink, Peer, Watch};
 
 use crate::giant::{self, Held};
 use crate::process::Process;
@@ -24,9 +24,9 @@ pub fn progress(held: &Held, process: &Process) -> bool {
 fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let any = messages.progress();
-    if let Some(fault) = messages.state.fault.take() {
+    if let Some(fault) = messages.fault() {
         drop(messages);
-        process.abort(1, &format!("Tutti: rank {}: {}", process.rank, fault.message));
+        process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank));
     }
     drop(messages);
     let moved = !process.activities.borrow(held).is_empty() && advance(held, process, patient);
@@ -73,7 +73,8 @@ pub fn wait_until(
     mut done: impl FnMut(&Held) -> bool,
 ) {
     let mut waiter = process.waiter.clone();
-    let block = process.job.block(process.rank.0);
+    let block = process.block();
+    let watch = process.watch();
     let mut told = false;
     loop {
         let any = move_on(held, process, true);
@@ -91,7 +92,7 @@ pub fn wait_until(
         held.relax();
         held.release_while(|| {
             // Asked only before sleeping: now the wait has become long.
-            waiter.pause(process.job.sleeper(process.rank.0), || {
+            waiter.pause_watching(process.sleeper(), watch.as_ref(), || {
                 if !told {
                     block.set_waiting(&what());
                     told = true;
@@ -100,6 +101,9 @@ pub fn wait_until(
                 let mut messages = process.messages.borrow_mut(&held);
                 // Another thread may have done it since `done` was asked.
                 let mut found = messages.state.requests.told != heard || messages.pending();
+                if let (Some(watch), Some(far)) = (&watch, messages.link.far()) {
+                    found |= !rest_on(watch, far);
+                }
                 drop(messages);
                 // Operations within the node say what they wait for.
                 found |= process.before_sleeping(|| {
@@ -117,6 +121,14 @@ pub fn wait_until(
     tell_threads(held, process);
 }
 
+/// Writes down what of the network the next sleep watches; false if there is something to do first.
+fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
+    let mut descriptors = Vec::new();
+    let (quiet, until) = far.before_sleep(&mut descriptors);
+    watch.set(until, |list| list.extend(descriptors));
+    quiet
+}
+
 /// Sends what is still queued, before the process leaves. A peer that has left needs nothing any more.
 pub fn drain(held: &mut Held, process: &Process) {
     wait_until(
@@ -124,8 +136,11 @@ pub fn drain(held: &mut Held, process: &Process) {
         process,
         &|| "MPI_Finalize, for messages that are still to be sent".to_string(),
         |held| {
-            let gone = |peer: Peer| process.job.block(peer.0).state() == RankState::Finalized;
-            process.messages.borrow(held).is_idle_but_for(gone)
+            let gone = |peer: Peer| {
+                process.job.block_of(peer.0).is_some_and(|block| block.state() == RankState::Finalized)
+            };
+            let mut messages = process.messages.borrow_mut(held);
+            messages.is_idle_but_for(gone) && messages.link.far().is_none_or(FarLink::is_flushed)
         },
     );
 }
@@ -140,7 +155,7 @@ pub fn tell_threads(held: &Held, process: &Process) {
     let requests = &mut process.messages.borrow_mut(held).state.requests;
     if std::mem::take(&mut requests.news) {
         requests.told += 1;
-        ring_doorbell(&process.job.block(process.rank.0).doorbell);
+        ring_doorbell(&process.job, process.local);
     }
 }
 

@@ -76,7 +76,7 @@ impl Reader {
         if let Some(verdict) = self.verdicts.get(&from.0) {
             return *verdict;
         }
-        let block = self.job.block(from.0);
+        let Some(block) = self.job.block_of(from.0) else { return Err(CopyError::Gone) };
         let pid = Pid(block.pid.load(Ordering::Acquire));
         let address = block.probe_address.load(Ordering::Relaxed);
         let verdict = self.copier.probe(pid.into(), address, self.job.header().job_id).map(|()| pid);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tutti_base::config::{Config, Mapped, SingleCopy};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::job::{Job, Plan, Reach, TEXTS_END};
+use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
 use tutti_sys::maps::Maps;
 use tutti_sys::process::{self, DescriptorLimit, Exit, Reaped, Spawn, SpawnError, Step};
 use tutti_sys::siblings;
@@ -382,15 +382,16 @@ fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Jo
     let (ranks, processors) = (plan.ranks.len() as u32, usable as u32);
     let is_known = machine.processors().next().is_some();
     Job::create(&Plan {
-        local_ranks: ranks,
-        world_size: ranks,
         processors,
+        common_processors: processors,
+        secret: Secret::random()?,
         universe_size: ranks.max(processors),
         ring_bytes: plan.config.ring_bytes_for(ranks),
         job_id: process::random()?,
         banks: plan.config.bank_sizes_for(ranks),
         reach: reach(&plan.config),
         machine: texts(is_known.then_some(machine), plan),
+        ..Plan::one_host(ranks)
     })
 }
 

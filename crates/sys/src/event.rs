@@ -1,7 +1,7 @@
 //! Waiting for many descriptors at once (epoll), and descriptors that do not block.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// What to be told about a descriptor. Errors and hang-up are always told: to hear nothing for a
@@ -131,6 +131,46 @@ fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Counters to sleep on (eventfd), `count` of them, which children inherit only when they are told to.
+///
+/// # Errors
+/// Too many descriptors.
+pub fn bells(count: u32) -> io::Result<Vec<OwnedFd>> {
+    let make = |_| {
+        // SAFETY: a plain system call.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: fd was just created and is owned by nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    (0..count).map(make).collect()
+}
+
+/// Makes a bell readable.
+pub fn strike(bell: BorrowedFd<'_>) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight readable bytes. A counter that is full is readable already.
+    unsafe { libc::write(bell.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// Makes a bell silent again.
+pub fn damp(bell: BorrowedFd<'_>) {
+    let mut count = [0u8; 8];
+    // SAFETY: eight writable bytes. A bell that is silent stays so.
+    unsafe { libc::read(bell.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+}
+
+/// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor ends the wait.
+pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
+    let watch = |&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut watched: Vec<libc::pollfd> = descriptors.iter().map(watch).collect();
+    let limit = libc::timespec {
+        tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+        tv_nsec: timeout.subsec_nanos() as libc::c_long,
+    };
+    // SAFETY: the array has as many entries as stated; the kernel writes only into it.
+    unsafe { libc::ppoll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, &limit, std::ptr::null()) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,5 +200,18 @@ mod tests {
         let error = Poller::new().unwrap().add(file.as_fd(), 0, Interest::Read).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         assert!(duplicate_above_stdio(file.as_fd()).unwrap().as_raw_fd() > 2);
+    }
+
+    #[test]
+    fn a_struck_bell_is_readable_until_it_is_damped() {
+        let made = bells(2).unwrap();
+        let long = Duration::from_secs(100);
+        strike(made[1].as_fd());
+        wait_readable(&[made[0].as_raw_fd(), made[1].as_raw_fd()], long);
+        damp(made[1].as_fd());
+        damp(made[1].as_fd());
+        wait_readable(&[made[0].as_raw_fd(), made[1].as_raw_fd()], Duration::from_millis(1));
+        strike(made[0].as_fd());
+        wait_readable(&[made[0].as_raw_fd()], long);
     }
 }

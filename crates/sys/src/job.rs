@@ -8,6 +8,7 @@
 //! | [`Header`] | launcher, before the first rank starts | all |
 //! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
 //! | the machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
+//! | the ranks in the world of the local ranks, and, where there are several hosts, the place of every rank | launcher | ranks |
 //! | the ring area: see the shm transport | transport | transport |
 //! | [`NodeBlock`] | ranks | ranks |
 //! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
@@ -18,24 +19,37 @@ use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tutti_base::BankSizes;
+use tutti_base::{BankSizes, Placement};
 
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
+
+mod network;
 
 /// Environment variable: number of the inherited descriptor of the job object.
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
 /// Environment variable: the rank of this process in the job's `MPI_COMM_WORLD`.
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
+/// Environment variable, in jobs of several hosts: number of the inherited descriptor by which a rank asks its daemon for
+/// the addresses of others; see `tutti_sys::directory`.
+pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
+/// Environment variable, in jobs of several hosts: the descriptors of the local ranks' bells, by local rank, with commas
+/// between. A bell is an eventfd: what a rank with network descriptors to wait for sleeps on.
+pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 4;
+const LAYOUT_VERSION: u32 = 5;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
+/// Longest address of a rank in the network, in bytes.
+pub const ADDRESS_BYTES: usize = 64;
+/// Longest name of an interface (an address of the host), in bytes.
+pub const INTERFACE_BYTES: usize = 64;
 /// Longest text of what a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
 
@@ -49,8 +63,14 @@ pub struct Header {
     pub local_ranks: u32,
     /// Ranks in the job.
     pub world_size: u32,
+    /// Hosts in the job.
+    pub hosts: u32,
+    /// Number of this host.
+    pub host: u32,
     /// Processors the job may use on this node (its cpuset).
     pub processors: u32,
+    /// Processors of a host for which algorithms are chosen: the same on all hosts, as all must choose alike.
+    pub common_processors: u32,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
     /// Slots of a ring between two ranks; a power of two.
@@ -63,13 +83,42 @@ pub struct Header {
     pub banks: BankSizes,
     /// What ranks may do to each other's memory.
     pub reach: Reach,
+    /// What members of the job know and nobody else does: proves that a packet or a connection is of this job.
+    pub secret: Secret,
+    interface: [u8; INTERFACE_BYTES],
     blocks_offset: u64,
     machine_offset: u64,
     machine_bytes: u64,
+    places_offset: u64,
     rings_offset: u64,
     node_offset: u64,
     table_offset: u64,
     regions_offset: u64,
+}
+
+/// A job's secret. It is printed nowhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Secret(pub [u8; 32]);
+
+impl Secret {
+    /// One that nobody can guess.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn random() -> io::Result<Secret> {
+        let mut bytes = [0; 32];
+        for eight in bytes.chunks_exact_mut(8) {
+            eight.copy_from_slice(&crate::process::random()?.to_ne_bytes());
+        }
+        Ok(Secret(bytes))
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// How ranks of a node get at each other's memory.
@@ -107,6 +156,8 @@ pub struct Doorbell {
     pub sleeping: AtomicU32,
     /// The futex: changed by whoever rings.
     pub futex: AtomicU32,
+    /// Not 0 while a thread of the rank sleeps on the rank's bell and other descriptors instead of the futex.
+    pub polled: AtomicU32,
 }
 
 /// What the ranks of a node share beside their own blocks. A page of its own.
@@ -147,17 +198,26 @@ pub struct RankBlock {
     wait_since_ns: AtomicU64,
     /// For each level of the machine 1 + the instance that the rank is bound to, or 0.
     places: [AtomicU32; LEVELS],
+    /// 0 until the rank has published its address.
+    address_bytes: AtomicU32,
+    address: [AtomicU8; ADDRESS_BYTES],
 }
 
 /// What a launcher states to create a job object.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Ranks on this node.
-    pub local_ranks: u32,
-    /// Ranks in the job.
-    pub world_size: u32,
+    /// Number of this host.
+    pub host: u32,
+    /// Where the ranks of the job run.
+    pub placement: Placement,
+    /// What members of the job know and nobody else does.
+    pub secret: Secret,
+    /// The address of this host that its ranks use and listen on; empty when there is no choice to make.
+    pub interface: String,
     /// Processors the job may use on this node.
     pub processors: u32,
+    /// The processors of the job's first host, told to all.
+    pub common_processors: u32,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
     /// Payload bytes of a ring between two ranks, rounded up to pages.
@@ -173,6 +233,29 @@ pub struct Plan {
     pub machine: Vec<u8>,
 }
 
+impl Plan {
+    /// A job of one host with nothing decided: small rings, no reach, an empty description and secret.
+    ///
+    /// # Panics
+    /// Without a rank: a job has one.
+    pub fn one_host(ranks: u32) -> Plan {
+        Plan {
+            host: 0,
+            placement: Placement::one_host(ranks),
+            secret: Secret([0; 32]),
+            interface: String::new(),
+            processors: 1,
+            common_processors: 1,
+            universe_size: ranks,
+            ring_bytes: PAGE,
+            job_id: 1,
+            banks: BankSizes::default(),
+            reach: Reach::None,
+            machine: Vec::new(),
+        }
+    }
+}
+
 /// Ends the description of the node in [`Plan::machine`].
 pub const TEXTS_END: u8 = 0x0c;
 
@@ -185,42 +268,57 @@ pub struct Job {
     header: Header,
     mapping: Mapping,
     fd: OwnedFd,
+    bells: OnceLock<Vec<OwnedFd>>,
 }
 
 impl Job {
-    /// Creates the object. The descriptor is close-on-exec: the launcher makes it inheritable in the
+    /// Creates the object of one host. The descriptor is close-on-exec: the launcher makes it inheritable in the
     /// child it starts.
     ///
     /// # Errors
     /// What the system reports, for example no memory.
+    ///
+    /// # Panics
+    /// If the placement has no such host: a bug of the caller.
     pub fn create(plan: &Plan) -> io::Result<Job> {
+        let (world_size, hosts) = (plan.placement.ranks(), plan.placement.hosts());
+        assert!(plan.host < hosts, "host {} of {hosts}", plan.host);
+        let places = network::table(&plan.placement, plan.host);
+        let local_ranks = places.len() as u32 - if hosts > 1 { 2 * world_size } else { 0 };
         let blocks_offset = PAGE;
-        let machine_offset = blocks_offset + u64::from(plan.local_ranks) * size_of::<RankBlock>() as u64;
+        let machine_offset = blocks_offset + u64::from(local_ranks) * size_of::<RankBlock>() as u64;
         let machine_bytes = plan.machine.len() as u64;
-        let rings_offset = round_up(machine_offset + machine_bytes);
+        let places_offset = (machine_offset + machine_bytes).next_multiple_of(8);
+        let rings_offset = round_up(places_offset + network::table_bytes(local_ranks, world_size, hosts));
         let ring_bytes = round_up(plan.ring_bytes.max(1));
         let area_bytes = plan.banks.area_bytes / GRANULE * GRANULE;
         let mut header = Header {
             magic: MAGIC,
             version: LAYOUT_VERSION,
-            local_ranks: plan.local_ranks,
-            world_size: plan.world_size,
+            local_ranks,
+            world_size,
+            hosts,
+            host: plan.host,
             processors: plan.processors,
+            common_processors: plan.common_processors,
             universe_size: plan.universe_size,
             ring_slots: RING_SLOTS,
             ring_bytes,
             job_id: plan.job_id,
             banks: BankSizes { area_bytes, ..plan.banks },
             reach: plan.reach,
+            secret: plan.secret,
+            interface: network::interface_bytes(&plan.interface),
             blocks_offset,
             machine_offset,
             machine_bytes,
+            places_offset,
             rings_offset,
             node_offset: 0,
             table_offset: 0,
             regions_offset: 0,
         };
-        header.node_offset = rings_offset + u64::from(plan.local_ranks) * inbox_bytes(&header);
+        header.node_offset = rings_offset + u64::from(local_ranks) * inbox_bytes(&header);
         header.table_offset = header.node_offset + size_of::<NodeBlock>() as u64;
         header.regions_offset = header.table_offset + round_up(regions::table_bytes(area_bytes));
         let name: &CStr = c"tutti-job";
@@ -235,8 +333,12 @@ impl Job {
                 std::ptr::NonNull::from(&plan.machine[..]).cast(),
                 plan.machine.len(),
             );
+            let tables = mapping.base().add(places_offset as usize);
+            tables
+                .cast::<u32>()
+                .copy_from_nonoverlapping(std::ptr::NonNull::from(&places[..]).cast(), places.len());
         }
-        Ok(Job { header, mapping, fd })
+        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
     }
 
     /// Maps the object that the launcher handed down.
@@ -252,7 +354,7 @@ impl Job {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a job object of this version"));
         }
         let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
-        Ok(Job { header, mapping, fd })
+        Ok(Job { header, mapping, fd, bells: OnceLock::new() })
     }
 
     /// What the launcher decided.
@@ -341,6 +443,10 @@ impl Job {
 impl Header {
     /// Whether the parts follow each other as [`Job::create`] lays them out.
     fn is_consistent(&self) -> bool {
+        let tables = network::table_bytes(self.local_ranks, self.world_size, self.hosts);
+        if self.places_offset.checked_add(tables).is_none_or(|end| end > self.rings_offset) {
+            return false;
+        }
         let inboxes = u64::from(self.local_ranks).checked_mul(inbox_bytes(self));
         inboxes.and_then(|bytes| self.rings_offset.checked_add(bytes)) == Some(self.node_offset)
             && self.node_offset.checked_add(size_of::<NodeBlock>() as u64) == Some(self.table_offset)
@@ -453,16 +559,17 @@ mod tests {
     use super::*;
 
     fn plan(ranks: u32) -> Plan {
+        plan_on(Placement::one_host(ranks), 0)
+    }
+
+    pub(super) fn plan_on(placement: Placement, host: u32) -> Plan {
         Plan {
-            local_ranks: ranks,
-            world_size: ranks,
-            processors: 2,
-            universe_size: ranks,
+            host,
+            interface: "10.0.0.1".to_string(),
             ring_bytes: 65536,
-            job_id: 7,
-            banks: BankSizes::default(),
-            reach: Reach::None,
             machine: b"<topology/>\x0cswitch 1".to_vec(),
+            placement,
+            ..Plan::one_host(1)
         }
     }
 

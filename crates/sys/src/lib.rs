@@ -6,6 +6,7 @@
 
 pub mod cma;
 pub mod cpu;
+pub mod directory;
 pub mod event;
 pub mod futex;
 pub mod hwloc;

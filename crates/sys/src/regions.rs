@@ -407,15 +407,9 @@ mod tests {
 
     fn job(area_bytes: u64) -> Arc<Job> {
         let plan = Plan {
-            local_ranks: 1,
-            world_size: 1,
             processors: 2,
-            universe_size: 1,
-            ring_bytes: 4096,
-            job_id: 1,
             banks: BankSizes { area_bytes, ..BankSizes::default() },
-            reach: crate::job::Reach::None,
-            machine: Vec::new(),
+            ..Plan::one_host(1)
         };
         Arc::new(Job::create(&plan).unwrap())
     }

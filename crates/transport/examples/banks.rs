@@ -6,7 +6,6 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tutti_base::BankSizes;
 use tutti_sys::job::{Job, Plan};
 use tutti_sys::regions::RegionKey;
 use tutti_transport::Banks;
@@ -17,17 +16,7 @@ const OPERATIONS: u64 = 100_000;
 const RUNS: usize = 51;
 
 fn job(ranks: u32) -> Arc<Job> {
-    let plan = Plan {
-        local_ranks: ranks,
-        world_size: ranks,
-        processors: 2,
-        universe_size: ranks,
-        ring_bytes: 4096,
-        job_id: 1,
-        banks: BankSizes::default(),
-        reach: tutti_sys::job::Reach::None,
-        machine: Vec::new(),
-    };
+    let plan = Plan { processors: 2, ..Plan::one_host(ranks) };
     Arc::new(Job::create(&plan).unwrap())
 }
 

@@ -84,17 +84,7 @@ fn report(name: &str, unit: &str, mut run: impl FnMut() -> f64) {
 }
 
 fn job(ranks: u32, ring_bytes: u64) -> Arc<Job> {
-    let plan = Plan {
-        local_ranks: ranks,
-        world_size: ranks,
-        processors: 2,
-        universe_size: ranks,
-        ring_bytes,
-        job_id: 7,
-        banks: tutti_base::BankSizes::default(),
-        reach: tutti_sys::job::Reach::None,
-        machine: Vec::new(),
-    };
+    let plan = Plan { processors: 2, ring_bytes, job_id: 7, ..Plan::one_host(ranks) };
     Arc::new(Job::create(&plan).expect("memory for a job object"))
 }
 

@@ -337,7 +337,7 @@ impl Banks {
     }
 
     fn ring(&self, member: u32) {
-        ring_doorbell(&self.region.job().block(self.ranks[member as usize]).doorbell);
+        ring_doorbell(self.region.job(), self.ranks[member as usize]);
     }
 }
 

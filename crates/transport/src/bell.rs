@@ -30,6 +30,8 @@ pub struct Bell<'a> {
     pub sleeping: &'a AtomicU32,
     /// What sleepers wait on.
     pub futex: &'a AtomicU32,
+    /// Whether one of them waits for descriptors instead.
+    pub polled: &'a AtomicU32,
 }
 
 /// Proof that a thread has announced that it is about to sleep.
@@ -67,10 +69,30 @@ impl Bell<'_> {
         }
     }
 
-    /// Wakes whoever sleeps, by `wake`. Call after publishing what they wait for. One load if nobody
-    /// sleeps.
+    /// Says that the announced thread sleeps on descriptors, of which ringing makes one ready, until
+    /// [`Bell::polls_no_more`]. False if another thread does so already, or if somebody rang meanwhile: then it must not.
+    #[must_use]
+    pub fn polls(&self, announced: &Announced<'_>) -> bool {
+        if self.polled.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        let quiet = self.futex.load(Ordering::Acquire) == announced.ticket;
+        if !quiet {
+            self.polls_no_more();
+        }
+        quiet
+    }
+
+    /// Ends what [`Bell::polls`] began.
+    pub fn polls_no_more(&self) {
+        self.polled.store(0, Ordering::Release);
+    }
+
+    /// Wakes whoever sleeps, by `wake`, which is told whether one of them waits for descriptors. Call after publishing what
+    /// they wait for. One load if nobody sleeps.
     #[inline]
-    pub fn ring(&self, wake: impl FnOnce(&AtomicU32)) {
+    pub fn ring(&self, wake: impl FnOnce(&AtomicU32, bool)) {
         // The compiler must not do what the processor is allowed to: move the load before the stores.
         #[cfg(not(loom))]
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
@@ -81,14 +103,15 @@ impl Bell<'_> {
 
     #[cold]
     #[inline(never)]
-    fn ring_now(&self, wake: impl FnOnce(&AtomicU32)) {
+    fn ring_now(&self, wake: impl FnOnce(&AtomicU32, bool)) {
         let mut now = self.sleeping.load(Ordering::Relaxed);
         while now & SLEEPERS != 0 {
             let next = (now & !SLEEPERS).wrapping_add(ONE_ROUND);
             match self.sleeping.compare_exchange(now, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.futex.fetch_add(1, Ordering::Release);
-                    return wake(self.futex);
+                    fence(Ordering::SeqCst);
+                    return wake(self.futex, self.polled.load(Ordering::Relaxed) != 0);
                 }
                 Err(other) => now = other,
             }

@@ -16,17 +16,7 @@ use crate::shm::ShmLink;
 
 /// Links of a job of `ranks` in this process.
 fn shm(ranks: u32, ring_bytes: u64) -> Vec<ShmLink> {
-    let plan = Plan {
-        local_ranks: ranks,
-        world_size: ranks,
-        processors: 2,
-        universe_size: ranks,
-        ring_bytes,
-        job_id: 1,
-        banks: tutti_base::BankSizes::default(),
-        reach: tutti_sys::job::Reach::None,
-        machine: Vec::new(),
-    };
+    let plan = Plan { processors: 2, ring_bytes, ..Plan::one_host(ranks) };
     let job = Arc::new(Job::create(&plan).unwrap());
     (0..ranks).map(|rank| ShmLink::new(job.clone(), rank).unwrap()).collect()
 }

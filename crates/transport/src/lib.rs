@@ -14,8 +14,12 @@
 pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]
+pub mod directory;
+#[cfg(not(loom))]
 pub mod exposure;
 pub mod link;
+#[cfg(not(loom))]
+pub mod links;
 pub mod memory;
 pub mod ring;
 #[cfg(not(loom))]
@@ -27,6 +31,8 @@ pub mod single_copy;
 pub mod turns;
 #[cfg(not(loom))]
 pub mod wait;
+#[cfg(not(loom))]
+pub mod watch;
 
 #[cfg(all(test, not(loom)))]
 mod conformance;
@@ -38,11 +44,17 @@ mod loom_tests;
 #[cfg(not(loom))]
 pub use banks::Banks;
 #[cfg(not(loom))]
+pub use directory::{Address, Directory};
+#[cfg(not(loom))]
 pub use exposure::Exposures;
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
+#[cfg(not(loom))]
+pub use links::{FarLink, Links};
 #[cfg(not(loom))]
 pub use shm::ShmLink;
 #[cfg(not(loom))]
 pub use single_copy::{CrossMemoryAttach, SingleCopy};
 #[cfg(not(loom))]
 pub use wait::{Paused, Waiter};
+#[cfg(not(loom))]
+pub use watch::Watch;

@@ -85,4 +85,10 @@ pub trait Link {
     /// Whether a poll would find something other than records that were [`Verdict::Left`]: those wait
     /// for an act of their owner, not for the link.
     fn pending(&self) -> bool;
+
+    /// Why the job cannot go on, if it cannot: a peer that can no longer be reached, and the reason.
+    #[inline]
+    fn failure(&mut self) -> Option<(Peer, String)> {
+        None
+    }
 }

@@ -36,6 +36,8 @@ struct Shared {
 pub(crate) struct Words {
     sleeping: AtomicU32,
     futex: AtomicU32,
+    polled: AtomicU32,
+    struck: AtomicU32,
     parked: AtomicU32,
     queue: Mutex<()>,
     woken: Condvar,
@@ -43,7 +45,21 @@ pub(crate) struct Words {
 
 impl Words {
     fn bell(&self) -> Bell<'_> {
-        Bell { sleeping: &self.sleeping, futex: &self.futex }
+        Bell { sleeping: &self.sleeping, futex: &self.futex, polled: &self.polled }
+    }
+
+    /// As [`Words::park`], on a descriptor that ringing makes ready.
+    fn park_polling(&self, mut pending: impl FnMut() -> bool) {
+        let announced = self.bell().announce(&self.parked);
+        if !pending() && self.bell().polls(&announced) {
+            let mut queue = self.queue.lock().expect("no thread panics");
+            if self.struck.load(Ordering::Acquire) == 0 {
+                queue = self.woken.wait(queue).expect("no thread panics");
+            }
+            drop(queue);
+            self.bell().polls_no_more();
+        }
+        self.bell().withdraw(announced);
     }
 
     /// Sleeps until rung, unless `pending`.
@@ -65,7 +81,10 @@ impl Words {
     }
 
     pub(crate) fn ring(&self) {
-        self.bell().ring(|_| {
+        self.bell().ring(|_, polled| {
+            if polled {
+                self.struck.store(1, Ordering::Release);
+            }
             drop(self.queue.lock().expect("no thread panics"));
             self.woken.notify_all();
         });
@@ -214,6 +233,24 @@ fn loom_one_ring_wakes_all_threads() {
             sleeper.join().expect("a sleeper does not panic");
         }
         assert_eq!(words.0.sleepers(), 0);
+    });
+}
+
+/// A thread that sleeps on descriptors is woken like one that sleeps on the futex, beside one that does.
+#[test]
+fn loom_a_ring_wakes_who_polls() {
+    model(|| {
+        let words = Arc::new((Words::default(), AtomicU32::new(0)));
+        let sleeper = words.clone();
+        let thread = thread::spawn(move || {
+            sleeper.0.park_polling(|| sleeper.1.load(Ordering::Acquire) != 0);
+            assert_eq!(sleeper.1.load(Ordering::Acquire), 1);
+        });
+        words.1.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        words.0.ring();
+        thread.join().expect("a sleeper does not panic");
+        assert_eq!((words.0.sleepers(), words.0.polled.load(Ordering::SeqCst)), (0, 0));
     });
 }
 

@@ -20,8 +20,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use tutti_base::sync::{AtomicU64, Ordering};
-use tutti_sys::futex;
 use tutti_sys::job::{self, Doorbell, Job};
+use tutti_sys::{event, futex};
 
 use crate::bell::Bell;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
@@ -250,7 +250,7 @@ impl ShmLink {
 
     #[inline]
     fn wake(&self, peer: u32) {
-        ring_doorbell(&self.job.block(peer).doorbell);
+        ring_doorbell(&self.job, peer);
     }
 }
 
@@ -326,18 +326,21 @@ impl Link for ShmLink {
     }
 }
 
-/// Wakes the process of `doorbell` if it sleeps. Call after making the work visible that it waits for.
+/// Wakes local rank `rank` of `job` if it sleeps. Call after making the work visible that it waits for.
 #[inline]
-pub fn ring_doorbell(doorbell: &Doorbell) {
-    bell(doorbell).ring(|word| {
+pub fn ring_doorbell(job: &Job, rank: u32) {
+    bell(&job.block(rank).doorbell).ring(|word, polled| {
         futex::wake_all(word);
+        if polled && let Some(bell) = job.bell(rank) {
+            event::strike(bell);
+        }
     });
 }
 
 /// The words of a doorbell.
 #[inline]
 pub fn bell(doorbell: &Doorbell) -> Bell<'_> {
-    Bell { sleeping: &doorbell.sleeping, futex: &doorbell.futex }
+    Bell { sleeping: &doorbell.sleeping, futex: &doorbell.futex, polled: &doorbell.polled }
 }
 
 /// The positions of the ones in `word`.

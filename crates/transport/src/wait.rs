@@ -15,6 +15,7 @@ use tutti_sys::futex;
 use tutti_sys::job::Sleeper;
 
 use crate::shm::bell;
+use crate::watch::Watch;
 
 /// Looks before the first yield when every rank has a processor of its own: some 20 microseconds.
 const SPINS_FREE: u32 = 1000;
@@ -91,17 +92,33 @@ impl Waiter {
     /// at; it is asked only before sleeping. `sleeper` is that of this process.
     #[inline]
     pub fn pause(&mut self, sleeper: Sleeper<'_>, pending: impl FnMut() -> bool) -> Paused {
+        self.pause_watching(sleeper, None, pending)
+    }
+
+    /// The same; a sleep also ends when one of the descriptors is readable that `pending` gave to `watch`.
+    #[inline]
+    pub fn pause_watching(
+        &mut self,
+        sleeper: Sleeper<'_>,
+        watch: Option<&Watch<'_>>,
+        pending: impl FnMut() -> bool,
+    ) -> Paused {
         if self.spins < self.spin_limit {
             self.spins += 1;
             std::hint::spin_loop();
             return Paused::Spun;
         }
-        self.pause_longer(sleeper, pending)
+        self.pause_longer(sleeper, watch, pending)
     }
 
     #[cold]
     #[inline(never)]
-    fn pause_longer(&mut self, sleeper: Sleeper<'_>, pending: impl FnMut() -> bool) -> Paused {
+    fn pause_longer(
+        &mut self,
+        sleeper: Sleeper<'_>,
+        watch: Option<&Watch<'_>>,
+        pending: impl FnMut() -> bool,
+    ) -> Paused {
         if self.spins == self.spin_limit {
             self.spins += 1;
             (self.handed_over, self.given) = (0, Duration::ZERO);
@@ -110,7 +127,7 @@ impl Waiter {
         if self.yield_rounds > 0 && self.stays_awake() {
             return Paused::Yielded;
         }
-        self.park(sleeper, pending);
+        self.park(sleeper, watch, pending);
         Paused::Parked
     }
 
@@ -132,7 +149,7 @@ impl Waiter {
     }
 
     /// Sleeps on the doorbell unless something is pending.
-    fn park(&mut self, sleeper: Sleeper<'_>, mut pending: impl FnMut() -> bool) {
+    fn park(&mut self, sleeper: Sleeper<'_>, watch: Option<&Watch<'_>>, mut pending: impl FnMut() -> bool) {
         let bell = bell(sleeper.doorbell);
         let announced = bell.announce(sleeper.parked);
         // The second look comes when every store made before the announcement was seen has arrived.
@@ -141,7 +158,13 @@ impl Waiter {
             !pending()
         };
         if quiet {
-            futex::wait(bell.futex, announced.ticket, self.sleep);
+            match watch {
+                Some(watch) if watch.is_wanted() && bell.polls(&announced) => {
+                    watch.sleep(self.sleep);
+                    bell.polls_no_more();
+                }
+                _ => futex::wait(bell.futex, announced.ticket, self.sleep),
+            }
             self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         }
         bell.withdraw(announced);
@@ -159,17 +182,7 @@ mod tests {
     use crate::shm::ring_doorbell;
 
     fn job() -> Arc<Job> {
-        let plan = Plan {
-            local_ranks: 1,
-            world_size: 1,
-            processors: 1,
-            universe_size: 1,
-            ring_bytes: 4096,
-            job_id: 1,
-            banks: tutti_base::BankSizes::default(),
-            reach: tutti_sys::job::Reach::None,
-            machine: Vec::new(),
-        };
+        let plan = Plan::one_host(1);
         Arc::new(Job::create(&plan).unwrap())
     }
 
@@ -214,7 +227,7 @@ mod tests {
                 std::thread::yield_now();
             }
             done.store(true, Ordering::Release);
-            ring_doorbell(bell);
+            ring_doorbell(&job, 0);
         });
         assert_eq!(job.block(0).doorbell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
         assert_eq!(job.node().parked.load(Ordering::SeqCst), 0);

@@ -236,7 +236,7 @@ fn predefined(held: &Held, process: &Process, keyval: c_int) -> Option<usize> {
         MPI_IO => MPI_ANY_SOURCE,
         MPI_HOST => MPI_PROC_NULL,
         MPI_WTIME_IS_GLOBAL => 1,
-        MPI_APPNUM => process.job.block(process.rank.0).app_number.load(Ordering::Relaxed) as c_int,
+        MPI_APPNUM => process.block().app_number.load(Ordering::Relaxed) as c_int,
         MPI_UNIVERSE_SIZE => process.job.header().universe_size as c_int,
         MPI_LASTUSEDCODE => CODES.borrow(held).last_used(),
         _ => return None,

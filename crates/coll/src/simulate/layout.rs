@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tutti_topo::model::Places;
 use tutti_topo::{Distance, Level, Machine, ProcessorSet};
 
 use crate::hierarchy::{self, Hierarchy};
@@ -115,6 +116,29 @@ impl Layout {
         let cache_ranks = sharing.into_iter().max().unwrap_or(1);
         let hierarchy = Arc::new(Hierarchy::new(&near));
         Layout { places, pools, memories: hosts.max(1) * memories, cache_ranks, hierarchy }
+    }
+
+    /// Ranks on these hosts, of each of which nothing is known but that it has `cores` cores.
+    pub fn across(hosts: &[u32], cores: u32) -> Layout {
+        let mut numbers: Vec<u32> = hosts.to_vec();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let dense = |host: &u32| numbers.partition_point(|number| number < host) as u32;
+        let mut pools = vec![Pool { processors: cores.max(1), ranks: 0 }; numbers.len()];
+        let place = |host: u32| {
+            pools[host as usize].ranks += 1;
+            Place { host, pool: host, memory: host, cache: host, at: [NONE, NONE, 0, 0, 0, 0] }
+        };
+        let places: Vec<Place> = hosts.iter().map(dense).map(place).collect();
+        let near: Vec<hierarchy::Place> =
+            places.iter().map(|place| hierarchy::Place { host: place.host, at: Places::default() }).collect();
+        Layout {
+            memories: pools.len() as u32,
+            cache_ranks: pools.iter().map(|pool| pool.ranks).max().unwrap_or(1),
+            hierarchy: Arc::new(Hierarchy::new(&near)),
+            places,
+            pools,
+        }
     }
 
     /// `ranks` ranks on `hosts` machines, put on their cores by `binding`.

@@ -15,6 +15,7 @@ use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
 
+use super::places;
 use crate::communicator::Communicator;
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
@@ -155,7 +156,7 @@ fn open(
     if members < 2 {
         return Door::Closed;
     }
-    let ranks: Vec<u32> = comm.group().iter().map(|rank| rank.0).collect();
+    let Some(ranks) = places::local_ranks(process, comm) else { return Door::Closed };
     let lowest = ranks.iter().copied().min().expect("a communicator has members");
     let key = RegionKey { context: comm.context().0, lowest, number };
     let layout = layout(&process.job.header().banks, members);

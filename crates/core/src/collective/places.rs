@@ -20,9 +20,26 @@ pub struct Near(OnceLock<Option<Arc<Layout>>>);
 impl Near {
     /// Where the members are; `None` where nobody is bound, so that nothing is known.
     pub fn of(&self, process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
-        // All processes of a job are on one node, where a rank in the world is one of the node.
-        let places = || comm.group().iter().map(|world| process.job.block(world.0).places()).collect();
-        self.0.get_or_init(|| layout(hardware::machine, places())).clone()
+        self.0.get_or_init(|| near(process, comm)).clone()
+    }
+}
+
+/// The local ranks of the members of `comm`, if all of them are on this host.
+pub fn local_ranks(process: &Process, comm: &Communicator) -> Option<Vec<u32>> {
+    comm.group().iter().map(|world| process.job.local_rank(world.0)).collect()
+}
+
+fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
+    let job = &process.job;
+    match local_ranks(process, comm) {
+        Some(ranks) => {
+            layout(hardware::machine, ranks.iter().map(|local| job.block(*local).places()).collect())
+        }
+        None => {
+            // What all members know alike: not how those of other hosts are bound.
+            let hosts: Vec<u32> = comm.group().iter().map(|world| job.place(world.0).host).collect();
+            Some(Arc::new(Layout::across(&hosts, job.header().common_processors)))
+        }
     }
 }
 

@@ -97,8 +97,7 @@ pub fn split_type(
     };
     let (placed, resource) = crate::hardware::color(held, process, comm, how)?;
     let color = match kind {
-        // One node is all there is: every process shares memory with every other.
-        SplitType::Shared => 0,
+        SplitType::Shared => process.job.header().host as i32,
         SplitType::Set(first) => first.0 as i32,
         SplitType::Undefined => UNDEFINED,
         SplitType::Hardware(_) => placed,

@@ -200,6 +200,14 @@ impl<L: Link> PointToPoint<L> {
         arrived || answered
     }
 
+    /// Why the job cannot go on, if it cannot.
+    #[inline]
+    pub fn fault(&mut self) -> Option<String> {
+        let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
+        let fault = self.state.fault.take().map(|error| error.message.into_owned());
+        fault.or_else(|| self.link.failure().map(lost))
+    }
+
     /// Whether progress would find something to do; asked before a process goes to sleep.
     pub fn pending(&mut self) -> bool {
         !self.state.outbox.is_empty() || self.link.pending() || self.can_send()

@@ -17,17 +17,7 @@ use crate::single_copy::Reader;
 type Process = PointToPoint<MemoryLink>;
 
 fn processes(count: u32, config: &Config) -> Vec<Process> {
-    let plan = Plan {
-        local_ranks: count,
-        world_size: count,
-        processors: 1,
-        universe_size: count,
-        ring_bytes: 4096,
-        job_id: 1,
-        banks: tutti_base::BankSizes::default(),
-        reach: tutti_sys::job::Reach::None,
-        machine: Vec::new(),
-    };
+    let plan = Plan::one_host(count);
     let job = Arc::new(Job::create(&plan).unwrap());
     let links = MemoryLink::connected(count, 8, 1 << 10);
     let new = |(rank, link): (usize, MemoryLink)| {

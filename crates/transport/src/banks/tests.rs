@@ -10,17 +10,7 @@ use super::*;
 use crate::wait::Waiter;
 
 fn job(ranks: u32, banks: BankSizes) -> Arc<Job> {
-    let plan = Plan {
-        local_ranks: ranks,
-        world_size: ranks,
-        processors: 1,
-        universe_size: ranks,
-        ring_bytes: 4096,
-        job_id: 1,
-        banks,
-        reach: tutti_sys::job::Reach::None,
-        machine: Vec::new(),
-    };
+    let plan = Plan { banks, ..Plan::one_host(ranks) };
     Arc::new(Job::create(&plan).unwrap())
 }
 

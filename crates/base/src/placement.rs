@@ -1,0 +1,168 @@
+//! Which host each rank of the job runs on.
+//!
+//! Launchers place ranks in long runs (all slots of a host, then the next host) or in turn (one a host), and a job may have
+//! a million of them; so a placement is a list of runs, which is also what travels to the other hosts. The ranks of
+//! a host are numbered in the order of their ranks in the world: these are its local ranks.
+
+/// Some neighbouring ranks on one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Number of the host.
+    pub host: u32,
+    /// How many ranks; at least 1.
+    pub ranks: u32,
+}
+
+/// Where a rank runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Number of the host.
+    pub host: u32,
+    /// Its number among the ranks of that host.
+    pub local: u32,
+}
+
+/// The hosts of all ranks of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    runs: Vec<Run>,
+    hosts: u32,
+    ranks: u32,
+}
+
+impl Placement {
+    /// All `ranks` on one host.
+    ///
+    /// # Panics
+    /// Without a rank: a job has one.
+    pub fn one_host(ranks: u32) -> Placement {
+        Placement::from_runs([Run { host: 0, ranks }]).expect("one host, some ranks")
+    }
+
+    /// From the hosts of ranks 0, 1, 2, and so on. `None` as for [`Placement::from_runs`].
+    pub fn from_hosts(hosts: impl IntoIterator<Item = u32>) -> Option<Placement> {
+        Placement::from_runs(hosts.into_iter().map(|host| Run { host, ranks: 1 }))
+    }
+
+    /// From runs in the order of ranks; neighbours on one host are joined. `None` without ranks, with more than `u32`
+    /// counts, or where a host number below another has no rank: hosts without ranks are no part of a job.
+    pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Option<Placement> {
+        let mut joined: Vec<Run> = Vec::new();
+        let (mut ranks, mut last) = (0u32, 0u32);
+        for run in runs {
+            ranks = ranks.checked_add(run.ranks)?;
+            last = last.max(run.host);
+            match joined.last_mut() {
+                _ if run.ranks == 0 => return None,
+                Some(before) if before.host == run.host => before.ranks += run.ranks,
+                _ => joined.push(run),
+            }
+        }
+        let hosts = last.checked_add(1)?;
+        let mut seen = vec![false; (hosts as usize).min(joined.len() + 1)];
+        joined.iter().try_for_each(|run| seen.get_mut(run.host as usize).map(|seen| *seen = true))?;
+        (ranks > 0 && seen.iter().all(|seen| *seen)).then_some(Placement { runs: joined, hosts, ranks })
+    }
+
+    /// The runs, in the order of ranks, no two neighbours on the same host.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// Number of hosts.
+    pub fn hosts(&self) -> u32 {
+        self.hosts
+    }
+
+    /// Number of ranks in the job.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The places of ranks 0, 1, 2, and so on.
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        let mut next_local = vec![0u32; self.hosts as usize];
+        let hosts = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.host, run.ranks as usize));
+        hosts.map(move |host| {
+            let local = next_local[host as usize];
+            next_local[host as usize] += 1;
+            Place { host, local }
+        })
+    }
+
+    /// Ranks in the world of those on `host`, by local rank.
+    pub fn ranks_on(&self, host: u32) -> Vec<u32> {
+        let mut first = 0;
+        let mut ranks = Vec::new();
+        for run in &self.runs {
+            if run.host == host {
+                ranks.extend(first..first + run.ranks);
+            }
+            first += run.ranks;
+        }
+        ranks
+    }
+
+    /// Where `rank` runs; takes time in the number of runs. `None` if there is no such rank.
+    pub fn place(&self, rank: u32) -> Option<Place> {
+        let mut first = 0;
+        let at = self.runs.iter().position(|run| {
+            first += run.ranks;
+            rank < first
+        })?;
+        let run = self.runs[at];
+        let before: u32 =
+            self.runs[..at].iter().filter(|other| other.host == run.host).map(|other| other.ranks).sum();
+        Some(Place { host: run.host, local: before + rank - (first - run.ranks) })
+    }
+
+    /// The host of `rank`. `None` if there is no such rank.
+    pub fn host_of(&self, rank: u32) -> Option<u32> {
+        self.place(rank).map(|place| place.host)
+    }
+
+    /// The local rank of `rank`. `None` if there is no such rank.
+    pub fn local_of(&self, rank: u32) -> Option<u32> {
+        self.place(rank).map(|place| place.local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts of the ranks, and what each has as (host, local).
+    fn check(hosts: &[u32], expected: Option<&[(u32, u32)]>) {
+        let placement = Placement::from_hosts(hosts.iter().copied());
+        let pair = |place: Place| (place.host, place.local);
+        let got = placement.as_ref().map(|placement| placement.places().map(pair).collect::<Vec<_>>());
+        assert_eq!(got.as_deref(), expected, "{hosts:?}");
+        let Some(placement) = placement else { return };
+        for (rank, place) in (0..).zip(placement.places()) {
+            assert_eq!(placement.place(rank), Some(place), "rank {rank} of {hosts:?}");
+            assert_eq!(placement.ranks_on(place.host)[place.local as usize], rank);
+        }
+        assert_eq!((placement.place(placement.ranks()), placement.ranks()), (None, hosts.len() as u32));
+    }
+
+    #[test]
+    fn local_ranks_follow_the_ranks_in_the_world() {
+        check(&[0, 0, 0], Some(&[(0, 0), (0, 1), (0, 2)]));
+        check(&[0, 0, 1, 1], Some(&[(0, 0), (0, 1), (1, 0), (1, 1)]));
+        check(&[0, 1, 0, 1, 1], Some(&[(0, 0), (1, 0), (0, 1), (1, 1), (1, 2)]));
+        check(&[1, 0], Some(&[(1, 0), (0, 0)]));
+    }
+
+    #[test]
+    fn a_host_without_ranks_is_no_part_of_a_job() {
+        check(&[], None);
+        check(&[1, 1], None);
+        check(&[0, u32::MAX], None);
+    }
+
+    #[test]
+    fn neighbours_are_one_run() {
+        assert_eq!(Placement::from_hosts([0, 0, 1]).unwrap().runs().len(), 2);
+        assert_eq!(Placement::one_host(5).runs(), [Run { host: 0, ranks: 5 }]);
+    }
+}

@@ -1,0 +1,179 @@
+//! How a rank asks its daemon where another rank is: a pair of sockets that keep the bounds of messages.
+//!
+//! | from | message |
+//! |---|---|
+//! | rank | a rank of the world, four bytes: what is its address? |
+//! | rank | [`PUBLISHED`], four bytes: my address is in my block now |
+//! | daemon | a rank of the world, four bytes, and its address, which is empty if it will never have one |
+//!
+//! Answers come in any order, some of them late: a rank that has not published yet is waited for.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::job::ADDRESS_BYTES;
+
+/// In the place of a rank.
+const PUBLISHED: u32 = u32::MAX;
+
+/// What a rank says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Its address is in its block.
+    Published,
+    /// It asks for the address of this rank of the world.
+    Request(u32),
+}
+
+/// What comes when nothing is left to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The other side may say something later.
+    NotYet,
+    /// The other side is gone.
+    Gone,
+}
+
+/// The rank's end.
+#[derive(Debug)]
+pub struct RankEnd(OwnedFd);
+
+/// The daemon's end.
+#[derive(Debug)]
+pub struct DaemonEnd(OwnedFd);
+
+/// Both ends; close-on-exec, as everything is that no child is handed on purpose.
+///
+/// # Errors
+/// What the system reports: too many descriptors.
+pub fn pair() -> io::Result<(RankEnd, DaemonEnd)> {
+    let mut ends = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: `ends` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made them, and nobody else knows them.
+    let [rank, daemon] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((RankEnd(rank), DaemonEnd(daemon)))
+}
+
+impl RankEnd {
+    /// Of a descriptor that was inherited.
+    pub fn new(fd: OwnedFd) -> RankEnd {
+        RankEnd(fd)
+    }
+
+    /// Says something; false when there is no room now.
+    ///
+    /// # Errors
+    /// When the daemon is gone.
+    pub fn say(&self, word: Word) -> io::Result<bool> {
+        let number = match word {
+            Word::Published => PUBLISHED,
+            Word::Request(rank) => rank,
+        };
+        send(&self.0, &number.to_le_bytes())
+    }
+
+    /// The next answer: a rank of the world and its address.
+    ///
+    /// # Errors
+    /// [`Ended`] when there is none.
+    pub fn hear(&self) -> Result<(u32, Vec<u8>), Ended> {
+        let mut bytes = [0; 4 + ADDRESS_BYTES];
+        let length = receive(&self.0, &mut bytes)?;
+        let (rank, address) = bytes[..length].split_first_chunk::<4>().ok_or(Ended::Gone)?;
+        Ok((u32::from_le_bytes(*rank), address.to_vec()))
+    }
+}
+
+impl DaemonEnd {
+    /// What the rank says next. Who talks nonsense counts as gone.
+    ///
+    /// # Errors
+    /// [`Ended`] when it says nothing.
+    pub fn hear(&self) -> Result<Word, Ended> {
+        let mut bytes = [0; 4];
+        match receive(&self.0, &mut bytes)? {
+            4 => Ok(match u32::from_le_bytes(bytes) {
+                PUBLISHED => Word::Published,
+                rank => Word::Request(rank),
+            }),
+            _ => Err(Ended::Gone),
+        }
+    }
+
+    /// Answers; false when there is no room now.
+    ///
+    /// # Errors
+    /// When the rank is gone.
+    ///
+    /// # Panics
+    /// If the address is longer than [`ADDRESS_BYTES`]: a bug of the caller.
+    pub fn answer(&self, rank: u32, address: &[u8]) -> io::Result<bool> {
+        assert!(address.len() <= ADDRESS_BYTES, "an address of {} bytes", address.len());
+        send(&self.0, &[&rank.to_le_bytes(), address].concat())
+    }
+}
+
+impl AsFd for RankEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsFd for DaemonEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn send(fd: &OwnedFd, bytes: &[u8]) -> io::Result<bool> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the bytes are readable for that length.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    if sent >= 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
+        _ => Err(error),
+    }
+}
+
+fn receive(fd: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Ended> {
+    // SAFETY: the bytes are writable for that length.
+    let got =
+        unsafe { libc::recv(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
+    match got {
+        1.. => Ok(got as usize),
+        0 => Err(Ended::Gone),
+        _ => match io::Error::last_os_error().kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Err(Ended::NotYet),
+            _ => Err(Ended::Gone),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_and_answers_keep_their_bounds() {
+        let (rank, daemon) = pair().unwrap();
+        assert_eq!((rank.hear().unwrap_err(), daemon.hear().unwrap_err()), (Ended::NotYet, Ended::NotYet));
+        for word in [Word::Request(7), Word::Published, Word::Request(0)] {
+            assert!(rank.say(word).unwrap());
+        }
+        let words: Vec<Word> = std::iter::from_fn(|| daemon.hear().ok()).collect();
+        assert_eq!(words, [Word::Request(7), Word::Published, Word::Request(0)]);
+        assert!(daemon.answer(7, b"there").unwrap() && daemon.answer(0, b"").unwrap());
+        assert_eq!((rank.hear(), rank.hear()), (Ok((7, b"there".to_vec())), Ok((0, Vec::new()))));
+        drop(daemon);
+        assert_eq!(rank.hear(), Err(Ended::Gone));
+        assert!(rank.say(Word::Published).is_err());
+    }
+}

@@ -1,0 +1,175 @@
+//! What the job object says about other hosts: where each rank of the job runs, and how the ranks of this one are reached.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use tutti_base::{Place, Placement};
+
+use super::{ADDRESS_BYTES, Header, INTERFACE_BYTES, Job, RankBlock};
+
+/// Bytes of the tables of places: the ranks in the world of the local ranks; in a job of several hosts, the place of each rank.
+pub(super) fn table_bytes(local_ranks: u32, world_size: u32, hosts: u32) -> u64 {
+    let places = if hosts > 1 { u64::from(world_size) * size_of::<[u32; 2]>() as u64 } else { 0 };
+    u64::from(local_ranks) * size_of::<u32>() as u64 + places
+}
+
+/// The tables as they lie in the object.
+pub(super) fn table(placement: &Placement, host: u32) -> Vec<u32> {
+    let mut words = placement.ranks_on(host);
+    if placement.hosts() > 1 {
+        words.extend(placement.places().flat_map(|place| [place.host, place.local]));
+    }
+    words
+}
+
+/// `name` as it lies in the header. What is too long for an address is none, and then nothing is said.
+pub(super) fn interface_bytes(name: &str) -> [u8; INTERFACE_BYTES] {
+    let mut bytes = [0; INTERFACE_BYTES];
+    if let Some(room) = bytes.get_mut(..name.len()) {
+        room.copy_from_slice(name.as_bytes());
+    }
+    bytes
+}
+
+impl Header {
+    /// The address of this host that its ranks use and listen on; empty when there is no choice to make.
+    pub fn interface(&self) -> &str {
+        let end = self.interface.iter().position(|&byte| byte == 0).unwrap_or(INTERFACE_BYTES);
+        std::str::from_utf8(&self.interface[..end]).unwrap_or("")
+    }
+
+    /// Whether there are ranks on other hosts.
+    pub fn has_other_hosts(&self) -> bool {
+        self.hosts > 1
+    }
+}
+
+impl Job {
+    /// The rank in the world of local rank `local`.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    #[inline]
+    pub fn world_rank(&self, local: u32) -> u32 {
+        assert!(local < self.header.local_ranks, "local rank {local} of {}", self.header.local_ranks);
+        self.table_word(local as usize)
+    }
+
+    /// Where rank `world` of the job runs.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    #[inline]
+    pub fn place(&self, world: u32) -> Place {
+        assert!(world < self.header.world_size, "rank {world} of {}", self.header.world_size);
+        if self.header.hosts == 1 {
+            return Place { host: 0, local: world };
+        }
+        let at = self.header.local_ranks as usize + 2 * world as usize;
+        Place { host: self.table_word(at), local: self.table_word(at + 1) }
+    }
+
+    /// The local rank of rank `world`, if it runs on this host.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    #[inline]
+    pub fn local_rank(&self, world: u32) -> Option<u32> {
+        let place = self.place(world);
+        (place.host == self.header.host).then_some(place.local)
+    }
+
+    /// The block of rank `world`, if it runs on this host.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    pub fn block_of(&self, world: u32) -> Option<&RankBlock> {
+        self.local_rank(world).map(|local| self.block(local))
+    }
+
+    /// Gives the job the bells of its local ranks: eventfds, by local rank. Once.
+    ///
+    /// # Panics
+    /// If there is not one for each: a bug of the caller.
+    pub fn set_bells(&self, bells: Vec<OwnedFd>) {
+        assert_eq!(bells.len(), self.header.local_ranks as usize, "a bell a rank");
+        self.bells.set(bells).expect("bells are given once");
+    }
+
+    /// The bell of local rank `local`, in a job that has bells.
+    pub fn bell(&self, local: u32) -> Option<BorrowedFd<'_>> {
+        self.bells.get()?.get(local as usize).map(AsFd::as_fd)
+    }
+
+    #[inline]
+    fn table_word(&self, index: usize) -> u32 {
+        // SAFETY: the callers' indices lie in the tables, which create and attach made sure lie inside the mapping, four bytes
+        // aligned; they were written before any rank was started and never after.
+        unsafe { self.mapping.base().add(self.header.places_offset as usize).cast::<u32>().add(index).read() }
+    }
+}
+
+impl RankBlock {
+    /// Publishes the address by which other hosts reach this rank; once.
+    ///
+    /// # Panics
+    /// If it is empty or longer than [`ADDRESS_BYTES`]: a bug of the caller.
+    pub fn set_address(&self, address: &[u8]) {
+        assert!(
+            !address.is_empty() && address.len() <= ADDRESS_BYTES,
+            "an address of {} bytes",
+            address.len()
+        );
+        for (room, byte) in self.address.iter().zip(address) {
+            room.store(*byte, Ordering::Relaxed);
+        }
+        self.address_bytes.store(address.len() as u32, Ordering::Release);
+    }
+
+    /// The address, once the rank has published one.
+    pub fn address(&self) -> Option<Vec<u8>> {
+        let bytes = self.address_bytes.load(Ordering::Acquire) as usize;
+        let address = self.address.get(..bytes).filter(|address| !address.is_empty())?;
+        Some(address.iter().map(|byte| byte.load(Ordering::Relaxed)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::plan_on;
+    use super::*;
+
+    /// The hosts of all ranks, and the host looked at: its local ranks' ranks in the world.
+    fn check(hosts: &[u32], host: u32, expected: &[u32]) {
+        let placement = Placement::from_hosts(hosts.iter().copied()).unwrap();
+        let made = Job::create(&plan_on(placement.clone(), host)).unwrap();
+        let job = Job::attach(made.fd().try_clone_to_owned().unwrap()).unwrap();
+        let header = job.header();
+        assert_eq!((header.hosts, header.host), (placement.hosts(), host));
+        let ranks: Vec<u32> = (0..header.local_ranks).map(|local| job.world_rank(local)).collect();
+        assert_eq!(ranks, expected);
+        for (rank, place) in (0..).zip(placement.places()) {
+            assert_eq!(job.place(rank), place);
+            assert_eq!(job.local_rank(rank), (place.host == host).then_some(place.local));
+        }
+    }
+
+    #[test]
+    fn every_rank_has_its_place() {
+        check(&[0, 0, 0], 0, &[0, 1, 2]);
+        check(&[0, 0, 1, 1], 1, &[2, 3]);
+        check(&[0, 1, 2, 0, 1, 2], 2, &[2, 5]);
+    }
+
+    #[test]
+    fn an_address_is_there_once_it_is_published() {
+        let job = Job::create(&plan_on(Placement::one_host(2), 0)).unwrap();
+        assert_eq!(job.block(1).address(), None);
+        job.block(1).set_address(b"somewhere");
+        assert_eq!(
+            (job.block(1).address().as_deref(), job.block(0).address()),
+            (Some(&b"somewhere"[..]), None)
+        );
+        assert_eq!(job.header().interface(), "10.0.0.1");
+    }
+}

@@ -1,0 +1,229 @@
+//! All links of a process as one: shared memory to the ranks of its host, the fabric to the others.
+//!
+//! Peers are ranks of the world here. In a job of one host that is what shared memory calls them too, so nothing is
+//! translated and there is no fabric. What is above sees one link, and so needs one matcher, with wildcards.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tutti_sys::job::Job;
+
+use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
+use crate::shm::ShmLink;
+
+/// A link to other hosts: peers are ranks of the world.
+pub trait FarLink: Link {
+    /// For a sleep: the descriptors to watch, and until when to sleep at most. False if there is something to do first.
+    fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>);
+
+    /// Whether all that was sent has reached its peers, or will without this process. Asked again and again before the process leaves.
+    fn is_flushed(&mut self) -> bool;
+}
+
+/// Polls that find something near before the fabric is looked at all the same.
+const NEAR_POLLS: u32 = 16;
+
+/// Shared memory and the fabric.
+#[derive(Debug)]
+pub struct Links<F> {
+    near: ShmLink,
+    job: Arc<Job>,
+    far: Option<Box<F>>,
+    near_polls: u32,
+}
+
+impl<F: FarLink> Links<F> {
+    /// `far` is there if and only if the job has several hosts.
+    pub fn new(near: ShmLink, far: Option<Box<F>>) -> Links<F> {
+        let job = Arc::clone(near.job());
+        debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
+        Links { near, job, far, near_polls: 0 }
+    }
+
+    /// The link to other hosts, if there are any.
+    pub fn far(&mut self) -> Option<&mut F> {
+        self.far.as_deref_mut()
+    }
+
+    /// Whether `peer` is on this host.
+    pub fn is_near(&self, peer: Peer) -> bool {
+        self.far.is_none() || self.job.local_rank(peer.0).is_some()
+    }
+}
+
+/// Tells the sink ranks of the world where shared memory names local ones.
+struct InTheWorld<'a, S> {
+    sink: &'a mut S,
+    job: &'a Job,
+}
+
+impl<S: Sink> Sink for InTheWorld<'_, S> {
+    #[inline]
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        self.sink.arrived(Peer(self.job.world_rank(from.0)), header, payload)
+    }
+}
+
+impl<F: FarLink> Links<F> {
+    /// The fabric, if `peer` is to be reached by it; otherwise the peer as shared memory knows it.
+    #[inline]
+    fn route(&mut self, peer: Peer) -> Route<'_, F> {
+        match &mut self.far {
+            None => Route::Near(&mut self.near, peer),
+            Some(far) => match self.job.local_rank(peer.0) {
+                Some(local) => Route::Near(&mut self.near, Peer(local)),
+                None => Route::Far(far),
+            },
+        }
+    }
+}
+
+enum Route<'a, F> {
+    Near(&'a mut ShmLink, Peer),
+    Far(&'a mut F),
+}
+
+impl<F: FarLink> Link for Links<F> {
+    fn max_payload(&self) -> usize {
+        let far = self.far.as_ref().map_or(usize::MAX, |far| far.max_payload());
+        self.near.max_payload().min(far)
+    }
+
+    #[inline]
+    fn try_send_with(
+        &mut self,
+        to: Peer,
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        match self.route(to) {
+            Route::Near(near, to) => near.try_send_with(to, header, bytes, fill),
+            Route::Far(far) => far.try_send_with(to, header, bytes, fill),
+        }
+    }
+
+    fn has_room(&self, to: Peer, bytes: usize) -> bool {
+        match &self.far {
+            None => self.near.has_room(to, bytes),
+            Some(far) => match self.job.local_rank(to.0) {
+                Some(local) => self.near.has_room(Peer(local), bytes),
+                None => far.has_room(to, bytes),
+            },
+        }
+    }
+
+    fn want_room(&mut self, to: Peer, bytes: usize) -> bool {
+        match self.route(to) {
+            Route::Near(near, to) => near.want_room(to, bytes),
+            Route::Far(far) => far.want_room(to, bytes),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut impl Sink) -> bool {
+        let Some(far) = &mut self.far else { return self.near.poll(sink) };
+        let taken = self.near.poll(&mut InTheWorld { sink, job: &self.job });
+        self.near_polls = if taken { self.near_polls + 1 } else { 0 };
+        // A look at the fabric is a call to the kernel: many times what a look at the memory costs.
+        if taken && self.near_polls < NEAR_POLLS {
+            return true;
+        }
+        self.near_polls = 0;
+        far.poll(sink) | taken
+    }
+
+    #[inline]
+    fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool {
+        if self.far.is_none() {
+            return self.near.poll_peer(from, sink);
+        }
+        match self.job.local_rank(from.0) {
+            Some(local) => self.near.poll_peer(Peer(local), &mut InTheWorld { sink, job: &self.job }),
+            None => self.far.as_mut().is_some_and(|far| far.poll_peer(from, sink)),
+        }
+    }
+
+    #[inline]
+    fn pending(&self) -> bool {
+        self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
+    }
+
+    #[inline]
+    fn failure(&mut self) -> Option<(Peer, String)> {
+        self.far.as_mut()?.failure()
+    }
+}
+
+/// A stand-in for the fabric, in tests.
+impl FarLink for crate::memory::MemoryLink {
+    fn before_sleep(&mut self, _descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
+        (!self.pending(), None)
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_base::Placement;
+    use tutti_sys::job::Plan;
+
+    use super::*;
+    use crate::memory::MemoryLink;
+
+    /// Every rank of a job on these hosts sends a record to every other, which takes it for what it is.
+    fn check(hosts: &[u32]) {
+        let placement = Placement::from_hosts(hosts.iter().copied()).unwrap();
+        let several = placement.hosts() > 1;
+        let plan = |host| Plan { host, placement: placement.clone(), ..Plan::one_host(1) };
+        let jobs: Vec<Arc<Job>> =
+            (0..placement.hosts()).map(|host| Arc::new(Job::create(&plan(host)).unwrap())).collect();
+        let far = MemoryLink::connected(placement.ranks(), 8, 1 << 10);
+        let mut links: Vec<Links<MemoryLink>> = placement
+            .places()
+            .zip(far)
+            .map(|(place, far)| {
+                let near = ShmLink::new(jobs[place.host as usize].clone(), place.local).unwrap();
+                Links::new(near, several.then(|| Box::new(far)))
+            })
+            .collect();
+        let ranks = placement.ranks();
+        for (me, link) in (0..ranks).zip(&mut links) {
+            for to in (0..ranks).filter(|to| *to != me) {
+                let header = Header([u64::from(me), u64::from(to), 0]);
+                assert!(link.has_room(Peer(to), 4) && link.want_room(Peer(to), 4));
+                link.try_send(Peer(to), header, &me.to_le_bytes()).unwrap();
+            }
+        }
+        for (me, link) in (0..ranks).zip(&mut links) {
+            let mut from = Vec::new();
+            let mut sink = |peer: Peer, header: Header, payload: &[u8]| {
+                assert_eq!(
+                    (header, payload),
+                    (Header([peer.0.into(), me.into(), 0]), &peer.0.to_le_bytes()[..])
+                );
+                from.push(peer.0);
+                Verdict::Taken
+            };
+            for peer in (0..ranks).filter(|peer| *peer != me && peer % 2 == 0) {
+                assert!(link.poll_peer(Peer(peer), &mut sink));
+            }
+            while link.pending() {
+                link.poll(&mut sink);
+            }
+            from.sort_unstable();
+            assert_eq!(from, (0..ranks).filter(|peer| *peer != me).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn records_find_their_way_near_and_far() {
+        check(&[0, 0, 0]);
+        check(&[0, 0, 1, 1]);
+        check(&[0, 1, 0, 2, 1]);
+    }
+}

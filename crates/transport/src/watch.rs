@@ -1,0 +1,97 @@
+//! What a sleeper watches beside its doorbell: descriptors of the network, and the time when it has something to do.
+//!
+//! Which descriptors there are changes from sleep to sleep, so the last look before a sleep writes them down here.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
+
+use tutti_sys::event;
+
+/// Room for one sleep after the other.
+#[derive(Debug)]
+pub struct Watch<'a> {
+    bell: BorrowedFd<'a>,
+    descriptors: RefCell<Vec<RawFd>>,
+    until: Cell<Option<Instant>>,
+}
+
+impl<'a> Watch<'a> {
+    /// For the rank whose bell this is.
+    pub fn new(bell: BorrowedFd<'a>) -> Watch<'a> {
+        Watch { bell, descriptors: RefCell::default(), until: Cell::new(None) }
+    }
+
+    /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is over.
+    pub fn set(&self, until: Option<Instant>, list: impl FnOnce(&mut Vec<RawFd>)) {
+        let mut descriptors = self.descriptors.borrow_mut();
+        descriptors.clear();
+        list(&mut descriptors);
+        self.until.set(until);
+    }
+
+    /// Whether there is more to watch than the doorbell.
+    pub fn is_wanted(&self) -> bool {
+        !self.descriptors.borrow().is_empty() || self.until.get().is_some()
+    }
+
+    /// Sleeps, at most for `timeout`.
+    pub fn sleep(&self, timeout: Duration) {
+        let mut descriptors = self.descriptors.borrow_mut();
+        descriptors.push(self.bell.as_raw_fd());
+        let left = self.until.get().map(|until| until.saturating_duration_since(Instant::now()));
+        event::wait_readable(&descriptors, left.map_or(timeout, |left| left.min(timeout)));
+        event::damp(self.bell);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tutti_base::config::Config;
+    use tutti_sys::job::{Job, Plan};
+
+    use super::*;
+    use crate::shm::ring_doorbell;
+    use crate::wait::Waiter;
+
+    /// A rank that watches something that never comes is woken by its doorbell, by a descriptor, or by the clock.
+    fn check(wake: impl FnOnce(&Job, BorrowedFd<'_>) + Send, until: Option<Duration>) {
+        let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
+        job.set_bells(event::bells(1).unwrap());
+        let network = event::bells(1).unwrap();
+        let (woken, network) = (AtomicBool::new(false), network[0].as_fd());
+        let config = Config { spin_us: 0, ..Config::default() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let watch = Watch::new(job.bell(0).expect("it was given"));
+                let mut waiter = Waiter::new(&config, 4, 1);
+                let start = Instant::now();
+                let is_over =
+                    || woken.load(Ordering::Acquire) || until.is_some_and(|time| start.elapsed() >= time);
+                while !is_over() {
+                    waiter.pause_watching(job.sleeper(0), Some(&watch), || {
+                        watch.set(until.map(|time| start + time), |list| list.push(network.as_raw_fd()));
+                        is_over()
+                    });
+                }
+            });
+            while until.is_none() && job.block(0).doorbell.polled.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            woken.store(until.is_none(), Ordering::Release);
+            wake(&job, network);
+        });
+        assert_eq!(job.block(0).doorbell.polled.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn sleepers_hear_the_doorbell_the_network_and_the_clock() {
+        check(|job, _| ring_doorbell(job, 0), None);
+        check(|_, network| event::strike(network), None);
+        check(|_, _| (), Some(Duration::from_millis(3)));
+    }
+}
