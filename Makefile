@@ -33,6 +33,7 @@ python: stage
 test: test-rust test-loom test-programs test-mpi4py
 
 test-rust: need
+	@scripts/need.sh fabric
 	$(CARGO) test --workspace --quiet
 
 test-loom: need

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python]
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric]
 set -u
 
 packages=
@@ -22,7 +22,10 @@ for part in "${@:-build}"; do
             want "python3 -c 'import venv, ensurepip'" python3-venv
             want "test -f \"\$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"include\"))')/Python.h\"" python3-dev
             ;;
-        *) echo "need: unknown part $part (build or python)" >&2; exit 2 ;;
+        fabric)
+            want "test -f /usr/include/rdma/fi_domain.h" libfabric1 libfabric-dev
+            ;;
+        *) echo "need: unknown part $part (build, python or fabric)" >&2; exit 2 ;;
     esac
 done
 

@@ -8,6 +8,7 @@ pub mod cma;
 pub mod cpu;
 pub mod directory;
 pub mod event;
+pub mod fabric;
 pub mod futex;
 pub mod hwloc;
 pub mod job;

@@ -55,6 +55,29 @@ impl Mask {
     }
 }
 
+/// Runs `work`, and afterwards lets every signal be handled as before: for libraries whose loading takes signals over.
+pub fn keeping_handlers<T>(work: impl FnOnce() -> T) -> T {
+    const LAST: i32 = 31;
+    let before: Vec<libc::sigaction> = (1..=LAST)
+        .map(|signal| {
+            // SAFETY: without a new action only the old one is written; zero bytes are a valid value of it.
+            unsafe {
+                let mut action = std::mem::zeroed();
+                libc::sigaction(signal, std::ptr::null(), &mut action);
+                action
+            }
+        })
+        .collect();
+    let result = work();
+    for (signal, action) in (1..=LAST).zip(&before) {
+        if signal != libc::SIGKILL && signal != libc::SIGSTOP {
+            // SAFETY: the action was in force before.
+            unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
+        }
+    }
+    result
+}
+
 /// A descriptor that delivers signals. They must be blocked.
 #[derive(Debug)]
 pub struct SignalFd(OwnedFd);
