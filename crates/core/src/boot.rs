@@ -1,6 +1,7 @@
 //! Who am I: from the environment that the launcher gave, or alone.
 
 mod daemon;
+pub mod pmi;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

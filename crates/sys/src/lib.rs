@@ -15,6 +15,7 @@ pub mod job;
 pub mod knem;
 pub mod maps;
 pub mod memory;
+pub mod pmix;
 pub mod process;
 pub mod regions;
 pub mod remap;

@@ -1,0 +1,256 @@
+//! The connection to a PMI starter: a socket handed down (`PMI_FD`) or to be connected (`PMI_PORT`).
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use tutti_sys::this_process;
+
+use super::mapping::{self, Run};
+use super::protocol::{Answer, Identity, Protocol, Request};
+use super::wire::Version;
+
+/// What the environment says about a PMI starter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Environment {
+    /// Where the starter listens.
+    pub address: Address,
+    /// Rank of this process.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub size: u32,
+    /// Name of the job, empty if the environment has none.
+    pub job: String,
+}
+
+/// How the starter is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// By an inherited descriptor.
+    Descriptor(i32),
+    /// By TCP: `host:port`, and the number that this process says who it is by.
+    Port(String, String),
+}
+
+impl Environment {
+    /// Reads the variables; `None` if there is no PMI starter.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Environment> {
+        let number = |name| variable(name).and_then(|text| text.parse().ok());
+        let address = match number("PMI_FD") {
+            Some(descriptor) => Address::Descriptor(descriptor),
+            None => {
+                Address::Port(variable("PMI_PORT")?, variable("PMI_ID").or_else(|| variable("PMI_RANK"))?)
+            }
+        };
+        let rank = u32::try_from(number("PMI_RANK").or_else(|| number("PMI_ID"))?).ok()?;
+        let size = number("PMI_SIZE").and_then(|size| u32::try_from(size).ok()).unwrap_or(0);
+        let job = variable("PMI_JOBID").or_else(|| slurm_step(&variable)).unwrap_or_default();
+        Some(Environment { address, rank, size, job })
+    }
+}
+
+fn slurm_step(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+    Some(format!("{}.{}", variable("SLURM_JOB_ID")?, variable("SLURM_STEP_ID")?))
+}
+
+/// A client of a PMI starter.
+#[derive(Debug)]
+pub struct Client {
+    /// The descriptor may be of any family: reading and writing are all that is done with it.
+    stream: UnixStream,
+    protocol: Protocol,
+    /// Who this process is.
+    pub identity: Identity,
+}
+
+impl Client {
+    /// Connects and says who we are. `limit` bounds each answer.
+    ///
+    /// # Errors
+    /// That nobody answers as a PMI starter.
+    pub fn join(environment: &Environment, limit: Duration) -> io::Result<Client> {
+        let (stream, is_new) = match &environment.address {
+            Address::Descriptor(number) => {
+                (UnixStream::from(this_process::adopt_descriptor(*number)?), false)
+            }
+            Address::Port(address, _) => {
+                (UnixStream::from(OwnedFd::from(TcpStream::connect(address)?)), true)
+            }
+        };
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(limit))?;
+        let identity = Identity { rank: environment.rank, size: environment.size, program: 0 };
+        let mut client = Client { stream, protocol: Protocol::default(), identity };
+        if let (true, Address::Port(_, id)) = (is_new, &environment.address) {
+            client.introduce(id)?;
+        }
+        if client.call(Request::Greet(Version::Two))? == Answer::OtherVersion {
+            client.greet_again(environment)?;
+        } else {
+            let join = Request::Join { job: environment.job.clone(), rank: environment.rank };
+            if let Answer::Identity(identity) = client.call(join)? {
+                client.identity = identity;
+            }
+        }
+        if client.identity.rank >= client.identity.size {
+            return Err(invalid("the rank is beyond the size of the job"));
+        }
+        Ok(client)
+    }
+
+    /// Name of the job.
+    pub fn job(&self) -> &str {
+        self.protocol.job()
+    }
+
+    /// The version that is spoken.
+    pub fn version(&self) -> Version {
+        self.protocol.version()
+    }
+
+    /// Which host each rank runs on.
+    ///
+    /// # Errors
+    /// What went wrong with the connection; that the starter does not say it.
+    pub fn mapping(&mut self) -> io::Result<Vec<Run>> {
+        const KEY: &str = "PMI_process_mapping";
+        let text = self.value(Request::JobAttribute(KEY.into()))?;
+        let runs = text.as_deref().and_then(|text| mapping::parse(text, self.identity.size));
+        match runs {
+            Some(runs) => Ok(runs),
+            None if self.identity.size == 1 => Ok(vec![(0, 1)]),
+            None => Err(invalid(&format!("it does not say where ranks run: {KEY} is {text:?}"))),
+        }
+    }
+
+    /// Size of the universe (attribute MPI_UNIVERSE_SIZE), if the starter says it.
+    ///
+    /// # Errors
+    /// What went wrong with the connection.
+    pub fn universe(&mut self) -> io::Result<Option<u32>> {
+        if self.version() == Version::One {
+            return Ok(None);
+        }
+        let text = self.value(Request::JobAttribute("universeSize".into()))?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    }
+
+    /// Puts a value: letters, digits and the like.
+    ///
+    /// # Errors
+    /// What went wrong with the connection.
+    pub fn put(&mut self, key: &str, value: &str) -> io::Result<()> {
+        self.call(Request::Put(key.into(), value.into())).map(drop)
+    }
+
+    /// A value that was put before the last barrier.
+    ///
+    /// # Errors
+    /// What went wrong with the connection.
+    pub fn get(&mut self, key: &str) -> io::Result<Option<String>> {
+        self.value(Request::Get(key.into()))
+    }
+
+    /// Waits for all ranks.
+    ///
+    /// # Errors
+    /// What went wrong with the connection; TimedOut.
+    pub fn barrier(&mut self) -> io::Result<()> {
+        self.call(Request::Barrier).map(drop)
+    }
+
+    /// Leaves.
+    ///
+    /// # Errors
+    /// What went wrong with the connection.
+    pub fn finalize(&mut self) -> io::Result<()> {
+        self.call(Request::Finalize).map(drop)
+    }
+
+    /// Has the starter end the job.
+    pub fn abort(&mut self, code: i32, why: &str) {
+        // If the starter is gone it has ended us already.
+        let _ = self.stream.write_all(&self.protocol.abort(code, why));
+    }
+
+    fn greet_again(&mut self, environment: &Environment) -> io::Result<()> {
+        if self.call(Request::Greet(Version::One))? == Answer::OtherVersion {
+            return Err(invalid("it speaks neither version of PMI"));
+        }
+        let name = self.value(Request::Name)?;
+        if name.is_none_or(|name| name.is_empty()) {
+            return Err(invalid("it does not name the job"));
+        }
+        let program = self.value(Request::Program)?;
+        self.identity.program = program.and_then(|text| text.parse().ok()).unwrap_or(0);
+        self.identity.rank = environment.rank;
+        Ok(())
+    }
+
+    /// Over TCP the starter does not know yet who is calling: it wants a number, and tells rank and size in lines.
+    fn introduce(&mut self, id: &str) -> io::Result<()> {
+        const ANSWERS: usize = 4;
+        self.stream.write_all(format!("cmd=initack pmiid={id}\n").as_bytes())?;
+        let mut set = HashMap::new();
+        for _ in 0..ANSWERS {
+            let line = self.line()?;
+            for (key, value) in line.split(' ').filter_map(|word| word.split_once('=')) {
+                set.insert(key.to_string(), value.to_string());
+            }
+        }
+        let number = |key| set.get(key).and_then(|text: &String| text.parse().ok());
+        self.identity.size = number("size").unwrap_or(self.identity.size);
+        self.identity.rank = number("rank").unwrap_or(self.identity.rank);
+        Ok(())
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        const LINE_BYTES: usize = 1024;
+        let mut line = Vec::new();
+        let mut byte = [0];
+        // Byte by byte: what follows the line belongs to the protocol.
+        while line.len() < LINE_BYTES {
+            self.stream.read_exact(&mut byte)?;
+            match byte[0] {
+                b'\n' => return String::from_utf8(line).map_err(|_| invalid("its greeting is no text")),
+                byte => line.push(byte),
+            }
+        }
+        Err(invalid("its greeting does not end"))
+    }
+
+    fn value(&mut self, request: Request) -> io::Result<Option<String>> {
+        match self.call(request)? {
+            Answer::Value(value) => Ok(value),
+            _ => Ok(None),
+        }
+    }
+
+    fn call(&mut self, request: Request) -> io::Result<Answer> {
+        let bytes = self.protocol.ask(request).map_err(|error| invalid(&error.to_string()))?;
+        self.stream.write_all(&bytes)?;
+        let mut arrived = [0; 4096];
+        loop {
+            let count = match self.stream.read(&mut arrived) {
+                Ok(0) => return Err(invalid("the starter has closed the connection")),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the starter does not answer"));
+                }
+                Err(error) => return Err(error),
+            };
+            let answer = self.protocol.receive(&arrived[..count]);
+            if let Some(answer) = answer.map_err(|error| invalid(&error.to_string()))? {
+                return Ok(answer);
+            }
+        }
+    }
+}
+
+fn invalid(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

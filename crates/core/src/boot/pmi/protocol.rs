@@ -1,0 +1,368 @@
+//! What the messages of PMI mean, in both versions. Pure: a request gives bytes to send, bytes that arrive give an answer.
+//!
+//! The greeting is in the form of version 1 and says which version is wanted; a starter that knows only version 1 refuses the other
+//! and may be asked again.
+
+use std::fmt;
+
+use super::wire::{Decoder, Message, Version, WireError};
+
+/// What a client may ask. One request is under way at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The first: this version.
+    Greet(Version),
+    /// The second of version 2: names the job and tells this process who it is; `rank` as the environment says it.
+    Join {
+        /// Name of the job in the environment, may be empty.
+        job: String,
+        /// Rank in the environment.
+        rank: u32,
+    },
+    /// Version 1: the name of the store, which is that of the job.
+    Name,
+    /// Version 1: the number of the program.
+    Program,
+    /// What the starter says about the job.
+    JobAttribute(String),
+    /// A value that a process has put before the last barrier.
+    Get(String),
+    /// Puts a value.
+    Put(String, String),
+    /// Waits for all processes of the job, and makes visible what they have put.
+    Barrier,
+    /// Leaves.
+    Finalize,
+}
+
+/// Who this process is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Rank in the job.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub size: u32,
+    /// Number of the program in a job of several.
+    pub program: u32,
+}
+
+/// The answer to the request under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// To [`Request::Greet`]: another version only.
+    OtherVersion,
+    /// To [`Request::Join`].
+    Identity(Identity),
+    /// To [`Request::Get`], [`Request::JobAttribute`], [`Request::Name`], [`Request::Program`]: the value, if there is one.
+    Value(Option<String>),
+}
+
+/// Why the connection is of no use any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// Bytes that mean nothing.
+    Wire(WireError),
+    /// The starter refuses: its own words.
+    Refused(String),
+    /// An answer that was not asked for.
+    Unexpected(String),
+}
+
+impl From<WireError> for ProtocolError {
+    fn from(error: WireError) -> ProtocolError {
+        ProtocolError::Wire(error)
+    }
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProtocolError::Wire(error) => write!(f, "{error}"),
+            ProtocolError::Refused(words) => write!(f, "the starter refuses: {words}"),
+            ProtocolError::Unexpected(what) => write!(f, "an answer that was not asked for: {what}"),
+        }
+    }
+}
+
+/// A connection to the starter.
+#[derive(Debug)]
+pub struct Protocol {
+    version: Version,
+    /// Name of the job: of the store in version 1.
+    job: String,
+    under_way: Option<Request>,
+    decoder: Decoder,
+}
+
+impl Default for Protocol {
+    fn default() -> Protocol {
+        Protocol { version: Version::One, job: String::new(), under_way: None, decoder: Decoder::default() }
+    }
+}
+
+impl Protocol {
+    /// The version that was agreed.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Name of the job.
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// Whether a request is under way.
+    pub fn is_busy(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The bytes that ask for this.
+    ///
+    /// # Errors
+    /// What cannot be said in this version.
+    ///
+    /// # Panics
+    /// If a request is under way: a bug of the caller.
+    pub fn ask(&mut self, request: Request) -> Result<Vec<u8>, ProtocolError> {
+        assert!(self.under_way.is_none(), "one request at a time");
+        let bytes = match (&request, self.version) {
+            // The greeting is a line, whatever comes after it.
+            (Request::Greet(_), _) => message(&request, Version::One, "")?.encode(Version::One)?,
+            (_, version) => message(&request, version, &self.job)?.encode(version)?,
+        };
+        self.under_way = Some(request);
+        Ok(bytes)
+    }
+
+    /// The bytes that ask to end the job: there is no answer.
+    pub fn abort(&self, code: i32, why: &str) -> Vec<u8> {
+        let code = code.to_string();
+        let message = match self.version {
+            Version::One => Message::new("abort", &[("exitcode", &code)]),
+            Version::Two => Message::new(
+                "abort",
+                &[("isworld", "TRUE"), ("msg", &why.replace('\0', " ")), ("exitcode", &code)],
+            ),
+        };
+        // What cannot be said is left out.
+        message.encode(self.version).unwrap_or_default()
+    }
+
+    /// Takes in bytes; the answer when it is complete.
+    ///
+    /// # Errors
+    /// The connection is of no use any more.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Option<Answer>, ProtocolError> {
+        self.decoder.push(bytes);
+        let version = match self.under_way {
+            Some(Request::Greet(_)) => Version::One,
+            _ => self.version,
+        };
+        let Some(message) = self.decoder.next(version)? else { return Ok(None) };
+        let Some(request) = self.under_way.take() else {
+            return Err(ProtocolError::Unexpected(message.command));
+        };
+        self.answer(&request, &message).map(Some)
+    }
+
+    fn answer(&mut self, request: &Request, message: &Message) -> Result<Answer, ProtocolError> {
+        let expected = answer_name(request, self.version);
+        if message.command != expected {
+            return Err(ProtocolError::Unexpected(format!("{} in place of {expected}", message.command)));
+        }
+        let is_refused = message.value("rc").is_some_and(|code| code != "0");
+        let value = |key| message.value(key).map(str::to_string);
+        match request {
+            Request::Greet(wanted) => {
+                let number = if *wanted == Version::Two { "2" } else { "1" };
+                if is_refused || message.value("pmi_version").is_some_and(|version| version != number) {
+                    return Ok(Answer::OtherVersion);
+                }
+                self.version = *wanted;
+                Ok(Answer::Done)
+            }
+            // That a key is unknown is an answer.
+            Request::Get(_) | Request::JobAttribute(_) => {
+                let is_found = !is_refused && message.value("found").is_none_or(|found| found == "TRUE");
+                Ok(Answer::Value(value("value").filter(|_| is_found)))
+            }
+            _ if is_refused => {
+                let words = value("errmsg").or_else(|| value("msg"));
+                Err(ProtocolError::Refused(words.unwrap_or_else(|| message.command.clone())))
+            }
+            Request::Join { job, .. } => {
+                self.job = job.clone();
+                Ok(Answer::Identity(identity(message)?))
+            }
+            Request::Name => {
+                self.job = value("kvsname").unwrap_or_default();
+                Ok(Answer::Value(value("kvsname")))
+            }
+            Request::Program => Ok(Answer::Value(value("appnum"))),
+            Request::Put(..) | Request::Barrier | Request::Finalize => Ok(Answer::Done),
+        }
+    }
+}
+
+fn identity(message: &Message) -> Result<Identity, ProtocolError> {
+    let number = |key| message.value(key).and_then(|text| text.parse().ok());
+    let missing = || ProtocolError::Unexpected("an identity without rank and size".into());
+    Ok(Identity {
+        rank: number("rank").ok_or_else(missing)?,
+        size: number("size").ok_or_else(missing)?,
+        program: number("appnum").unwrap_or(0),
+    })
+}
+
+/// How a request is said.
+fn message(request: &Request, version: Version, job: &str) -> Result<Message, ProtocolError> {
+    let unspeakable = ProtocolError::Wire(WireError::Unspeakable);
+    Ok(match (request, version) {
+        (Request::Greet(wanted), _) => {
+            let (version, subversion) = if *wanted == Version::Two { ("2", "0") } else { ("1", "1") };
+            Message::new("init", &[("pmi_version", version), ("pmi_subversion", subversion)])
+        }
+        (Request::Join { job, rank }, Version::Two) => {
+            let rank = rank.to_string();
+            Message::new("fullinit", &[("pmijobid", job), ("pmirank", &rank), ("threaded", "FALSE")])
+        }
+        (Request::Name, Version::One) => Message::new("get_my_kvsname", &[]),
+        (Request::Program, Version::One) => Message::new("get_appnum", &[]),
+        (Request::Join { .. }, Version::One) | (Request::Name | Request::Program, Version::Two) => {
+            return Err(unspeakable);
+        }
+        (Request::JobAttribute(key) | Request::Get(key), Version::One) => {
+            Message::new("get", &[("kvsname", job), ("key", key)])
+        }
+        (Request::JobAttribute(key), Version::Two) => Message::new("info-getjobattr", &[("key", key)]),
+        (Request::Get(key), Version::Two) => {
+            Message::new("kvs-get", &[("jobid", job), ("srcid", "-1"), ("key", key)])
+        }
+        (Request::Put(key, value), Version::One) => {
+            Message::new("put", &[("kvsname", job), ("key", key), ("value", value)])
+        }
+        (Request::Put(key, value), Version::Two) => {
+            Message::new("kvs-put", &[("key", key), ("value", value)])
+        }
+        (Request::Barrier, Version::One) => Message::new("barrier_in", &[]),
+        (Request::Barrier, Version::Two) => Message::new("kvs-fence", &[]),
+        (Request::Finalize, _) => Message::new("finalize", &[]),
+    })
+}
+
+/// The command of the answer to a request.
+fn answer_name(request: &Request, version: Version) -> &'static str {
+    match (request, version) {
+        (Request::Greet(_), _) => "response_to_init",
+        (Request::Join { .. }, _) => "fullinit-response",
+        (Request::Name, _) => "my_kvsname",
+        (Request::Program, _) => "appnum",
+        (Request::JobAttribute(_) | Request::Get(_), Version::One) => "get_result",
+        (Request::JobAttribute(_), Version::Two) => "info-getjobattr-response",
+        (Request::Get(_), Version::Two) => "kvs-get-response",
+        (Request::Put(..), Version::One) => "put_result",
+        (Request::Put(..), Version::Two) => "kvs-put-response",
+        (Request::Barrier, Version::One) => "barrier_out",
+        (Request::Barrier, Version::Two) => "kvs-fence-response",
+        (Request::Finalize, Version::One) => "finalize_ack",
+        (Request::Finalize, Version::Two) => "finalize-response",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Plays a conversation: what is asked, the bytes that must go out, the bytes that come, the answer.
+    fn check(steps: &[(Request, &str, &str, Result<Answer, ProtocolError>)]) {
+        let mut protocol = Protocol::default();
+        for (request, out, come, expected) in steps {
+            let sent = protocol.ask(request.clone()).unwrap();
+            assert_eq!(String::from_utf8(sent).unwrap(), *out);
+            let (first, rest) = come.as_bytes().split_at(3);
+            assert_eq!(protocol.receive(first), Ok(None));
+            assert_eq!(protocol.receive(rest), expected.clone().map(Some), "{request:?}");
+        }
+    }
+
+    fn value(text: &str) -> Result<Answer, ProtocolError> {
+        Ok(Answer::Value(Some(text.into())))
+    }
+
+    #[test]
+    fn version_1_as_hydra_speaks_it() {
+        let greet = "cmd=init pmi_version=1 pmi_subversion=1\n";
+        let greeted = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
+        check(&[
+            (Request::Greet(Version::One), greet, greeted, Ok(Answer::Done)),
+            (Request::Name, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=kvs_1_0\n", value("kvs_1_0")),
+            (Request::Program, "cmd=get_appnum\n", "cmd=appnum appnum=3\n", value("3")),
+            (
+                Request::Put("a".into(), "b".into()),
+                "cmd=put kvsname=kvs_1_0 key=a value=b\n",
+                "cmd=put_result rc=0 msg=success\n",
+                Ok(Answer::Done),
+            ),
+            (Request::Barrier, "cmd=barrier_in\n", "cmd=barrier_out\n", Ok(Answer::Done)),
+            (
+                Request::Get("x".into()),
+                "cmd=get kvsname=kvs_1_0 key=x\n",
+                "cmd=get_result rc=-1 msg=key_x_not_found value=unknown\n",
+                Ok(Answer::Value(None)),
+            ),
+            (Request::Finalize, "cmd=finalize\n", "cmd=finalize_ack\n", Ok(Answer::Done)),
+        ]);
+    }
+
+    #[test]
+    fn version_2_as_slurm_speaks_it() {
+        let greet = "cmd=init pmi_version=2 pmi_subversion=0\n";
+        let greeted = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n";
+        let identity = Identity { rank: 1, size: 4, program: 0 };
+        check(&[
+            (Request::Greet(Version::Two), greet, greeted, Ok(Answer::Done)),
+            (
+                Request::Join { job: "7.0".into(), rank: 1 },
+                "    51cmd=fullinit;pmijobid=7.0;pmirank=1;threaded=FALSE;",
+                "    45cmd=fullinit-response;rc=0;rank=1;size=4;a=b;",
+                Ok(Answer::Identity(identity)),
+            ),
+            (
+                Request::Get("k".into()),
+                "    37cmd=kvs-get;jobid=7.0;srcid=-1;key=k;",
+                "    45cmd=kvs-get-response;rc=0;found=TRUE;value=v;",
+                value("v"),
+            ),
+            (
+                Request::Barrier,
+                "    14cmd=kvs-fence;",
+                "    40cmd=kvs-fence-response;rc=1;errmsg=late;",
+                Err(ProtocolError::Refused("late".into())),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn another_version_may_be_asked_for() {
+        let refused = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n";
+        let greeted = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
+        let (two, one) =
+            ("cmd=init pmi_version=2 pmi_subversion=0\n", "cmd=init pmi_version=1 pmi_subversion=1\n");
+        check(&[
+            (Request::Greet(Version::Two), two, refused, Ok(Answer::OtherVersion)),
+            (Request::Greet(Version::One), one, greeted, Ok(Answer::Done)),
+        ]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let mut protocol = Protocol::default();
+            protocol.ask(Request::Barrier).unwrap();
+            let _ = protocol.receive(&bytes);
+        }
+    }
+}
