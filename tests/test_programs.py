@@ -65,8 +65,13 @@ def test_calls_out_of_order_are_named(tutti, what, said):
 
 @pytest.mark.parametrize("ranks", [1, 2, 5])
 def test_errors(tutti, ranks):
-    # By messages: they have lengths, so that ranks that disagree find out. Memory that ranks share has none.
+    check(tutti.run(ranks, tutti.compile("errors.c")))
     check(tutti.run(ranks, tutti.compile("errors.c"), env={"TUTTI_ALGORITHM": "bcast=knomial"}))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_disagreements(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("disagree.c")))
 
 
 @pytest.mark.parametrize("what, status, said", [

@@ -14,6 +14,7 @@
 //! with equal arguments, so it covers as much as the first call's did.
 #![allow(unsafe_code)]
 
+mod accord;
 mod choices;
 mod costs;
 mod internal;
@@ -23,9 +24,9 @@ mod operation;
 mod places;
 mod port;
 
-use std::cell::RefMut;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_base::Result;
 use tutti_base::ids::Plane;
@@ -36,7 +37,7 @@ use tutti_coll::simulate;
 use tutti_coll::{Environment, Plan, Shape};
 
 use tutti_sys::job::Reach;
-use tutti_transport::banks::Banks;
+use tutti_transport::banks::{Banks, Said};
 
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
@@ -52,7 +53,8 @@ pub use internal::{
 };
 pub use operation::{Operation, Side};
 
-use node::{Neighbourhood, Turn};
+use accord::Accord;
+use node::{BankPort, Neighbourhood, Room, Turn};
 use port::{CommPort, Ticket};
 
 /// An operation that goes on by itself whenever messages move.
@@ -98,6 +100,10 @@ struct Prepared {
     execution: Execution<RequestId>,
     /// What its plan was allowed to use.
     means: Means,
+    /// What the members must agree on.
+    said: Said,
+    /// What it needs of a slot, if it is within the node.
+    room: Option<Room>,
     words: Option<Words>,
 }
 
@@ -161,10 +167,7 @@ impl Collectives {
     /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
     pub(crate) fn next_tag(&self, held: &Held) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
-        let mut state = self.state.borrow_mut(held);
-        let number = state.operations % NUMBERS;
-        state.operations = state.operations.wrapping_add(1);
-        (number << LANE_BITS) as i32
+        self.state.borrow_mut(held).next_tag()
     }
 
     /// The number of a new persistent operation, from 1 on.
@@ -177,15 +180,12 @@ impl Collectives {
 
     /// What an operation that begins now gets.
     #[inline]
-    fn ticket(&self, held: &Held, run: &Run, banks: Option<&mut Banks>) -> Ticket {
-        let turn = banks.map(|banks| Turn::take(banks, run.execution.plan()));
-        Ticket::new(self.next_tag(held), turn)
-    }
-
-    /// The banks, for a run that uses them.
-    #[inline]
-    fn banks_for<'a>(&'a self, held: &'a Held, run: &Run) -> Option<RefMut<'a, Banks>> {
-        if is_within_node(run.execution.plan()) { self.node.banks(held) } else { None }
+    fn ticket(&self, held: &Held, run: &Run) -> Ticket {
+        let tag = self.next_tag(held);
+        match self.node.banks(held) {
+            Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
+            None => Ticket::new(tag, None, Accord::UNKNOWN),
+        }
     }
 
     fn fixed_tag(&self) -> i32 {
@@ -214,7 +214,8 @@ fn run_saying(
 ) -> Result<()> {
     let run = prepare(held, process, comm, operation, Means::All);
     let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
-    finish(held, process, comm, run, &what)
+    let ticket = comm.collectives.ticket(held, &run);
+    finish(held, process, comm, run, ticket, &what)
 }
 
 /// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
@@ -230,15 +231,20 @@ pub unsafe fn run_again(
     addresses: [*mut u8; 2],
 ) -> Option<Result<()>> {
     // SAFETY: passed on.
-    let run = unsafe { awaken(held, comm, words, addresses)? };
-    let what = || waiting_for(words.collective, comm);
-    Some(finish(held, process, comm, run, &what))
+    match unsafe { attempt(held, process, comm, words, addresses, process.flag_looks)? } {
+        Attempt::Over(result) => Some(result),
+        Attempt::Waits(run, ticket) => {
+            let what = || waiting_for(words.collective, comm);
+            Some(finish(held, process, comm, run, ticket, &what))
+        }
+    }
 }
 
 /// As [`start`], in the way of [`run_again`].
 ///
 /// # Safety
 /// As for [`run_again`].
+#[inline]
 pub unsafe fn start_again(
     held: &Held,
     process: &Process,
@@ -247,54 +253,185 @@ pub unsafe fn start_again(
     addresses: [*mut u8; 2],
 ) -> Option<RequestId> {
     // SAFETY: passed on.
-    let run = unsafe { awaken(held, comm, words, addresses)? };
-    let mut banks = comm.collectives.banks_for(held, &run);
-    let ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
-    drop(banks);
-    Some(start_run(held, process, comm, run, ticket, None))
+    Some(match unsafe { attempt(held, process, comm, words, addresses, hope(process))? } {
+        Attempt::Over(Ok(())) => RequestId::DONE,
+        Attempt::Over(Err(error)) => {
+            let requests = &mut process.messages.borrow_mut(held).state;
+            let request = requests.insert(Request::new(Work::Other, comm.context().0));
+            requests.requests.complete(request, Some(error));
+            request
+        }
+        Attempt::Waits(run, ticket) => start_run(held, process, comm, run, ticket, None),
+    })
 }
 
-/// The execution at rest that `words` name, bound to other memory and ready to go.
+/// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs to come back.
+#[inline]
+fn hope(process: &Process) -> u32 {
+    process.flag_looks.min(8)
+}
+
+/// What became of an operation in the call for it.
+enum Attempt {
+    /// It is over.
+    Over(Result<()>),
+    /// It has to wait for others.
+    Waits(Run, Ticket),
+}
+
+/// Begins the operation that `words` name on other memory, if it is at rest and simple enough, and does it if nothing is in the
+/// way; `looks` at a flag are made. Its execution stays at rest unless it has to wait, which is when other calls may come between.
 ///
 /// # Safety
 /// As for [`run_again`].
-#[inline]
-unsafe fn awaken(held: &Held, comm: &Communicator, words: &Words, addresses: [*mut u8; 2]) -> Option<Run> {
-    let mut state = comm.collectives.state.borrow_mut(held);
-    let said = |place: &&mut Option<Run>| place.as_ref().is_some_and(|run| run.words.as_ref() == Some(words));
-    let place = state.rest.iter_mut().find(said)?;
-    let [send, recv] = addresses;
+#[inline(always)]
+unsafe fn attempt(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    words: &Words,
+    addresses: [*mut u8; 2],
+    looks: u32,
+) -> Option<Attempt> {
+    let its = &comm.collectives;
+    let mut state = its.state.borrow_mut(held);
     // SAFETY: passed on.
-    let fits = place.as_mut().is_some_and(|run| unsafe { run.execution.restart(send, recv) });
-    if fits { place.take() } else { None }
+    let place = unsafe { state.awaken(words, addresses)? };
+    let tag = if let Channel::Own = its.channel { state.next_tag() } else { its.fixed_tag() };
+    let run = state.rest[place].as_mut().expect("it was just found");
+    let mut banks = its.node.banks(held);
+    let mut ticket = match &mut banks {
+        Some(banks) => match dash(tag, tag as u32 >> LANE_BITS, banks, run, looks) {
+            Some(ticket) => ticket,
+            None => return Some(Attempt::Over(Ok(()))),
+        },
+        None => Ticket::new(tag, None, Accord::UNKNOWN),
+    };
+    if !run.execution.is_plain() && !ticket.accord.is_lost() {
+        let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
+        match run.execution.progress(&mut port.looking(looks)) {
+            Ok(Status::Pending) => {}
+            result => return Some(Attempt::Over(result.map(drop))),
+        }
+    }
+    Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))
+}
+
+impl State {
+    /// See [`Collectives::next_tag`].
+    #[inline]
+    fn next_tag(&mut self) -> i32 {
+        let number = self.operations % NUMBERS;
+        self.operations = self.operations.wrapping_add(1);
+        (number << LANE_BITS) as i32
+    }
+
+    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
+    ///
+    /// # Safety
+    /// As for [`run_again`].
+    #[inline]
+    unsafe fn awaken(&mut self, words: &Words, [send, recv]: [*mut u8; 2]) -> Option<usize> {
+        let said = |run: &Option<Run>| run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words));
+        let place = self.rest.iter().position(said)?;
+        let run = self.rest[place].as_mut()?;
+        // SAFETY: passed on.
+        if unsafe { run.execution.restart(send, recv) } { Some(place) } else { None }
+    }
 }
 
 /// Runs to the end.
-#[inline]
 fn finish(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
     mut run: Run,
+    mut ticket: Ticket,
     what: &dyn Fn() -> String,
 ) -> Result<()> {
-    let mut banks = comm.collectives.banks_for(held, &run);
-    let mut ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
-    let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).patient();
-    let mut result = run.execution.progress(&mut port);
-    drop(banks);
+    let node = &comm.collectives.node;
+    let mut result = advance(held, process, comm, node, &mut run, &mut ticket, true);
     if matches!(result, Ok(Status::Pending)) {
         progress::wait_until(held, process, what, |held| {
             if matches!(result, Ok(Status::Pending)) {
-                let mut banks = comm.collectives.banks_for(held, &run);
-                let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
-                result = run.execution.progress(&mut port);
+                result = advance(held, process, comm, node, &mut run, &mut ticket, false);
             }
             !matches!(result, Ok(Status::Pending))
         });
     }
     rest(held, comm, run);
     result.map(drop)
+}
+
+/// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
+#[inline]
+fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
+    let turn = run.room.map(|room| Turn::take(banks, room, run.said.accord));
+    let accord = Accord::begin(banks, number, &run.said, turn.as_ref());
+    Ticket::new(tag, turn, accord)
+}
+
+/// As [`ticket`], and does the operation if it uses nothing but flags and banks and need not wait: then there is no ticket.
+#[inline(always)]
+fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> Option<Ticket> {
+    let Some(room) = run.room.filter(|_| run.execution.is_plain()) else {
+        return Some(ticket(tag, number, banks, run));
+    };
+    let mut turn = Turn::take(banks, room, run.said.accord);
+    let accord = Accord::begin(banks, number, &run.said, Some(&turn));
+    if !accord.is_lost() && turn.grant(banks) {
+        let mut port = BankPort { banks, slot: *turn.slot(), looks };
+        if let Status::Done = run.execution.dash(&mut port) {
+            turn.leave(banks);
+            return None;
+        }
+    }
+    Some(Ticket::new(tag, Some(turn), accord))
+}
+
+/// Does what can be done now; `node` has the banks of the operation.
+#[inline]
+fn advance(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    node: &Neighbourhood,
+    run: &mut Run,
+    ticket: &mut Ticket,
+    patient: bool,
+) -> Result<Status> {
+    if let Some(refusal) = ticket.accord.refusal(comm) {
+        return Err(refusal);
+    }
+    let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
+    let port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+    let looks = if patient { process.flag_looks } else { 0 };
+    let result = run.execution.progress(&mut port.looking(looks));
+    drop(banks);
+    if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(process.is_about_to_sleep()) {
+        return doubt(held, process, comm, node, run, ticket);
+    }
+    result
+}
+
+/// Ends an operation that waits, if members disagree about it.
+#[cold]
+fn doubt(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    node: &Neighbourhood,
+    run: &mut Run,
+    ticket: &mut Ticket,
+) -> Result<Status> {
+    let Some(mut banks) = node.banks(held) else { return Ok(Status::Pending) };
+    let Some(complaint) = ticket.accord.complaint(&banks, comm) else { return Ok(Status::Pending) };
+    if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
+        // Its turn will not come, and so none after it.
+        banks.give_up();
+    }
+    run.execution.abandon(&mut CommPort::new(held, process, comm, ticket, Some(&mut banks)));
+    Err(complaint)
 }
 
 /// Starts an operation; the request is complete when it is over.
@@ -305,9 +442,7 @@ pub fn start(
     operation: &Operation<'_>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::All);
-    let mut banks = comm.collectives.banks_for(held, &run);
-    let ticket = comm.collectives.ticket(held, &run, banks.as_deref_mut());
-    drop(banks);
+    let ticket = comm.collectives.ticket(held, &run);
     start_run(held, process, comm, run, ticket, None)
 }
 
@@ -322,7 +457,7 @@ fn start_keeping(
     memory: Arc<internal::Words>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::Messages);
-    start_run(held, process, comm, run, Ticket::new(tag, None), Some(memory))
+    start_run(held, process, comm, run, Ticket::new(tag, None, Accord::UNKNOWN), Some(memory))
 }
 
 fn start_run(
@@ -361,7 +496,13 @@ pub fn persistent(
         }
     }
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
-    let kept = Kept { run: GiantCell::new(Some(run)), comm: Arc::clone(comm), tag, banks };
+    let kept = Kept {
+        run: GiantCell::new(Some(run)),
+        comm: Arc::clone(comm),
+        tag,
+        banks,
+        starts: AtomicU32::new(0),
+    };
     let request = Request {
         persistent: Some(Box::new(Persistent {
             active: false,
@@ -399,26 +540,44 @@ struct Kept {
     tag: i32,
     /// Its own, since its starts need not follow those of other operations.
     banks: Option<Neighbourhood>,
+    /// How often it was started.
+    starts: AtomicU32,
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
 impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
-        let mut run = self.run.borrow_mut(held).take().expect("an inactive operation is at rest");
+        let mut place = self.run.borrow_mut(held);
+        let run = place.as_mut().expect("an inactive operation is at rest");
         run.execution.start();
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let mut ticket = match &mut banks {
+            // All its starts are within the node, and take turns there.
+            Some(banks) => {
+                let number = self.starts.fetch_add(1, Ordering::Relaxed);
+                let Some(ticket) = dash(self.tag, number, banks, run, hope(process)) else {
+                    process.messages.borrow_mut(held).state.requests.complete(request, None);
+                    return Ok(());
+                };
+                ticket
+            }
+            None => Ticket::new(self.tag, None, Accord::UNKNOWN),
+        };
+        if ticket.turn.is_some() && !run.execution.is_plain() && !ticket.accord.is_lost() {
+            let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
+            let result = run.execution.progress(&mut port.looking(hope(process)));
+            if !matches!(result, Ok(Status::Pending)) {
+                process.messages.borrow_mut(held).state.requests.complete(request, result.err());
+                return Ok(());
+            }
+        }
+        let run = place.take().expect("an inactive operation is at rest");
+        drop((place, banks));
         if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
             request.work = work_of(&run);
         }
-        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
-        let turn = banks.as_deref_mut().map(|banks| Turn::take(banks, run.execution.plan()));
-        drop(banks);
-        let ticket = Ticket::new(self.tag, turn);
-        launch(
-            held,
-            process,
-            None,
-            Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None },
-        );
+        let flight = Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None };
+        launch(held, process, None, flight);
         Ok(())
     }
 }
@@ -458,11 +617,8 @@ impl Flight {
         let Flight { run, ticket, kept, .. } = self;
         let comm = communicator(kept.as_deref(), comm);
         let own = kept.as_ref().and_then(|kept| kept.banks.as_ref());
-        let node = own.unwrap_or(&comm.collectives.node);
-        let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
-        let port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
         let run = run.as_mut().expect("an operation under way has its execution");
-        run.execution.progress(&mut if patient { port.patient() } else { port })
+        advance(held, process, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
     }
 
     /// Is over; gives the execution back.
@@ -534,7 +690,9 @@ fn prepare(
         None => {
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
-            Box::new(Prepared { execution: Execution::new(plan), means, words: None })
+            let room = is_within_node(&plan).then(|| Room::of(&plan));
+            let execution = Execution::new(plan);
+            Box::new(Prepared { execution, means, said: accord::said(&shape), room, words: None })
         }
     };
     operation.bind(run.execution.bindings(), comm.size());

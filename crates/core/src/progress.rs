@@ -36,8 +36,12 @@ fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
 /// Before a wait: moves on an operation that is alone, which may be all that is waited for.
 #[inline]
 pub fn hurry(held: &Held, process: &Process) {
-    if process.activities.borrow(held).len() == 1 {
-        advance(held, process, true);
+    let mut activities = process.activities.borrow_mut(held);
+    let alone = if activities.len() == 1 { activities.pop().flatten() } else { None };
+    drop(activities);
+    // As in `advance`: it may call users' operators.
+    if let Some(activity) = alone.and_then(|activity| activity.advance(held, process, true)) {
+        process.add_activity(held, activity);
     }
 }
 

@@ -142,7 +142,7 @@ pub trait Generalised: Send + Sync + std::fmt::Debug {
 }
 
 /// All requests of this process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RequestTable {
     /// Something was completed (or kept by the matcher) that another thread may sleep for.
     pub news: bool,
@@ -150,6 +150,15 @@ pub struct RequestTable {
     pub told: u64,
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// What [`RequestId::DONE`] names.
+    done: Request,
+}
+
+impl Default for RequestTable {
+    fn default() -> RequestTable {
+        let done = Request::completed(Status::EMPTY, 0);
+        RequestTable { news: false, told: 0, slots: Vec::new(), free: Vec::new(), done }
+    }
 }
 
 #[derive(Debug)]
@@ -159,6 +168,10 @@ struct Slot {
 }
 
 impl RequestId {
+    /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
+    /// it off does not free it.
+    pub const DONE: RequestId = RequestId { index: u32::MAX, generation: GENERATIONS - 1 };
+
     /// As one number: what packets and handles carry. Never below 2^32.
     #[inline]
     pub fn to_bits(self) -> u64 {
@@ -305,6 +318,9 @@ impl RequestTable {
     /// # Errors
     /// `Request` for an id that was freed or never given out.
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
+        if id == RequestId::DONE {
+            return Ok(&mut self.done);
+        }
         self.get_mut(id)
             .ok_or_else(|| Error::new(ErrorClass::Request, "the request is not (or no longer) known"))
     }
@@ -326,6 +342,14 @@ mod tests {
         assert!(table.remove(RequestId::from_bits(u64::MAX)).is_none());
         assert_eq!(RequestId::from_bits(second.to_bits()), second);
         assert!(second.to_bits() >= 1 << 32);
+    }
+
+    #[test]
+    fn what_is_done_stays_so() {
+        let mut table = RequestTable::default();
+        assert!(table.user(RequestId::DONE).unwrap().complete && table.get(RequestId::DONE).is_none());
+        assert!(table.remove(RequestId::DONE).is_none() && table.user(RequestId::DONE).unwrap().complete);
+        assert!(table.is_empty());
     }
 
     #[test]

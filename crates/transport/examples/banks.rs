@@ -46,11 +46,11 @@ fn alone() {
     let mut banks = open(&job, 1, 1, 0);
     measure("begin, grant, leave", || {
         let number = banks.begin(Class::Small);
-        black_box(banks.grant(Class::Small, number, black_box(8)));
+        black_box(banks.grant(Class::Small, number, black_box(8), 0));
         banks.leave(Class::Small, number);
     });
     let number = banks.begin(Class::Small);
-    let slot = banks.grant(Class::Small, number, 8).unwrap();
+    let slot = banks.grant(Class::Small, number, 8, 0).unwrap();
     let mut value = 0;
     measure("post", || {
         value += 1;
@@ -62,7 +62,7 @@ fn alone() {
     banks.leave(Class::Small, number);
     measure("begin, grant, post, is_reached, leave", || {
         let number = banks.begin(Class::Small);
-        let slot = banks.grant(Class::Small, number, black_box(8)).expect("all others are left");
+        let slot = banks.grant(Class::Small, number, black_box(8), 0).expect("all others are left");
         banks.post(&slot, 0, 1);
         black_box(banks.is_reached(&slot, black_box(0), 0, 1));
         banks.leave(Class::Small, number);
@@ -81,7 +81,7 @@ fn exchange(banks: &mut Banks, operations: u64) {
     for _ in 0..operations {
         let number = banks.begin(Class::Small);
         let slot = loop {
-            if let Some(slot) = banks.grant(Class::Small, number, 8) {
+            if let Some(slot) = banks.grant(Class::Small, number, 8, 0) {
                 break slot;
             }
             std::hint::spin_loop();

@@ -20,6 +20,7 @@
 #![allow(unsafe_code)]
 
 pub mod layout;
+mod said;
 pub mod turns;
 
 use std::io;
@@ -34,6 +35,7 @@ use layout::{
     CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
 };
 pub use layout::{Class, Layout, Slots};
+pub use said::Said;
 use turns::Turns;
 
 use crate::shm::ring_doorbell;
@@ -82,12 +84,9 @@ pub struct Slot {
     // Offsets in a part.
     head: u32,
     bank: u32,
-    payload: u32,
-    records: u32,
-    /// 0: none.
-    edges: u32,
-    /// 0: none.
-    tables: u32,
+    class: Class,
+    /// Which of its class.
+    place: u8,
 }
 
 /// What a member says before it sleeps. In the member's part.
@@ -97,6 +96,8 @@ struct Waits {
     flags: AtomicU64,
     /// By class: the count of operations left that it needs of all; 0: none.
     left: [AtomicU64; 2],
+    /// Not 0: it uses the set no more, see [`Banks::give_up`].
+    gave_up: AtomicU64,
 }
 
 impl Banks {
@@ -158,11 +159,15 @@ impl Banks {
     }
 
     /// The slot of operation `number`, whose bank has `bytes` bytes at every member, if all have left the operation that
-    /// used it before. To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
+    /// used it before. Its flags carry `accord` ([`turns::word`]). To be asked again and again, also by the `pending` of a wait: a refusal says what to be woken for.
     #[inline]
-    pub fn grant(&mut self, class: Class, number: u64, bytes: usize) -> Option<Slot> {
+    pub fn grant(&mut self, class: Class, number: u64, bytes: usize, accord: u16) -> Option<Slot> {
         if self.turns[class as usize].is_granted(number) || self.look(class, number) {
-            Some(self.slot(class, number, bytes))
+            let slot = self.slot(class, number, bytes, accord);
+            if turns::is_stale(number) {
+                self.clear(&slot);
+            }
+            Some(slot)
         } else {
             None
         }
@@ -206,7 +211,14 @@ impl Banks {
     /// Whether flag `flag` of `member` is at least `value`.
     #[inline]
     pub fn is_reached(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
-        self.flag(slot, member, flag).load(Ordering::Acquire) >= slot.tag | value
+        turns::is_reached(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag | value)
+    }
+
+    /// Whether `member` has set a flag that is not reached in this operation, which it takes for another one: the flag will never
+    /// be reached.
+    #[inline]
+    pub fn is_at_odds(&self, slot: &Slot, member: u32, flag: u16) -> bool {
+        turns::is_at_odds(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag)
     }
 
     /// The same, and says that this member waits for it: for the `pending` of a wait, which is asked before sleeping. Who
@@ -223,58 +235,65 @@ impl Banks {
     /// The bank of `member`: as many bytes as the grant said, 64-aligned, or 8-aligned up to 56 bytes.
     #[inline]
     pub fn bank(&self, slot: &Slot, member: u32) -> *mut u8 {
-        self.parts.base.as_ptr().wrapping_add(slot.bank as usize + member as usize * self.parts.stride)
+        self.at(member, slot.bank as usize)
     }
 
     /// All payload of a slot of `member`, 64-aligned; a bank of more than 56 bytes is its beginning.
     #[inline]
     pub fn payload(&self, slot: &Slot, member: u32) -> *mut u8 {
-        self.parts.base.as_ptr().wrapping_add(slot.payload as usize + member as usize * self.parts.stride)
+        let class = slot.class as usize;
+        let payload =
+            self.places.payloads[class] + usize::from(slot.place) * self.places.payload_stride[class];
+        self.at(member, payload)
     }
 
     /// The exposure records of `member`: 4 of 128 bytes, 64-aligned.
     #[inline]
     pub fn records(&self, slot: &Slot, member: u32) -> *mut u8 {
-        self.parts.base.as_ptr().wrapping_add(slot.records as usize + member as usize * self.parts.stride)
+        let within = usize::from(slot.place) * RECORDS * RECORD_BYTES;
+        self.at(member, self.places.records[slot.class as usize] + within)
     }
 
     /// Room for the page edges of exposure `number` of `member`: 8192 bytes, 64-aligned. None in small slots.
     pub fn edges(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
-        let edges = slot.edges as usize + number * EDGE_BYTES + member as usize * self.parts.stride;
-        (slot.edges != 0).then(|| self.parts.base.as_ptr().wrapping_add(edges))
+        let within = (usize::from(slot.place) * RECORDS + number) * EDGE_BYTES;
+        (slot.class == Class::Large).then(|| self.at(member, self.places.edges + within))
     }
 
     /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned. None in small slots.
     pub fn table(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
-        let within = number * self.places.table_bytes + member as usize * self.parts.stride;
-        (slot.tables != 0).then(|| self.parts.base.as_ptr().wrapping_add(slot.tables as usize + within))
+        let within = (usize::from(slot.place) * RECORDS + number) * self.places.table_bytes;
+        (slot.class == Class::Large).then(|| self.at(member, self.places.tables + within))
+    }
+
+    /// A place in the part of `member`.
+    #[inline]
+    fn at(&self, member: u32, offset: usize) -> *mut u8 {
+        self.parts.base.as_ptr().wrapping_add(offset + member as usize * self.parts.stride)
     }
 
     #[inline]
-    fn slot(&self, class: Class, number: u64, bytes: usize) -> Slot {
+    fn slot(&self, class: Class, number: u64, bytes: usize, accord: u16) -> Slot {
         let (index, places) = (class as usize, &self.places);
         debug_assert!(bytes <= self.layout.slots[index].payload, "a bank that does not fit");
         let place = self.turns[index].slot(number) as usize;
         let head = places.heads[index] + place * HEAD_BYTES;
-        let payload = places.payloads[index] + place * places.payload_stride[index];
-        let bank = if bytes <= INLINE_BYTES { head + FIRST_FLAG + size_of::<u64>() } else { payload };
-        let (edges, tables) = match class {
-            Class::Small => (0, 0),
-            Class::Large => (
-                places.edges + place * RECORDS * EDGE_BYTES,
-                places.tables + place * RECORDS * places.table_bytes,
-            ),
+        let bank = if bytes <= INLINE_BYTES {
+            head + FIRST_FLAG + size_of::<u64>()
+        } else {
+            places.payloads[index] + place * places.payload_stride[index]
         };
-        Slot {
-            tag: turns::word(number, 0),
-            head: head as u32,
-            bank: bank as u32,
-            payload: payload as u32,
-            records: (places.records[index] + place * RECORDS * RECORD_BYTES) as u32,
-            edges: edges as u32,
-            tables: tables as u32,
+        let tag = turns::word(number, accord, 0);
+        Slot { tag, head: head as u32, bank: bank as u32, class, place: place as u8 }
+    }
+
+    /// Clears the own flags of a slot, which is granted: nobody awaits any of them before this member posts.
+    #[cold]
+    fn clear(&self, slot: &Slot) {
+        for flag in 0..8 {
+            self.flag(slot, self.me, flag).store(0, Ordering::Relaxed);
         }
     }
 

@@ -51,13 +51,14 @@ impl Shared {
             // SAFETY: see above.
             unsafe { *bank = number * 2 + me as u64 }
         });
-        self.parts[me].flags[slot].store(word(number, 1), Ordering::Release);
+        self.parts[me].flags[slot].store(word(number, 0, 1), Ordering::Release);
     }
 
     /// Whether `peer` has published; then its bank must hold what it wrote in this operation.
     fn see(&self, turns: &Turns, peer: usize, number: u64) -> bool {
         let slot = turns.slot(number) as usize;
-        if !is_reached(self.parts[peer].flags[slot].load(Ordering::Acquire), number, 1) {
+        let flag = self.parts[peer].flags[slot].load(Ordering::Acquire);
+        if !is_reached(flag, word(number, 0, 1)) {
             return false;
         }
         self.parts[peer].banks[slot].with(|bank| {

@@ -86,6 +86,10 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         status.set_empty();
         return Ok(());
     };
+    if id == RequestId::DONE {
+        status.set(report(Status::EMPTY));
+        return request.set(MPI_REQUEST_NULL);
+    }
     let finished = wait_for(call, id)?;
     one_finished(call, finished, request, status)
 }

@@ -5,18 +5,23 @@
 //! members ([`Banks::open`]), so they plan alike. An operation holds a [`Turn`] from its call on: members take turns in
 //! the order of their calls, which MPI demands to be the same everywhere (MPI-5 section 6.14). Persistent operations start in
 //! any order, so each has banks of its own.
+//!
+//! [`BankPort`] is all that an operation needs which uses nothing but flags and banks: the usual small one.
 
 use std::cell::RefMut;
 
-use tutti_base::BankSizes;
+use tutti_base::{BankSizes, Result};
 use tutti_coll::Plan;
+use tutti_coll::ir::Access;
 use tutti_coll::registry::Node;
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
 
 use super::places;
+use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::engine::{Exposed, NodePort, Remote};
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 
@@ -43,20 +48,21 @@ pub struct Turn {
     class: Class,
     number: u64,
     bytes: usize,
+    accord: u16,
     slot: Option<Slot>,
 }
 
 /// What a plan needs of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+pub struct Room {
     bytes: usize,
     /// Exposed memory has tables and edges, for which only large slots have room.
     large: bool,
 }
 
 impl Room {
-    #[inline]
-    fn of(plan: &Plan) -> Room {
+    /// Of a schedule within the node.
+    pub fn of(plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         Room { bytes, large: plan.choice.generator.requires.node == Node::Exposed }
@@ -107,20 +113,31 @@ impl Neighbourhood {
 impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
-    pub fn take(banks: &mut Banks, plan: &Plan) -> Turn {
-        let Room { bytes, large } = Room::of(plan);
+    pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
+        let Room { bytes, large } = room;
         let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
         let class = fits.expect("a plan's bank fits: it was selected so");
-        Turn { class, number: banks.begin(class), bytes, slot: None }
+        Turn { class, number: banks.begin(class), bytes, accord, slot: None }
     }
 
-    /// Whether it has come.
+    /// Asks whether it has come.
     #[inline]
     pub fn grant(&mut self, banks: &mut Banks) -> bool {
         if self.slot.is_none() {
-            self.slot = banks.grant(self.class, self.number, self.bytes);
+            self.slot = banks.grant(self.class, self.number, self.bytes, self.accord);
         }
         self.slot.is_some()
+    }
+
+    /// Whether it has come.
+    pub fn is_granted(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// The number of the operation in its class.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Of which class its slot is.
@@ -141,9 +158,73 @@ impl Turn {
 
     /// It is over.
     #[inline]
-    pub fn leave(self, banks: &mut Banks) {
+    pub fn leave(&self, banks: &mut Banks) {
         banks.leave(self.class, self.number);
     }
+}
+
+/// The node for an operation that uses only its flags and banks, and is granted them.
+#[derive(Debug)]
+pub struct BankPort<'a> {
+    /// The banks.
+    pub banks: &'a Banks,
+    /// Those of the operation.
+    pub slot: Slot,
+    /// Looks at a flag beyond the first.
+    pub looks: u32,
+}
+
+/// Who takes a [`BankPort`] has asked for that.
+const ONLY_BANKS: &str = "a plain program uses only flags and banks";
+
+impl NodePort for BankPort<'_> {
+    fn granted(&mut self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn post(&mut self, flag: u16, value: u64) {
+        self.banks.post(&self.slot, flag, value);
+    }
+
+    #[inline(always)]
+    fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
+        for _ in 0..=self.looks {
+            if self.banks.is_reached(&self.slot, peer, flag, value) {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn bank(&mut self, peer: u32) -> *mut u8 {
+        self.banks.bank(&self.slot, peer)
+    }
+
+    fn expose(&mut self, _: u16, _: Exposed<'_>, _: Access) -> Result<()> {
+        unreachable!("{ONLY_BANKS}")
+    }
+
+    #[inline(always)]
+    fn lends(&self) -> bool {
+        false
+    }
+
+    fn direct(&mut self, _: Remote, _: u64) -> Option<*const u8> {
+        unreachable!("{ONLY_BANKS}")
+    }
+
+    fn pull(&mut self, _: Remote, _: &Buffer) -> Result<()> {
+        unreachable!("{ONLY_BANKS}")
+    }
+
+    fn push(&mut self, _: &Buffer, _: Remote) -> Result<()> {
+        unreachable!("{ONLY_BANKS}")
+    }
+
+    fn leave(&mut self) {}
 }
 
 fn open(

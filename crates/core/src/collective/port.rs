@@ -4,6 +4,7 @@ use tutti_base::{Rank, Result};
 use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
+use super::accord::Accord;
 use super::node::Turn;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
@@ -45,13 +46,15 @@ pub struct Ticket {
     pub exposed: Vec<Record>,
     /// Bytes that this process has put into its bank beside those of the schedule.
     pub carried_bytes: usize,
+    /// Whether the members agree about it.
+    pub accord: Accord,
 }
 
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
-    pub fn new(tag: i32, turn: Option<Turn>) -> Ticket {
-        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0 }
+    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord) -> Ticket {
+        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0, accord }
     }
 }
 
@@ -69,10 +72,10 @@ impl<'a> CommPort<'a> {
         CommPort { held, process, comm, ticket, banks, patience: 0 }
     }
 
-    /// For who has nothing else to do: flags are looked at several times.
+    /// So many looks at a flag beyond the first; for who has nothing else to do.
     #[inline]
-    pub fn patient(self) -> CommPort<'a> {
-        CommPort { patience: self.process.flag_looks, ..self }
+    pub fn looking(self, looks: u32) -> CommPort<'a> {
+        CommPort { patience: looks, ..self }
     }
 
     /// The banks of the operation, and what it uses of them.
@@ -80,6 +83,14 @@ impl<'a> CommPort<'a> {
     pub(super) fn banks(&self) -> (&Banks, &Slot) {
         let (Some(banks), Some(turn)) = (&self.banks, &self.ticket.turn) else { unreachable!("{NO_TURN}") };
         (banks, turn.slot())
+    }
+
+    /// Nobody gets at what was exposed any more.
+    #[cold]
+    fn withdraw(&mut self) {
+        for record in self.ticket.exposed.drain(..) {
+            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+        }
     }
 
     fn envelope(&self, source: u32, lane: u16) -> Envelope {
@@ -175,6 +186,10 @@ impl NodePort for CommPort<'_> {
             }
             std::hint::spin_loop();
         }
+        if banks.is_at_odds(slot, peer, flag) {
+            self.ticket.accord.is_at_odds_with(peer);
+            return false;
+        }
         self.process.is_about_to_sleep() && banks.want(slot, peer, flag, value)
     }
 
@@ -208,11 +223,12 @@ impl NodePort for CommPort<'_> {
 
     #[inline]
     fn leave(&mut self) {
-        for record in self.ticket.exposed.drain(..) {
-            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+        if !self.ticket.exposed.is_empty() {
+            self.withdraw();
         }
-        if let (Some(banks), Some(turn)) = (&mut self.banks, self.ticket.turn.take()) {
+        if let (Some(banks), Some(turn)) = (&mut self.banks, &self.ticket.turn) {
             turn.leave(banks);
         }
+        self.ticket.turn = None;
     }
 }

@@ -56,6 +56,8 @@ pub(super) struct Program {
     instructions: Box<[Instruction]>,
     /// From here on it waits for those who use its memory ([`Schedule::parting`]).
     parting: usize,
+    /// It uses flags and banks, and nothing that its rank or others expose.
+    pub(super) plain: bool,
 }
 
 /// How a program stands after [`Program::run`].
@@ -94,7 +96,8 @@ impl Program {
             }
             step += steps;
         }
-        Some(Program { instructions: writer.instructions.into(), parting })
+        let plain = writer.instructions.iter().all(|instruction| instruction.is_plain());
+        Some(Program { instructions: writer.instructions.into(), parting, plain })
     }
 
     /// Goes on from instruction `next`.
@@ -310,6 +313,17 @@ impl Writer<'_> {
 }
 
 impl Instruction {
+    /// Whether it exposes nothing, and uses nothing exposed.
+    fn is_plain(&self) -> bool {
+        !matches!(
+            self,
+            Instruction::Expose { .. }
+                | Instruction::Fetch { .. }
+                | Instruction::FetchCombine { .. }
+                | Instruction::Push { .. }
+        )
+    }
+
     /// Whether it moves nothing.
     fn is_empty(&self) -> bool {
         match self {

@@ -13,7 +13,7 @@ use tutti_coll::{Plan, Schedule};
 
 use super::compiled::{Program, Reached};
 use super::memory::Bindings;
-use super::port::{Port, Started};
+use super::port::{NodePort, Port, Started};
 use crate::buffer::Buffer;
 
 /// How far an execution is.
@@ -112,6 +112,28 @@ impl<H> Execution<H> {
         self.compiled && unsafe { self.bindings.rebind([send, recv]) }
     }
 
+    /// Whether [`Execution::dash`] can run it, once it is restarted.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.compiled && self.program.as_ref().is_some_and(|program| program.plain)
+    }
+
+    /// As the first [`Execution::progress`] of a run that is plain, whose flags and bank are granted. Leaving is the caller's.
+    #[inline(always)]
+    pub fn dash<P: NodePort>(&mut self, port: &mut P) -> Status {
+        self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
+        let program = self.program.as_ref().expect("a compiled execution has its program");
+        let (bases, reducer) = self.bindings.flat();
+        match program.run(0, bases, reducer, port) {
+            Ok(Reached::End) => Status::Done,
+            Ok(Reached::Flag(next)) => {
+                (self.granted, self.next) = (true, next);
+                Status::Pending
+            }
+            Err(_) => unreachable!("flags and banks do not fail"),
+        }
+    }
+
     /// Does what can be done without waiting.
     ///
     /// # Errors
@@ -133,7 +155,7 @@ impl<H> Execution<H> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<Status> {
         let local = self.plan.schedule.order == Order::Program;
         if local && !self.granted {
@@ -141,7 +163,7 @@ impl<H> Execution<H> {
                 return Ok(Status::Pending);
             }
             self.granted = true;
-            self.bindings.bind_bank(port.bank(self.plan.shape.rank));
+            self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
         }
         let program = self.program.as_ref().expect("a compiled execution has its program");
         let (bases, reducer) = self.bindings.flat();

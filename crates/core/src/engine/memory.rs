@@ -270,13 +270,16 @@ impl Bindings {
         }
     }
 
-    /// Binds the bank.
+    /// Binds the bank, for the steps of a schedule.
     #[inline]
     pub(super) fn bind_bank(&mut self, base: *mut u8) {
         self.bank = Place::Packed { base, scale: self.unit_bytes() };
-        if self.compiled {
-            self.bases[BANK] = base;
-        }
+    }
+
+    /// Binds the bank, for a program.
+    #[inline]
+    pub(super) fn bind_bank_of_program(&mut self, base: *mut u8) {
+        self.bases[BANK] = base;
     }
 
     /// Whether every buffer is one run of memory that holds elements side by side.
@@ -297,13 +300,19 @@ impl Bindings {
     /// As for [`Bindings::bind`].
     #[inline]
     pub(super) unsafe fn rebind(&mut self, given: [*mut u8; 2]) -> bool {
-        for (side, (address, origin)) in given.into_iter().zip(self.origins).enumerate() {
-            if let Some(origin) = origin {
-                if address.is_null() {
-                    return false;
-                }
-                self.bases[side] = address.wrapping_offset(origin);
+        let [to_send, to_recv] = self.origins;
+        let [from, into, ..] = &mut self.bases[..] else { return false };
+        if let Some(origin) = to_send {
+            if given[0].is_null() {
+                return false;
             }
+            *from = given[0].wrapping_offset(origin);
+        }
+        if let Some(origin) = to_recv {
+            if given[1].is_null() {
+                return false;
+            }
+            *into = given[1].wrapping_offset(origin);
         }
         self.flat
     }

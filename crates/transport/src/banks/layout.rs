@@ -6,7 +6,8 @@
 //! | what | bytes |
 //! |---|---|
 //! | operations left, small, then large; each in a line of its own | 2 x 64 |
-//! | what the member waits for, written only before it sleeps | 128 |
+//! | what the member waits for, written only before it sleeps; whether it has given up | 128 |
+//! | what it has said about its latest operations | 768 |
 //! | a head for each small slot: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
 //! | the same for each large slot | 128 |
 //! | exposure records of each slot, small then large | 512 |
@@ -35,7 +36,9 @@ pub const ROW_BYTES: usize = 16;
 const FEWEST_ROWS: usize = 64;
 
 pub(super) const WAITS_OFFSET: usize = 128;
-pub(super) const CONTROL_BYTES: usize = 256;
+pub(super) const SAID_OFFSET: usize = 256;
+pub(super) const SAID_BYTES: usize = 768;
+pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
 const PAGE: usize = 4096;
 /// What a part begins further into a page than the one before it.
@@ -105,10 +108,12 @@ impl Layout {
     /// The class whose slots have room for a bank of `bytes` bytes; the smaller one if both have.
     #[inline]
     pub fn class_of(&self, bytes: usize) -> Option<Class> {
-        [Class::Small, Class::Large].into_iter().find(|&class| {
-            let slots = self.slots[class as usize];
-            slots.count > 0 && bytes <= slots.payload
-        })
+        let fits = |slots: Slots| slots.count > 0 && bytes <= slots.payload;
+        let [small, large] = self.slots;
+        if fits(small) {
+            return Some(Class::Small);
+        }
+        if fits(large) { Some(Class::Large) } else { None }
     }
 
     pub(super) fn places(&self) -> Places {

@@ -50,8 +50,8 @@ fn byte(number: u64, member: u32, class: Class) -> u8 {
 /// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end in
 /// pairs, the later one first.
 fn exchange(banks: &mut Banks, waiter: &mut Waiter, number: u64, class: Class, bytes: usize) {
-    wait(banks, waiter, |banks, _| banks.grant(class, number, bytes).is_some());
-    let slot = banks.grant(class, number, bytes).expect("granted for good");
+    wait(banks, waiter, |banks, _| banks.grant(class, number, bytes, 0).is_some());
+    let slot = banks.grant(class, number, bytes, 0).expect("granted for good");
     let (me, flag) = (banks.me(), (number % 8) as u16);
     // SAFETY: the slot is granted and the bank has so many bytes, written by its owner before it posts.
     unsafe { banks.bank(&slot, me).write_bytes(byte(number, me, class), bytes) };
@@ -114,14 +114,14 @@ fn who_is_ahead_waits_for_room() {
         if banks.me() == 0 {
             for number in 0..32 {
                 assert_eq!(banks.begin(class), number);
-                assert!(banks.grant(class, number, 8).is_some());
+                assert!(banks.grant(class, number, 8, 0).is_some());
                 banks.leave(class, number);
             }
             let number = banks.begin(class);
-            assert!(banks.grant(class, number, 8).is_none(), "the other has left none");
+            assert!(banks.grant(class, number, 8, 0).is_none(), "the other has left none");
             behind.store(1, Ordering::Release);
             let mut waiter = Waiter::new(&Config { spin_us: 0, ..Config::default() }, 2, 1);
-            wait(&mut banks, &mut waiter, |banks, _| banks.grant(class, number, 8).is_some());
+            wait(&mut banks, &mut waiter, |banks, _| banks.grant(class, number, 8, 0).is_some());
             assert_eq!(behind.load(Ordering::Acquire), 2);
             banks.leave(class, number);
         } else {
@@ -130,7 +130,7 @@ fn who_is_ahead_waits_for_room() {
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
             let number = banks.begin(class);
-            assert!(banks.grant(class, number, 8).is_some());
+            assert!(banks.grant(class, number, 8, 0).is_some());
             behind.store(2, Ordering::Release);
             banks.leave(class, number);
         }
@@ -168,8 +168,8 @@ fn places_are_distinct_and_aligned() {
     let layout = Layout::of_communicator(&BankSizes::default(), 2);
     check(2, &layout, |mut banks| {
         let number = banks.begin(Class::Large);
-        let slot = banks.grant(Class::Large, number, 57).expect("fresh");
-        let inline = banks.grant(Class::Large, number, 56).expect("fresh");
+        let slot = banks.grant(Class::Large, number, 57, 0).expect("fresh");
+        let inline = banks.grant(Class::Large, number, 56, 0).expect("fresh");
         for member in 0..2 {
             let flag = std::ptr::from_ref(banks.flag(&inline, member, 0)).cast::<u8>();
             assert_eq!(banks.bank(&inline, member), flag.wrapping_add(8).cast_mut());
@@ -186,4 +186,27 @@ fn places_are_distinct_and_aligned() {
         }
         banks.leave(Class::Large, number);
     });
+}
+
+#[test]
+fn who_disagrees_is_found_out() {
+    let layout = Layout::of_communicator(&BankSizes::default(), 2);
+    let job = job(2, BankSizes::default());
+    let mut both = [0, 1].map(|me| Banks::open(&job, key(3), &layout, &[0, 1], me).unwrap().unwrap());
+    let said = |accord| Said { accord, kind: 3, bytes: 100, turn: 7 };
+    for number in 0..40 {
+        let turn = both.each_mut().map(|banks| banks.begin(Class::Small));
+        both[1].say(number, &said(9));
+        let slots = [(0, 5), (1, 9)].map(|(me, accord)| both[me].grant(Class::Small, turn[me], 8, accord));
+        let [mine, theirs] = slots.map(|slot| slot.expect("both have left all others"));
+        assert!(!both[0].is_at_odds(&mine, 1, 0), "not posted");
+        both[1].post(&theirs, 0, 1);
+        assert!(!both[0].is_reached(&mine, 1, 0, 1) && both[0].is_at_odds(&mine, 1, 0));
+        assert_eq!(both[0].said(1, number), Some(said(9)));
+        (0..2).for_each(|me| both[me].leave(Class::Small, turn[me]));
+    }
+    assert_eq!((both[0].said(1, 7), both[0].said(1, 8)), (None, Some(said(9))), "32 are kept");
+    assert_eq!((both[0].said(1, 40), both[1].said(0, 39)), (None, None));
+    both[1].give_up();
+    assert!(both[0].has_given_up(1) && !both[1].has_given_up(0));
 }

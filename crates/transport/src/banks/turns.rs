@@ -11,6 +11,8 @@
 //! release of the counter that counts it; a member that is granted n has acquired such a counter of everyone, so all of that
 //! happened before what it writes in n. Nobody reads n's values too early either: flags carry the number of
 //! their operation (see [`word`]), and grow.
+//! They also carry what their owner takes the operation for: who reads the flag of a member that does something else finds that
+//! out ([`is_at_odds`]), at no cost, as a flag that is not reached is one that is looked at again.
 //!
 //! # Why who sleeps for room is woken
 //! It has published the count it needs of everyone (`wanted`) before it announced its sleep and looked again (see
@@ -22,20 +24,47 @@ use tutti_base::sync::{AtomicU64, Ordering, fence};
 
 /// Bits of the value in a flag word.
 const VALUE_BITS: u32 = 24;
+/// Bits of the accord, above the value and a bit that is 0.
+const ACCORD_BITS: u32 = 15;
+/// Where the accord begins.
+const ACCORD_SHIFT: u32 = VALUE_BITS + 1;
+/// Where the number begins: the rest are its lowest bits.
+const NUMBER_SHIFT: u32 = ACCORD_SHIFT + ACCORD_BITS;
+/// Numbers of operations in flag words are modulo this.
+const NUMBERS: u64 = 1 << (64 - NUMBER_SHIFT);
 
-/// What a flag holds when operation `number` has set it to `value`, below 2^24. Grows from operation to operation, so
-/// that flags need no reset.
+/// What a flag holds when operation `number` has set it to `value`, below 2^24, at a member for which the operation is
+/// what `accord` says: 15 bits on which all members agree if they call it alike. Flags need no reset from operation to
+/// operation, only before their numbers come again ([`is_stale`]).
 #[inline]
-pub fn word(number: u64, value: u64) -> u64 {
-    debug_assert!(value < 1 << VALUE_BITS && number < 1 << (64 - VALUE_BITS), "a flag overflows");
-    number << VALUE_BITS | value
+pub fn word(number: u64, accord: u16, value: u64) -> u64 {
+    debug_assert!(value < 1 << VALUE_BITS, "a flag overflows");
+    number << NUMBER_SHIFT | (u64::from(accord) & ((1 << ACCORD_BITS) - 1)) << ACCORD_SHIFT | value
 }
 
-/// Whether a flag says that operation `number` has set it to `value` or more.
+/// Whether a flag says what the word `wanted` says, with this value or a higher one. The bit between value and accord keeps
+/// an accord that is one higher from being taken for a high value.
 #[inline]
-pub fn is_reached(flag: u64, number: u64, value: u64) -> bool {
-    flag >= word(number, value)
+pub fn is_reached(flag: u64, wanted: u64) -> bool {
+    flag.wrapping_sub(wanted) < 1 << VALUE_BITS
 }
+
+/// Whether a flag is of the operation of the word `wanted`, but its owner takes that for something else.
+#[inline]
+pub fn is_at_odds(flag: u64, wanted: u64) -> bool {
+    let differs = flag ^ wanted;
+    flag != 0 && differs >> NUMBER_SHIFT == 0 && differs >> ACCORD_SHIFT != 0
+}
+
+/// Whether the flags of the slot of operation `number` have to be cleared by their owner before it uses them: each slot has such
+/// an operation in every half of the numbers, so that no flag is ever as old as its number is unique.
+#[inline]
+pub fn is_stale(number: u64) -> bool {
+    number & (NUMBERS / 2 - 1) < MOST_SLOTS
+}
+
+/// Slots of a class, at the most.
+const MOST_SLOTS: u64 = 64;
 
 /// What one member knows about its operations of one class.
 #[derive(Clone, Debug)]
@@ -57,7 +86,10 @@ pub struct Turns {
 impl Turns {
     /// For a set of `slots` slots that nobody has used.
     pub fn new(slots: u32) -> Turns {
-        assert!(slots <= 64 && (slots == 0 || slots.is_power_of_two()), "a number of slots that is none");
+        assert!(
+            u64::from(slots) <= MOST_SLOTS && (slots == 0 || slots.is_power_of_two()),
+            "a number of slots that is none"
+        );
         Turns { slots: slots.into(), granted: slots.into(), begun: 0, left: 0, ended: 0, wanted: 0 }
     }
 
@@ -177,9 +209,31 @@ mod tests {
         assert!(!is_last(2, lefts.iter()) && is_last(1, lefts.iter()));
     }
 
+    fn check_words(flag: u64, wanted: u64, expected: (bool, bool)) {
+        assert_eq!((is_reached(flag, wanted), is_at_odds(flag, wanted)), expected, "{flag:x} {wanted:x}");
+    }
+
     #[test]
-    fn words_grow() {
-        assert!(is_reached(word(3, 5), 3, 5) && is_reached(word(4, 0), 3, 5));
-        assert!(!is_reached(word(3, 4), 3, 5) && !is_reached(word(2, 9), 3, 1));
+    fn words_tell_values_operations_and_disagreements_apart() {
+        let last = (1 << VALUE_BITS) - 1;
+        check_words(word(3, 7, 5), word(3, 7, 5), (true, false));
+        check_words(word(3, 7, last), word(3, 7, 0), (true, false));
+        check_words(word(3, 7, 4), word(3, 7, 5), (false, false));
+        check_words(word(2, 7, 9), word(3, 7, 1), (false, false));
+        check_words(word(2, 0x7fff, last), word(3, 0, 0), (false, false));
+        check_words(0, word(0, 7, 1), (false, false));
+        for (flag, wanted) in [(8, 7), (7, 8), (0x7fff, 0), (0, 0x7fff)] {
+            for values in [[0, 1], [1, 0], [0, last], [last, 0], [1, 1]] {
+                check_words(word(3, flag, values[0]), word(3, wanted, values[1]), (false, true));
+            }
+        }
+        // Numbers come again, but not within a slot that is cleared meanwhile.
+        check_words(word(3 + NUMBERS, 7, 5), word(3, 7, 5), (true, false));
+        let cleared = |slots: u64, slot: u64| {
+            (0..NUMBERS / slots).map(|turn| turn * slots + slot).filter(|&number| is_stale(number)).count()
+        };
+        for (slots, slot) in [(64, 0), (64, 63), (16, 5), (1, 0)] {
+            assert!(cleared(slots, slot) >= 2, "{slots} {slot}");
+        }
     }
 }

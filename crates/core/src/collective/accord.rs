@@ -1,0 +1,207 @@
+//! Whether the members of a communicator mean the same operation: which, from which root, of how many bytes.
+//!
+//! MPI-5 section 6.1 asks for that, and a program that gets it wrong should be told so instead of computing with what
+//! happens to lie in memory, or waiting without end. Banks carry no lengths; instead the flags of an operation carry what its
+//! owner takes it for ([`tutti_transport::banks::turns`]), so that no member uses what another one meant otherwise. Who
+//! waits for long compares what the members have noted about the operation ([`tutti_transport::banks::Said`]): the others may
+//! have taken another slot, or sent messages. The communicator is of no use then, as turns do not fit any more; where only lengths
+//! or roots differ it stays in step.
+
+use tutti_base::{Error, ErrorClass};
+use tutti_coll::{Collective, Shape};
+use tutti_transport::banks::{Banks, Said};
+
+use super::node::Turn;
+use crate::communicator::Communicator;
+
+/// What an operation under way knows about the accord of the members.
+#[derive(Clone, Copy, Debug)]
+pub struct Accord {
+    /// The number under which the members have noted the operation.
+    number: u32,
+    /// A member whose flag says that it means something else, or [`NOBODY`].
+    odd: u32,
+    /// They have noted it.
+    noted: bool,
+    /// This member has lost step with the others before.
+    lost: bool,
+    /// How often a wait was about to sleep.
+    sleeps: u8,
+}
+
+const NOBODY: u32 = u32::MAX;
+
+/// A wait is long when it is about to sleep for the third time: each sleep is announced by two looks.
+const LONG: u8 = 5;
+
+/// What members must agree on of an operation. Only these have equal lengths everywhere.
+pub fn said(shape: &Shape) -> Said {
+    use Collective as C;
+    let bytes = match shape.collective {
+        C::Gatherv | C::Scatterv | C::Alltoallv => 0,
+        _ => shape.count.wrapping_mul(shape.unit_bytes),
+    };
+    let kind = kind(shape.collective);
+    // Multiplied by odd numbers without pattern (those of a well-known generator), so that the highest bits depend on all.
+    let mixed = (u64::from(kind) << 32 | u64::from(shape.root)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29 ^ bytes).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    Said { accord: (mixed >> 49) as u16, kind, bytes, turn: 0 }
+}
+
+/// Kinds are never 0.
+fn kind(collective: Collective) -> u16 {
+    collective as u16 + 1
+}
+
+fn name(kind: u16) -> &'static str {
+    let place = usize::from(kind).wrapping_sub(1);
+    Collective::ALL.get(place).map_or("another operation", |collective| collective.name())
+}
+
+impl Accord {
+    /// Of an operation that nobody notes.
+    pub const UNKNOWN: Accord = Accord { number: 0, odd: NOBODY, noted: false, lost: false, sleeps: 0 };
+
+    /// Of an operation that begins: notes what it is to this member.
+    #[inline]
+    pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&Turn>) -> Accord {
+        let turn = turn.map_or(0, |turn| (turn.class() as u64) << 63 | (turn.number() + 1));
+        banks.say(number, &Said { turn, ..*said });
+        let lost = banks.has_given_up(banks.me());
+        Accord { number, noted: true, lost, ..Accord::UNKNOWN }
+    }
+
+    /// The flag of `peer` says that it means something else.
+    #[cold]
+    pub fn is_at_odds_with(&mut self, peer: u32) {
+        self.odd = peer;
+    }
+
+    /// Whether this member has lost step before.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether it is worth while to ask [`Accord::complaint`]: what it says may have changed.
+    #[inline]
+    pub fn is_doubtful(&self, is_about_to_sleep: bool) -> bool {
+        self.noted && (is_about_to_sleep || self.odd != NOBODY)
+    }
+
+    /// Why the operation can go no further, if it cannot even begin.
+    #[inline]
+    pub fn refusal(&self, comm: &Communicator) -> Option<Error> {
+        if self.lost { Some(lost(comm)) } else { None }
+    }
+
+    /// Why the operation, which waits, can go no further, if members disagree about it.
+    #[cold]
+    pub fn complaint(&mut self, banks: &Banks, comm: &Communicator) -> Option<Error> {
+        let number = self.number;
+        let mine = banks.said(banks.me(), number);
+        if self.odd != NOBODY {
+            return Some(disagreement(mine, banks.said(self.odd, number), self.odd, comm));
+        }
+        self.sleeps = self.sleeps.saturating_add(1);
+        if self.sleeps < LONG {
+            return None;
+        }
+        let mine = mine?;
+        for member in (0..banks.members()).filter(|&member| member != banks.me()) {
+            if banks.has_given_up(member) {
+                banks.give_up();
+                return Some(lost(comm));
+            }
+            let Some(theirs) = banks.said(member, number) else { continue };
+            if theirs.turn != mine.turn {
+                banks.give_up();
+            }
+            if theirs != mine {
+                return Some(disagreement(Some(mine), Some(theirs), member, comm));
+            }
+        }
+        None
+    }
+}
+
+fn place(comm: &Communicator) -> String {
+    crate::communicator::name_of_context(comm.context().0)
+}
+
+fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, comm: &Communicator) -> Error {
+    let place = place(comm);
+    let (Some(mine), Some(theirs)) = (mine, theirs) else {
+        let reason = format!("rank {member} of {place} does not call this operation with equal arguments");
+        return Error::new(ErrorClass::Other, reason);
+    };
+    let (own, other) = (name(mine.kind), name(theirs.kind));
+    if mine.kind != theirs.kind {
+        let reason = format!(
+            "this rank calls {own} where rank {member} of {place} calls {other}; all ranks must call the same \
+             operations in the same order"
+        );
+        return Error::new(ErrorClass::Other, reason);
+    }
+    if mine.bytes != theirs.bytes {
+        let (here, there) = (mine.bytes, theirs.bytes);
+        let reason = format!(
+            "{own} of {here} bytes at this rank, but of {there} bytes at rank {member} of {place}; the amounts of \
+             data must be equal"
+        );
+        return Error::new(ErrorClass::Truncate, reason);
+    }
+    if mine.accord != theirs.accord {
+        let reason = format!("{own} has another root at rank {member} of {place} than at this rank");
+        return Error::new(ErrorClass::Root, reason);
+    }
+    lost(comm)
+}
+
+#[cold]
+fn lost(comm: &Communicator) -> Error {
+    let reason = format!(
+        "the members of {} have disagreed about a collective operation before, and lost step; use another one",
+        place(comm)
+    );
+    Error::new(ErrorClass::Other, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(one: Shape, two: Shape, agree: bool) {
+        assert_eq!(said(&one) == said(&two), agree, "{one:?} {two:?}");
+        assert_eq!(said(&one).accord == said(&two).accord, agree, "{one:?} {two:?}");
+    }
+
+    #[test]
+    fn operations_agree_where_mpi_asks_for_it() {
+        use Collective as C;
+        let shape = |collective, count| Shape::new(collective, 4, 0, count);
+        let rooted = |root| Shape { root, ..shape(C::Bcast, 8) };
+        check(rooted(0), Shape { rank: 3, ..rooted(0) }, true);
+        check(rooted(0), rooted(1), false);
+        check(shape(C::Bcast, 8), shape(C::Gather, 8), false);
+        check(shape(C::Gatherv, 8), shape(C::Gatherv, 9), true);
+        check(
+            Shape { unit_bytes: 8, ..shape(C::Reduce, 2) },
+            Shape { unit_bytes: 4, ..shape(C::Reduce, 4) },
+            true,
+        );
+        for power in 0..60 {
+            let bytes = 1 << power;
+            check(shape(C::Bcast, bytes), shape(C::Bcast, bytes + 1), false);
+            check(shape(C::Bcast, bytes), shape(C::Bcast, 2 * bytes), false);
+        }
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        for collective in Collective::ALL {
+            assert_eq!(name(kind(collective)), collective.name());
+        }
+        assert_eq!(name(0), "another operation");
+    }
+}

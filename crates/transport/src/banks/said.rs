@@ -1,0 +1,82 @@
+//! What each member has said about its latest operations, so that members who disagree about one find out.
+//!
+//! Flags carry an accord ([`super::turns::word`]): who reads what a member has written sees whether the two mean the same operation. That
+//! does not help who waits for a flag that never comes, since the other, which took the operation for something else, uses another
+//! slot or sends messages. So every member notes what each operation is to it, in its own part, and who has waited
+//! for long compares. Notes are three stores to a line that nobody else has; what they say is only looked at in trouble.
+//!
+//! # Safety
+//! As for [`super`]: notes are atomics, at places that the layout keeps for them.
+
+use tutti_base::sync::{AtomicU64, Ordering};
+
+use super::layout::{SAID_BYTES, SAID_OFFSET};
+use super::{Banks, Parts};
+
+/// Operations of which a member's notes are kept.
+const KEPT: usize = SAID_BYTES / size_of::<Note>();
+
+/// What an operation is to a member. What it means is the caller's affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Equal where members agree.
+    pub accord: u16,
+    /// A kind, for a message.
+    pub kind: u16,
+    /// A size, for a message.
+    pub bytes: u64,
+    /// Which turn it takes at which slots; members that differ in this have lost step.
+    pub turn: u64,
+}
+
+#[repr(C)]
+pub(super) struct Note {
+    /// Lowest bits of the number, kind, accord.
+    word: AtomicU64,
+    bytes: AtomicU64,
+    turn: AtomicU64,
+}
+
+impl Banks {
+    /// Notes what operation `number` is to this member. Members count operations alike.
+    #[inline]
+    pub fn say(&self, number: u32, said: &Said) {
+        let note = self.parts.note(self.me, number);
+        let Said { accord, kind, bytes, turn } = *said;
+        note.bytes.store(bytes, Ordering::Relaxed);
+        note.turn.store(turn, Ordering::Relaxed);
+        let word = u64::from(number) << 32 | u64::from(kind) << 16 | u64::from(accord);
+        note.word.store(word, Ordering::Release);
+    }
+
+    /// What operation `number` is to `member`, unless it has not come to it or the note was overwritten.
+    pub fn said(&self, member: u32, number: u32) -> Option<Said> {
+        let note = self.parts.note(member, number);
+        let word = note.word.load(Ordering::Acquire);
+        let (bytes, turn) = (note.bytes.load(Ordering::Acquire), note.turn.load(Ordering::Acquire));
+        let same = (word >> 32) as u32 == number && note.word.load(Ordering::Relaxed) == word;
+        // Kinds are never 0, notes that nobody has written are.
+        let kind = (word >> 16) as u16;
+        (same && kind != 0).then_some(Said { accord: word as u16, kind, bytes, turn })
+    }
+
+    /// This member has lost step with the others, and uses the set no more.
+    pub fn give_up(&self) {
+        self.parts.waits(self.me).gave_up.store(1, Ordering::Release);
+    }
+
+    /// Whether `member` has given up.
+    pub fn has_given_up(&self, member: u32) -> bool {
+        self.parts.waits(member).gave_up.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Parts {
+    #[inline]
+    fn note(&self, member: u32, number: u32) -> &Note {
+        debug_assert!(member < self.members);
+        let offset = SAID_OFFSET + number as usize % KEPT * size_of::<Note>();
+        // SAFETY: inside the control words of a part, atomics; callers ask for members that exist.
+        unsafe { self.base.add(member as usize * self.stride + offset).cast().as_ref() }
+    }
+}
