@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 
 #[cfg(not(loom))]
+pub mod adaptive;
+#[cfg(not(loom))]
 pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]

@@ -1,0 +1,539 @@
+//! Adaptive connection management (S6; yu-2006 chapter 3), as state machines without sockets and clocks.
+//!
+//! Every process has one datagram endpoint. Records to a peer go over it, made reliable here, until the pair has
+//! exchanged so much that a connection pays; then they go over the connection, in the same order. So a process keeps
+//! nothing for a peer it never spoke to, and connections only to those it speaks to often.
+//!
+//! Who drives this ([`Adaptive`]) owns the endpoints. It brings what happens (a datagram, an event of the connection
+//! manager, the time), and does what it is told ([`Adaptive::next_action`], [`Adaptive::transmit`]). Times are those since
+//! any fixed moment.
+//!
+//! # Sending
+//! [`Adaptive::connection_of`] says whether records to a peer go over a connection now; that costs two loads. If it does,
+//! the driver sends there and never tells this module. If not, [`Adaptive::send`] takes the record, and
+//! [`Adaptive::transmit`] hands out the datagrams. What goes where is decided for each direction by its sender alone.
+//!
+//! # The order of records, across the switch and back
+//! The datagrams of a direction are one numbered stream. A process that moves to a connection says so as a record of that
+//! stream (*confirm*), so the other side opens the connection ([`Action::Open`]: records found on it may be delivered) only
+//! when all records before it have been delivered. A process that leaves a connection puts an end mark behind its last
+//! record there ([`Action::Finish`]; what the mark looks like is the driver's business) and goes on by datagrams at once;
+//! the other side holds these until the driver says that everything up to the end mark was taken ([`Adaptive::finished`]).
+//!
+//! # How a connection comes about
+//! | who | what | how |
+//! |---|---|---|
+//! | A | request (nonce of A) | record of the datagram stream |
+//! | B | reply (nonce of B, where B listens), or refuse | record of the datagram stream |
+//! | A | connects ([`Action::Connect`]) with a proof over both nonces | connection manager's private data |
+//! | B | accepts ([`Adaptive::requested`]) with a proof of its own | connection manager's private data |
+//! | A | confirm, and sends over the connection from now on; or abandon | record of the datagram stream |
+//! | B | confirm, and sends over the connection from now on | record of the datagram stream |
+//!
+//! Of crossing requests that of the lower rank counts (section 3.4). As the stream is reliable and ordered, every state
+//! has one way out: only A needs a timer, for its connecting. The end mark of one side is answered by that of the other;
+//! who sent one first disconnects when it has the other's.
+//!
+//! # Security
+//! Every datagram ends with a keyed tag over all of it, in which sender, receiver and number are; proofs are tags too. What
+//! is malformed, foreign, forged, or was there before is counted and dropped.
+
+mod connection;
+mod counters;
+mod manage;
+mod names;
+mod pace;
+mod packet;
+mod pair;
+mod peers;
+mod polling;
+mod pool;
+mod receiver;
+mod sender;
+mod tag;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use counters::Counters;
+pub use manage::neighbours;
+
+use names::Names;
+use packet::{Identity, Refusal};
+use pair::{Common, Pair, Reach};
+use peers::Peers;
+use polling::Polling;
+use pool::Pool;
+use tag::{Key, Use};
+use words::Prover;
+
+use crate::link::{Full, Header, Peer, Sink};
+
+/// When datagrams found no room, they are tried again after so long at the latest.
+const NO_ROOM: Duration = Duration::from_micros(200);
+
+/// When connections are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Never: everything goes by datagrams.
+    Never,
+    /// When a pair has exchanged enough.
+    OnDemand,
+    /// As on demand, and from the start with the neighbours at +-2^j.
+    PartiallyStatic,
+    /// From the start with everybody.
+    Static,
+}
+
+/// What the machines are tuned by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Ranks of the job: no rank is above.
+    pub ranks: u32,
+    /// The rank of this process.
+    pub rank: u32,
+    /// Number of the job; datagrams of others are foreign.
+    pub job: u32,
+    /// The job's secret.
+    pub secret: [u8; 32],
+    /// Any bytes that no other process of this job has had: nonces are made of them.
+    pub seed: [u8; 16],
+    /// Longest datagram that the endpoint takes, in bytes.
+    pub datagram_bytes: usize,
+    /// Longest payload of a record.
+    pub record_bytes: usize,
+    /// When connections are made.
+    pub mode: Mode,
+    /// A pair that has exchanged more messages than this connects.
+    pub threshold_messages: u64,
+    /// A pair that has exchanged more bytes than this connects.
+    pub threshold_bytes: u64,
+    /// Most connections at a time.
+    pub max_connections: usize,
+    /// The address of this process's datagram endpoint, told to peers until they answer (may be empty).
+    pub datagram_address: Vec<u8>,
+    /// Where this process listens for connections, told to peers that request one.
+    pub listen_address: Vec<u8>,
+}
+
+/// A connection, as driver and machines name it: small numbers. That of a connection that is gone is used again when all
+/// actions have been done, so that an event that comes before that does no harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u32);
+
+/// What the driver has to do, but for sending datagrams ([`Adaptive::transmit`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Find the address of this peer's datagram endpoint in the directory, then call [`Adaptive::reachable`] or
+    /// [`Adaptive::gone`].
+    LookUp(Peer),
+    /// The peer itself told the address of its datagram endpoint: use it, then call [`Adaptive::reachable`].
+    Address(Peer, Vec<u8>),
+    /// Connect to the peer's listening `address`; then [`Adaptive::established`] or [`Adaptive::closed`].
+    Connect {
+        /// With whom.
+        peer: Peer,
+        /// Its name from now on.
+        connection: ConnectionId,
+        /// Where the peer listens.
+        address: Vec<u8>,
+        /// For the connection manager.
+        private_data: Vec<u8>,
+    },
+    /// Records that are found on this connection may be delivered from now on, not before.
+    Open(ConnectionId),
+    /// Put the end mark behind the last record sent on this connection; nothing is sent on it any more.
+    Finish(ConnectionId),
+    /// Close this connection when all sends on it, its end mark included, are complete; there may be none any more. No event
+    /// of it may be reported after this action was done.
+    Disconnect(ConnectionId),
+    /// A peer has not answered for so long, though something was sent to it: it may compute, or be dead. A remark.
+    Silent(Peer, Duration),
+    /// A connection in use broke: records may be lost, so this peer cannot be spoken to any more.
+    Lost(Peer),
+}
+
+/// The answer to somebody who wants to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Accept, with this private data; then [`Adaptive::established`] or [`Adaptive::closed`]. Records that arrive on it are
+    /// kept until [`Action::Open`].
+    Accept {
+        /// Who it is: proved.
+        peer: Peer,
+        /// Its name from now on.
+        connection: ConnectionId,
+        /// For the connection manager.
+        private_data: Vec<u8>,
+    },
+    /// Reject: unknown, forged, or not wanted any more.
+    Reject,
+}
+
+/// The state machines of one process: a stream in each direction for every peer spoken to, and its connections.
+#[derive(Debug)]
+pub struct Adaptive {
+    settings: Settings,
+    identity: Identity,
+    prover: Prover,
+    nonce_key: Key,
+    nonces: u64,
+    common: Common,
+    peers: Peers,
+    pairs: Vec<Pair>,
+    /// Pairs with something to do: due, under way, or waiting for a time.
+    busy: Vec<u32>,
+    /// Pairs with records that wait for their receiver.
+    waiting: Vec<u32>,
+    names: Names,
+    /// Peers that a connection is wanted with from the start.
+    wanted: VecDeque<Peer>,
+    actions: VecDeque<Action>,
+    polling: Polling,
+    /// The latest time that was told.
+    now: Duration,
+    /// Nothing is due before.
+    wake: Duration,
+    closing: bool,
+}
+
+impl Adaptive {
+    /// A process that has spoken to nobody.
+    ///
+    /// # Panics
+    /// If a datagram has no room for an address, a header and some payload.
+    pub fn new(settings: Settings) -> Adaptive {
+        let Settings { job, rank, ranks, datagram_bytes, record_bytes, .. } = settings;
+        let address = settings.datagram_address.clone();
+        let front = packet::FIXED_BYTES + packet::HEADER_BYTES + tag::TAG_BYTES + address.len();
+        assert!(
+            address.len() <= packet::ADDRESS_BYTES && datagram_bytes >= front + 32,
+            "datagrams are too short"
+        );
+        let common = Common {
+            job,
+            rank,
+            key: Key::new(&settings.secret, Use::Datagram),
+            datagram_bytes,
+            record_bytes,
+            address,
+            pool: Pool::new(datagram_bytes),
+            counters: Counters::default(),
+            sealed: Vec::with_capacity(datagram_bytes),
+            scratch: Vec::new(),
+        };
+        let limit = if settings.mode == Mode::Never { 0 } else { settings.max_connections };
+        Adaptive {
+            identity: Identity { job, rank, ranks },
+            prover: Prover::new(&settings.secret),
+            nonce_key: Key::new(&settings.secret, Use::Nonce),
+            nonces: 0,
+            common,
+            peers: Peers::default(),
+            pairs: Vec::new(),
+            busy: Vec::new(),
+            waiting: Vec::new(),
+            names: Names::new(limit),
+            wanted: VecDeque::new(),
+            actions: VecDeque::new(),
+            polling: Polling::default(),
+            now: Duration::ZERO,
+            wake: Duration::ZERO,
+            closing: false,
+            settings,
+        }
+    }
+
+    /// The connection over which records to `peer` have to go now; none: [`Adaptive::send`].
+    #[inline]
+    pub fn connection_of(&mut self, peer: Peer) -> Option<ConnectionId> {
+        let index = self.peers.find(peer.0)?;
+        let connection = self.pairs[index].connection.on?;
+        self.names.used(connection, self.now);
+        Some(connection)
+    }
+
+    /// Something arrived on this connection: it is in use. May be called seldom.
+    #[inline]
+    pub fn used(&mut self, connection: ConnectionId) {
+        self.names.used(connection, self.now);
+    }
+
+    /// Whether a record of `bytes` would find room, were it sent by datagrams.
+    pub fn has_room(&self, to: Peer, bytes: usize) -> bool {
+        self.peers.find(to.0).is_none_or(|index| self.pairs[index].has_room(bytes, &self.common))
+    }
+
+    /// Takes a record that goes by datagrams, written by `fill`. Call [`Adaptive::transmit`] soon.
+    ///
+    /// # Errors
+    /// [`Full`] when too much is waiting for this peer; `fill` was not called.
+    ///
+    /// # Panics
+    /// If there is no such peer, the record is too long, or there is a connection: a bug of the caller.
+    pub fn send(
+        &mut self,
+        now: Duration,
+        to: Peer,
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        assert!(to.0 < self.settings.ranks && to.0 != self.settings.rank, "no such peer");
+        assert!(bytes <= self.settings.record_bytes, "a record that no datagrams take");
+        self.advance(now);
+        let index = self.pair(to);
+        let pair = &mut self.pairs[index];
+        assert!(pair.connection.on.is_none(), "records of a pair would overtake one another");
+        pair.send(header, bytes, fill, &mut self.common)?;
+        self.list(index);
+        self.consider(index);
+        Ok(())
+    }
+
+    /// Hands out the datagrams that are due (records, repetitions, acknowledgements) until `wire` says false: it has no
+    /// room, and this datagram stays. `wire` copies the bytes.
+    pub fn transmit(&mut self, now: Duration, mut wire: impl FnMut(Peer, &[u8]) -> bool) {
+        self.advance(now);
+        if self.busy.is_empty() || now < self.wake {
+            return;
+        }
+        let mut wake = Duration::MAX;
+        let mut room = true;
+        let mut place = 0;
+        while place < self.busy.len() {
+            let pair = &mut self.pairs[self.busy[place] as usize];
+            room = room && pair.transmit(now, &mut self.common, &mut wire);
+            if let Some(deadline) = pair.deadline(now) {
+                wake = wake.min(deadline);
+                place += 1;
+            } else {
+                pair.listed = false;
+                self.busy.swap_remove(place);
+            }
+        }
+        if !room {
+            // The next one gets its turn first.
+            self.busy.rotate_left(1);
+            wake = wake.max(now + NO_ROOM);
+        }
+        self.wake = wake;
+    }
+
+    /// A datagram arrived. Records that are complete by it go to `sink`.
+    pub fn datagram(&mut self, now: Duration, bytes: &[u8], sink: &mut impl Sink) {
+        self.advance(now);
+        let packet = match packet::parse(bytes, &self.identity, &self.common.key) {
+            Ok(packet) => packet,
+            Err(refusal) => {
+                let counters = &mut self.common.counters;
+                let counter = match refusal {
+                    Refusal::Malformed => &mut counters.malformed,
+                    Refusal::Foreign => &mut counters.foreign,
+                    Refusal::Forged => &mut counters.forged,
+                };
+                *counter += 1;
+                return;
+            }
+        };
+        let index = self.pair_of_arrival(Peer(packet.from), packet.address);
+        let pair = &mut self.pairs[index];
+        if pair.reach == Reach::Gone {
+            return;
+        }
+        let empty = pair.waiting.is_empty();
+        let words = pair.take(now, &packet, &mut self.common, sink);
+        if empty && !pair.waiting.is_empty() {
+            self.waiting.push(index as u32);
+        }
+        for (kind, text) in words {
+            self.said(index, kind, &text);
+        }
+        self.settle(index);
+        self.list(index);
+        self.consider(index);
+    }
+
+    /// Offers the records that were left, or held until a connection was finished. True if anything was taken.
+    pub fn poll(&mut self, now: Duration, sink: &mut impl Sink) -> bool {
+        self.advance(now);
+        let mut any = false;
+        for place in (0..self.waiting.len()).rev() {
+            any |= self.offer(self.waiting[place] as usize, sink);
+        }
+        self.waiting.retain(|&index| !self.pairs[index as usize].waiting.is_empty());
+        any
+    }
+
+    /// As [`Adaptive::poll`], from one peer.
+    pub fn poll_peer(&mut self, now: Duration, from: Peer, sink: &mut impl Sink) -> bool {
+        self.advance(now);
+        let Some(index) = self.peers.find(from.0) else { return false };
+        let any = self.offer(index, sink);
+        self.waiting.retain(|&index| !self.pairs[index as usize].waiting.is_empty());
+        any
+    }
+
+    /// Whether [`Adaptive::poll`] would offer something that was not left before.
+    pub fn pending(&self) -> bool {
+        self.waiting.iter().any(|&index| self.pairs[index as usize].waiting.pending())
+    }
+
+    /// Datagrams to `peer` can be sent from now on.
+    pub fn reachable(&mut self, now: Duration, peer: Peer) {
+        self.advance(now);
+        let Some(index) = self.peers.find(peer.0) else { return };
+        let pair = &mut self.pairs[index];
+        if pair.reach == Reach::Unknown {
+            pair.reach = Reach::Known;
+            self.list(index);
+        }
+    }
+
+    /// `peer` is known to be dead, or will never have an address: what is for it is dropped.
+    pub fn gone(&mut self, now: Duration, peer: Peer) {
+        self.advance(now);
+        let index = match self.peers.find(peer.0) {
+            Some(index) => index,
+            None => return,
+        };
+        self.bury(index);
+    }
+
+    /// Timers. Call when [`Adaptive::deadline`] has passed; it costs nothing before.
+    pub fn tick(&mut self, now: Duration) {
+        self.advance(now);
+        self.want_next();
+        if now < self.wake {
+            return;
+        }
+        for place in 0..self.busy.len() {
+            let index = self.busy[place] as usize;
+            let pair = &mut self.pairs[index];
+            if let Some(silence) = pair.tick(now, &mut self.common) {
+                self.actions.push_back(Action::Silent(self.pairs[index].peer, silence));
+            }
+            self.tick_connection(index);
+        }
+    }
+
+    /// When [`Adaptive::tick`], then [`Adaptive::transmit`], have to be called next.
+    pub fn deadline(&self) -> Option<Duration> {
+        (!self.busy.is_empty()).then_some(self.wake).filter(|&wake| wake != Duration::MAX)
+    }
+
+    /// What the driver has to do next.
+    pub fn next_action(&mut self) -> Option<Action> {
+        let action = self.actions.pop_front();
+        if action.is_none() {
+            self.names.recycle();
+        }
+        action
+    }
+
+    /// Nothing will be sent any more. Go on driving until [`Adaptive::is_closed`].
+    pub fn close(&mut self, now: Duration) {
+        self.advance(now);
+        self.closing = true;
+        self.wanted.clear();
+        for index in 0..self.pairs.len() {
+            self.settle(index);
+            self.list(index);
+        }
+    }
+
+    /// Whether all that was sent has arrived (or its receiver needs nothing any more), and no connection is left. Only a time
+    /// that was told counts.
+    pub fn is_closed(&self) -> bool {
+        self.closing && self.pairs.iter().all(|pair| pair.connection.is_none() && pair.is_closed(self.now))
+    }
+
+    /// Whether the datagram endpoint has to be looked at in this round of polling, or can wait (section 3.4, progress rules).
+    #[inline]
+    pub fn poll_datagrams(&mut self) -> bool {
+        self.polling.due(self.busy.is_empty() && self.names.any())
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let memory = self.common.pool.memory()
+            + self.common.scratch.capacity()
+            + self.peers.memory()
+            + self.pairs.capacity() * size_of::<Pair>()
+            + self.pairs.iter().map(Pair::memory).sum::<usize>();
+        Counters {
+            peers: self.pairs.len() as u64,
+            connections: self.names.count() as u64,
+            most_connections: self.names.most() as u64,
+            memory_bytes: memory as u64,
+            ..self.common.counters
+        }
+    }
+
+    fn advance(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+    }
+
+    /// The pair with `peer`, made if it is the first time.
+    fn pair(&mut self, peer: Peer) -> usize {
+        if let Some(index) = self.peers.find(peer.0) {
+            return index;
+        }
+        let index = self.add(peer);
+        self.actions.push_back(Action::LookUp(peer));
+        index
+    }
+
+    /// The same for a peer that was heard of first, and may have told its address.
+    fn pair_of_arrival(&mut self, peer: Peer, address: &[u8]) -> usize {
+        let found = self.peers.find(peer.0);
+        if address.is_empty() {
+            return found.unwrap_or_else(|| self.pair(peer));
+        }
+        let index = found.unwrap_or_else(|| self.add(peer));
+        if !self.pairs[index].address_seen && self.pairs[index].reach == Reach::Unknown {
+            self.pairs[index].address_seen = true;
+            self.actions.push_back(Action::Address(peer, address.to_vec()));
+        }
+        index
+    }
+
+    fn add(&mut self, peer: Peer) -> usize {
+        let index = self.pairs.len();
+        self.peers.insert(peer.0, index);
+        self.pairs.push(Pair::new(peer));
+        index
+    }
+
+    /// Something may have to be done for this pair, at once.
+    fn list(&mut self, index: usize) {
+        self.wake = Duration::ZERO;
+        let pair = &mut self.pairs[index];
+        if !pair.listed {
+            pair.listed = true;
+            self.busy.push(index as u32);
+        }
+    }
+
+    /// Offers what waits, past every connection that is finished.
+    fn offer(&mut self, index: usize, sink: &mut impl Sink) -> bool {
+        let (any, word) = self.pairs[index].offer(self.now, sink);
+        if let Some((kind, text)) = word {
+            self.said(index, kind, &text);
+        }
+        if any {
+            self.list(index);
+        }
+        any
+    }
+
+    /// The peer is dead, or records to or from it may be lost.
+    fn bury(&mut self, index: usize) {
+        self.pairs[index].forget(&mut self.common);
+        self.drop_connection(index);
+    }
+}

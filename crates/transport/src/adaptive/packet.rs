@@ -1,0 +1,245 @@
+//! The datagrams of a job: parsed once, here; behind it they are well formed and ours.
+//!
+//! Little endian:
+//!
+//! | at | bytes | what |
+//! |---|---|---|
+//! | 0 | 2 | 0x7475 |
+//! | 2 | 1 | version |
+//! | 3 | 1 | what follows: nothing (0), or a fragment of a record, by its kind |
+//! | 4 | 4 | number of the job |
+//! | 8 | 4 | sender's rank |
+//! | 12 | 4 | receiver's rank |
+//! | 16 | 8 | number of the datagram in the stream; of one without fragment: that of the next one |
+//! | 24 | 8 | all datagrams of the other direction below this number have arrived |
+//! | 32 | 8 | bit i: so has the one whose number is higher by 1 + i |
+//! | 40 | 2 | so many datagrams from the acknowledged one on find room |
+//! | 42 | 1 | flags: first and last fragment of a record |
+//! | 43 | 1 | bytes of the sender's address |
+//! | 44 | 4 | in a first fragment: payload of the whole record |
+//! | 48 | | the sender's address; in a first fragment 24 bytes of header; payload |
+//! | end | 16 | tag of all before |
+//!
+//! Nothing is allocated for a datagram before its tag was found right.
+
+use super::tag::{Key, TAG_BYTES};
+use crate::link::Header;
+
+/// Bytes in front of address, header and payload.
+pub(super) const FIXED_BYTES: usize = 48;
+/// Bytes of a record's header.
+pub(super) const HEADER_BYTES: usize = 24;
+/// Longest address.
+pub(super) const ADDRESS_BYTES: usize = 64;
+
+const MAGIC: u16 = 0x7475;
+const VERSION: u8 = 1;
+const FIRST: u8 = 1;
+const LAST: u8 = 2;
+
+/// What a record of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The user's.
+    Data = 1,
+    /// A connection is wanted.
+    Request = 2,
+    /// It is welcome.
+    Reply = 3,
+    /// Not now.
+    Refuse = 4,
+    /// The next record from here comes over the connection.
+    Confirm = 5,
+    /// No connection comes from what was agreed.
+    Abandon = 6,
+    /// The last record: the sender needs nothing any more.
+    Bye = 7,
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        [Data, Request, Reply, Refuse, Confirm, Abandon, Bye].into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// What has arrived of the other direction, and what finds room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acknowledgement {
+    /// All below have arrived.
+    pub below: u64,
+    /// Bit i: `below + 1 + i` has too.
+    pub selective: u64,
+    /// So many from `below` on find room.
+    pub window: u16,
+}
+
+/// A piece of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragment<'a> {
+    /// Of what.
+    pub kind: Kind,
+    /// In the first one: the header, and the payload of the whole record in bytes.
+    pub first: Option<(Header, u32)>,
+    /// Nothing of the record follows.
+    pub last: bool,
+    /// The payload that is in here.
+    pub payload: &'a [u8],
+}
+
+/// One datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet<'a> {
+    /// Sender's rank.
+    pub from: u32,
+    /// Number in the stream.
+    pub sequence: u64,
+    /// Of the other direction.
+    pub acknowledgement: Acknowledgement,
+    /// The sender's address, if it is told.
+    pub address: &'a [u8],
+    /// None: only the acknowledgement.
+    pub fragment: Option<Fragment<'a>>,
+}
+
+/// Whose datagrams are taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    pub job: u32,
+    pub rank: u32,
+    pub ranks: u32,
+}
+
+/// Why a datagram was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Not in this format.
+    Malformed,
+    /// Of another job, or for somebody else.
+    Foreign,
+    /// With a wrong tag.
+    Forged,
+}
+
+/// Reads a datagram.
+pub(super) fn parse<'a>(bytes: &'a [u8], me: &Identity, key: &Key) -> Result<Packet<'a>, Refusal> {
+    if bytes.len() < FIXED_BYTES + TAG_BYTES || read_u16(bytes, 0) != MAGIC || bytes[2] != VERSION {
+        return Err(Refusal::Malformed);
+    }
+    let from = read_u32(bytes, 8);
+    if read_u32(bytes, 4) != me.job || read_u32(bytes, 12) != me.rank || from >= me.ranks || from == me.rank {
+        return Err(Refusal::Foreign);
+    }
+    let (content, tag) = bytes.split_at(bytes.len() - TAG_BYTES);
+    if !key.verifies(content, tag) {
+        return Err(Refusal::Forged);
+    }
+    let (address, body) =
+        content[FIXED_BYTES..].split_at_checked(usize::from(bytes[43])).ok_or(Refusal::Malformed)?;
+    if address.len() > ADDRESS_BYTES {
+        return Err(Refusal::Malformed);
+    }
+    let fragment = match bytes[3] {
+        0 if body.is_empty() && bytes[42] == 0 => None,
+        0 => return Err(Refusal::Malformed),
+        kind => Some(fragment(kind, bytes[42], read_u32(bytes, 44), body)?),
+    };
+    let acknowledgement = Acknowledgement {
+        below: read_u64(bytes, 24),
+        selective: read_u64(bytes, 32),
+        window: read_u16(bytes, 40),
+    };
+    Ok(Packet { from, sequence: read_u64(bytes, 16), acknowledgement, address, fragment })
+}
+
+fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragment<'_>, Refusal> {
+    let kind = Kind::of(kind).ok_or(Refusal::Malformed)?;
+    if flags & !(FIRST | LAST) != 0 {
+        return Err(Refusal::Malformed);
+    }
+    let last = flags & LAST != 0;
+    if flags & FIRST == 0 {
+        return Ok(Fragment { kind, first: None, last, payload: body });
+    }
+    let (header, payload) = body.split_at_checked(HEADER_BYTES).ok_or(Refusal::Malformed)?;
+    let header = Header([0, 8, 16].map(|at| read_u64(header, at)));
+    let long = payload.len() > record_bytes as usize;
+    if long || last != (payload.len() == record_bytes as usize) {
+        return Err(Refusal::Malformed);
+    }
+    Ok(Fragment { kind, first: Some((header, record_bytes)), last, payload })
+}
+
+/// Where address, header and payload of a datagram go: behind the fixed part and the room for the address, which is
+/// filled (or not) when the datagram is sent.
+pub(super) struct Outline {
+    /// Of what the payload is a fragment.
+    pub kind: Kind,
+    /// As in [`Fragment::first`].
+    pub first: Option<(Header, u32)>,
+    /// As in [`Fragment::last`].
+    pub last: bool,
+}
+
+impl Outline {
+    /// Bytes in front of the payload, without address.
+    pub(super) fn front_bytes(&self) -> usize {
+        FIXED_BYTES + if self.first.is_some() { HEADER_BYTES } else { 0 }
+    }
+
+    /// Writes what does not change from one sending to the next. The payload is already at [`Outline::front_bytes`].
+    pub(super) fn write(&self, from: u32, to: u32, job: u32, sequence: u64, buffer: &mut [u8]) {
+        write_fixed(buffer, self.kind as u8, from, to, job, sequence);
+        buffer[42] = if self.first.is_some() { FIRST } else { 0 } | if self.last { LAST } else { 0 };
+        if let Some((header, record_bytes)) = self.first {
+            buffer[44..48].copy_from_slice(&record_bytes.to_le_bytes());
+            for (word, at) in header.0.into_iter().zip([48, 56, 64]) {
+                buffer[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+}
+
+fn write_fixed(buffer: &mut [u8], kind: u8, from: u32, to: u32, job: u32, sequence: u64) {
+    buffer[..2].copy_from_slice(&MAGIC.to_le_bytes());
+    buffer[2] = VERSION;
+    buffer[3] = kind;
+    buffer[4..8].copy_from_slice(&job.to_le_bytes());
+    buffer[8..12].copy_from_slice(&from.to_le_bytes());
+    buffer[12..16].copy_from_slice(&to.to_le_bytes());
+    buffer[16..24].copy_from_slice(&sequence.to_le_bytes());
+    buffer[42..48].fill(0);
+}
+
+/// Writes a datagram without fragment.
+pub(super) fn write_bare(from: u32, to: u32, job: u32, sequence: u64, buffer: &mut [u8; FIXED_BYTES]) {
+    write_fixed(buffer, 0, from, to, job, sequence);
+}
+
+/// Puts what is known only when a datagram is sent into it, the sender's address included, and the tag behind it: the
+/// whole datagram, in `out`.
+pub(super) fn seal(content: &[u8], now: &Acknowledgement, address: &[u8], key: &Key, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(&content[..FIXED_BYTES]);
+    out[24..32].copy_from_slice(&now.below.to_le_bytes());
+    out[32..40].copy_from_slice(&now.selective.to_le_bytes());
+    out[40..42].copy_from_slice(&now.window.to_le_bytes());
+    out[43] = address.len() as u8;
+    out.extend_from_slice(address);
+    out.extend_from_slice(&content[FIXED_BYTES..]);
+    let tag = key.tag(&[out]);
+    out.extend_from_slice(&tag);
+}
+
+/// Callers have checked that the bytes are there.
+fn read_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}

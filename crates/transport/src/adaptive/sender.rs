@@ -1,0 +1,266 @@
+//! The stream of one direction at its sender: what is queued, under way, lost, and when to repeat.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::pace::{Pace, WINDOW};
+use super::packet::Acknowledgement;
+use super::pool::Pool;
+
+/// A datagram is lost when so many that were sent later have arrived.
+const OVERTAKEN: u64 = 3;
+
+#[derive(Debug)]
+struct Outgoing {
+    /// All but what is known only when it is sent (see `packet::seal`).
+    content: Vec<u8>,
+    /// When it was last sent, and how often.
+    sent_at: Duration,
+    times: u32,
+    arrived: bool,
+    /// To be sent again.
+    lost: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// Number of the first datagram that is not known to have arrived: that of `packets[0]`.
+    first: u64,
+    /// First that was never sent.
+    next: u64,
+    /// The receiver has room for those below.
+    limit: u64,
+    packets: VecDeque<Outgoing>,
+    under_way: u32,
+    lost: u32,
+    pace: Pace,
+    /// When the oldest under way counts as lost.
+    timer: Option<Duration>,
+    /// Since when nothing was heard though something was sent, and the last remark about it.
+    unanswered: Option<Duration>,
+    remarked: Duration,
+}
+
+/// What an acknowledgement brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Newly arrived datagrams.
+    pub arrived: u32,
+    /// The numbers make no sense: the peer acknowledges what was never sent.
+    pub absurd: bool,
+}
+
+impl Sender {
+    pub(super) fn new() -> Sender {
+        Sender {
+            first: 0,
+            next: 0,
+            limit: u64::from(WINDOW),
+            packets: VecDeque::new(),
+            under_way: 0,
+            lost: 0,
+            pace: Pace::new(),
+            timer: None,
+            unanswered: None,
+            remarked: Duration::ZERO,
+        }
+    }
+
+    /// Datagrams that are not known to have arrived.
+    pub(super) fn queued(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// The number that the next queued datagram gets.
+    pub(super) fn sequence(&self) -> u64 {
+        self.first + self.packets.len() as u64
+    }
+
+    /// The number of the first that was never sent.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether all below `sequence` have arrived.
+    pub(super) fn has_arrived(&self, sequence: u64) -> bool {
+        sequence < self.first
+    }
+
+    /// How often the first datagram was sent.
+    pub(super) fn attempts(&self) -> u32 {
+        self.packets.front().map_or(0, |packet| packet.times)
+    }
+
+    pub(super) fn push(&mut self, content: Vec<u8>) {
+        let sent_at = Duration::ZERO;
+        self.packets.push_back(Outgoing { content, sent_at, times: 0, arrived: false, lost: false });
+    }
+
+    /// Something came from the peer.
+    pub(super) fn heard(&mut self) {
+        self.unanswered = None;
+        self.remarked = Duration::ZERO;
+    }
+
+    pub(super) fn acknowledge(&mut self, now: Duration, what: &Acknowledgement, pool: &mut Pool) -> Progress {
+        if what.below > self.next {
+            return Progress { arrived: 0, absurd: true };
+        }
+        self.widen(what.below + u64::from(what.window.min(WINDOW)));
+        let mut sample = None;
+        let mut latest = Duration::ZERO;
+        let mut progress = Progress::default();
+        let highest = match what.selective {
+            0 => what.below,
+            bits => what.below + 1 + u64::from(bits.ilog2()),
+        };
+        for (sequence, packet) in (self.first..self.next).zip(&mut self.packets) {
+            let bit = sequence.wrapping_sub(what.below.wrapping_add(1));
+            let there = sequence < what.below || bit < 64 && what.selective >> bit & 1 == 1;
+            if !there || packet.arrived {
+                continue;
+            }
+            packet.arrived = true;
+            progress.arrived += 1;
+            if packet.lost {
+                packet.lost = false;
+                self.lost -= 1;
+            } else {
+                self.under_way -= 1;
+            }
+            if packet.times == 1 {
+                latest = latest.max(packet.sent_at);
+                sample = Some(now.saturating_sub(packet.sent_at));
+            }
+        }
+        while self.packets.front().is_some_and(|packet| packet.arrived) {
+            self.first += 1;
+            pool.give(self.packets.pop_front().expect("there is a first one").content);
+        }
+        if progress.arrived > 0 {
+            sample.into_iter().for_each(|time| self.pace.measured(time));
+            self.pace.arrived(progress.arrived);
+            self.find_lost(highest, latest);
+            self.timer = (self.under_way > 0).then(|| now + self.pace.timeout());
+        }
+        progress
+    }
+
+    /// The receiver has room for those below `limit`. What was sent without being sure of that is sent again.
+    fn widen(&mut self, limit: u64) {
+        if limit <= self.limit {
+            return;
+        }
+        let probes = self.limit.max(self.first)..self.next;
+        self.limit = limit;
+        for sequence in probes {
+            let packet = &mut self.packets[(sequence - self.first) as usize];
+            if !packet.arrived && !packet.lost {
+                packet.lost = true;
+                self.lost += 1;
+                self.under_way -= 1;
+            }
+        }
+    }
+
+    /// What was sent well before something that has arrived.
+    fn find_lost(&mut self, highest: u64, latest: Duration) {
+        let reordering = self.pace.reordering();
+        for (sequence, packet) in (self.first..self.next).zip(&mut self.packets) {
+            let overtaken = match packet.times {
+                1 => sequence + OVERTAKEN <= highest,
+                _ => packet.sent_at + reordering < latest,
+            };
+            if overtaken && !packet.arrived && !packet.lost {
+                packet.lost = true;
+                self.lost += 1;
+                self.under_way -= 1;
+                self.pace.lost(sequence, self.next);
+            }
+        }
+    }
+
+    /// The next datagram to send, and its content.
+    pub(super) fn due(&self) -> Option<(usize, &[u8])> {
+        if self.under_way >= self.pace.window() {
+            return None;
+        }
+        let index = if self.lost > 0 {
+            self.packets.iter().position(|packet| packet.lost)?
+        } else {
+            let probe = self.next >= self.limit && self.under_way == 0;
+            if self.next >= self.limit && !probe {
+                return None;
+            }
+            (self.next - self.first) as usize
+        };
+        self.packets.get(index).map(|packet| (index, packet.content.as_slice()))
+    }
+
+    /// The datagram at `index` was sent. True if not for the first time.
+    pub(super) fn sent(&mut self, now: Duration, index: usize) -> bool {
+        let packet = &mut self.packets[index];
+        packet.sent_at = now;
+        packet.times += 1;
+        if packet.lost {
+            packet.lost = false;
+            self.lost -= 1;
+        } else {
+            self.next += 1;
+        }
+        self.under_way += 1;
+        let again = packet.times > 1;
+        let timeout = self.pace.timeout();
+        self.timer.get_or_insert(now + timeout);
+        self.unanswered.get_or_insert(now);
+        again
+    }
+
+    /// When [`Sender::expire`] is due.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.timer
+    }
+
+    /// Nothing came in time: all under way counts as lost. True if it was time for that.
+    pub(super) fn expire(&mut self, now: Duration) -> bool {
+        if self.timer.is_none_or(|timer| now < timer) {
+            return false;
+        }
+        for packet in &mut self.packets {
+            if packet.times > 0 && !packet.arrived && !packet.lost {
+                packet.lost = true;
+                self.lost += 1;
+                self.under_way -= 1;
+            }
+        }
+        self.pace.timed_out(self.next);
+        self.timer = None;
+        true
+    }
+
+    /// For how long nothing was heard, if that is worth a remark: each one after twice the time of the last.
+    pub(super) fn silence(&mut self, now: Duration, least: Duration) -> Option<Duration> {
+        let silent = now.saturating_sub(self.unanswered?);
+        if silent < least.max(2 * self.remarked) {
+            return None;
+        }
+        self.remarked = silent;
+        Some(silent)
+    }
+
+    /// Forgets all that is queued. What was never sent leaves no gap; what was keeps its number, empty of meaning.
+    pub(super) fn clear(&mut self, pool: &mut Pool) {
+        self.packets.drain(..).for_each(|packet| pool.give(packet.content));
+        self.first = self.next;
+        self.under_way = 0;
+        self.lost = 0;
+        self.timer = None;
+        self.unanswered = None;
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn memory(&self) -> usize {
+        self.packets.iter().map(|packet| packet.content.capacity()).sum::<usize>()
+            + self.packets.capacity() * size_of::<Outgoing>()
+    }
+}

@@ -1,0 +1,95 @@
+//! Keyed tags: who knows the job's secret, and nobody else, can make them.
+//!
+//! SipHash-2-4 with 128 bits, under keys that are derived from the secret, one for each use.
+
+use std::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher24};
+
+/// Bytes of a tag.
+pub(super) const TAG_BYTES: usize = 16;
+
+/// What a key is for: tags of one use say nothing of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Datagrams.
+    Datagram = 1,
+    /// Proofs of those who connect.
+    Connect = 2,
+    /// Proofs of those who accept.
+    Accept = 3,
+    /// Nonces.
+    Nonce = 4,
+}
+
+/// The key of one use.
+#[derive(Clone, Copy)]
+pub(super) struct Key([u8; 16]);
+
+impl Key {
+    pub(super) fn new(secret: &[u8; 32], what: Use) -> Key {
+        let (first, second) = secret.split_at(16);
+        let mut label = [0; 17];
+        label[..16].copy_from_slice(second);
+        label[16] = what as u8;
+        Key(Key(first.try_into().expect("half of 32 bytes")).tag(&[&label]))
+    }
+
+    /// The tag of the parts, one after the other.
+    pub(super) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        for part in parts {
+            hasher.write(part);
+        }
+        hasher.finish128().as_bytes()
+    }
+
+    /// Whether `tag` is that of `bytes`. Takes the same time wherever they differ.
+    pub(super) fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
+        let expected = self.tag(&[bytes]);
+        tag.len() == TAG_BYTES && expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+}
+
+/// No key is ever printed.
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_differ_by_secret_and_use() {
+        let uses = [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce];
+        let mut tags = Vec::new();
+        for last in 0..2 {
+            let mut secret = [7; 32];
+            secret[31] = last;
+            tags.extend(uses.map(|what| Key::new(&secret, what).tag(&[b"text"])));
+            secret[0] = 1;
+            tags.extend(uses.map(|what| Key::new(&secret, what).tag(&[b"text"])));
+        }
+        let all = tags.len();
+        tags.sort_unstable();
+        tags.dedup();
+        assert_eq!(tags.len(), all);
+    }
+
+    #[test]
+    fn one_bit_is_noticed() {
+        let key = Key::new(&[3; 32], Use::Datagram);
+        let text = b"a datagram".to_vec();
+        let tag = key.tag(&[&text]);
+        assert!(key.verifies(&text, &tag) && key.tag(&[&text[..3], &text[3..]]) == tag);
+        for bit in 0..8 * text.len() {
+            let mut wrong = text.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(!key.verifies(&wrong, &tag));
+        }
+        assert!(!key.verifies(&text, &tag[..15]) && !key.verifies(&text, &[]));
+    }
+}

@@ -1,0 +1,1 @@
+//! The parsers on well-formed and on any bytes.

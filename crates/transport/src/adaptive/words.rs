@@ -1,0 +1,132 @@
+//! What two processes say about a connection: records of their streams, and proofs in the connection manager's private
+//! data. Parsed once, here.
+
+use super::packet::{ADDRESS_BYTES, Kind};
+use super::tag::{Key, TAG_BYTES, Use};
+
+/// Bytes of private data.
+pub(super) const PRIVATE_BYTES: usize = 32 + TAG_BYTES;
+
+const MAGIC: u32 = 0x7475_0001;
+
+/// A record about connections. Whoever requests makes a nonce; all that follows names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    Request { nonce: u64 },
+    Reply { nonce: u64, own: u64, address: Vec<u8> },
+    Refuse { nonce: u64 },
+    Confirm { nonce: u64 },
+    Abandon { nonce: u64 },
+}
+
+impl Word {
+    pub(super) fn parse(kind: Kind, text: &[u8]) -> Option<Word> {
+        let (nonce, rest) = text.split_first_chunk()?;
+        let nonce = u64::from_le_bytes(*nonce);
+        if kind == Kind::Reply {
+            let (own, address) = rest.split_first_chunk()?;
+            let own = u64::from_le_bytes(*own);
+            return (address.len() <= ADDRESS_BYTES).then(|| Word::Reply {
+                nonce,
+                own,
+                address: address.into(),
+            });
+        }
+        if !rest.is_empty() {
+            return None;
+        }
+        match kind {
+            Kind::Request => Some(Word::Request { nonce }),
+            Kind::Refuse => Some(Word::Refuse { nonce }),
+            Kind::Confirm => Some(Word::Confirm { nonce }),
+            Kind::Abandon => Some(Word::Abandon { nonce }),
+            Kind::Data | Kind::Reply | Kind::Bye => None,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Word::Request { .. } => Kind::Request,
+            Word::Reply { .. } => Kind::Reply,
+            Word::Refuse { .. } => Kind::Refuse,
+            Word::Confirm { .. } => Kind::Confirm,
+            Word::Abandon { .. } => Kind::Abandon,
+        }
+    }
+
+    pub(super) fn text(&self) -> Vec<u8> {
+        match self {
+            Word::Reply { nonce, own, address } => {
+                let mut text = nonce.to_le_bytes().to_vec();
+                text.extend_from_slice(&own.to_le_bytes());
+                text.extend_from_slice(address);
+                text
+            }
+            Word::Request { nonce }
+            | Word::Refuse { nonce }
+            | Word::Confirm { nonce }
+            | Word::Abandon { nonce } => nonce.to_le_bytes().to_vec(),
+        }
+    }
+}
+
+/// The nonces of who connects and of who accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Nonces {
+    pub connecting: u64,
+    pub accepting: u64,
+}
+
+/// What private data state: who connects to whom, for which request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub job: u32,
+    pub from: u32,
+    pub to: u32,
+    pub nonces: Nonces,
+}
+
+/// Makes and checks proofs.
+#[derive(Debug)]
+pub(super) struct Prover {
+    connect: Key,
+    accept: Key,
+}
+
+impl Prover {
+    pub(super) fn new(secret: &[u8; 32]) -> Prover {
+        Prover { connect: Key::new(secret, Use::Connect), accept: Key::new(secret, Use::Accept) }
+    }
+
+    /// Private data of who connects, or else of who accepts.
+    pub(super) fn write(&self, claim: &Claim, connects: bool) -> Vec<u8> {
+        let Claim { job, from, to, nonces } = claim;
+        let mut data = Vec::with_capacity(PRIVATE_BYTES);
+        for word in [&MAGIC, job, from, to] {
+            data.extend_from_slice(&word.to_le_bytes());
+        }
+        data.extend_from_slice(&nonces.connecting.to_le_bytes());
+        data.extend_from_slice(&nonces.accepting.to_le_bytes());
+        let tag = self.key(connects).tag(&[&data]);
+        data.extend_from_slice(&tag);
+        data
+    }
+
+    /// What private data claim, if the tag is right. What follows them is ignored: providers pad.
+    pub(super) fn read(&self, data: &[u8], connects: bool) -> Option<Claim> {
+        let (content, rest) = data.split_at_checked(PRIVATE_BYTES - TAG_BYTES)?;
+        if !self.key(connects).verifies(content, rest.get(..TAG_BYTES)?) {
+            return None;
+        }
+        let word =
+            |at| content.get(at..at + 4).map(|four| u32::from_le_bytes(four.try_into().expect("four")));
+        let long =
+            |at| content.get(at..at + 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
+        let nonces = Nonces { connecting: long(16)?, accepting: long(24)? };
+        (word(0)? == MAGIC).then_some(Claim { job: word(4)?, from: word(8)?, to: word(12)?, nonces })
+    }
+
+    fn key(&self, connects: bool) -> &Key {
+        if connects { &self.connect } else { &self.accept }
+    }
+}
