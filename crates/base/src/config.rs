@@ -94,6 +94,18 @@ pub struct Config {
     pub deterministic: bool,
     /// Print each choice that the library makes.
     pub explain: bool,
+    /// What starts daemons on other hosts; empty: ssh, or srun inside Slurm.
+    pub agent: String,
+    /// Other hosts that each host starts; 0: all are started by the first.
+    pub launch_radix: u64,
+    /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that leads there.
+    pub interface: String,
+    /// Longest time without a word between two daemons.
+    pub heartbeat_ms: u64,
+    /// How long a host may be silent before it counts as lost.
+    pub silence_ms: u64,
+    /// How long a host may take to start its daemon.
+    pub start_ms: u64,
 }
 
 impl Default for Config {
@@ -122,6 +134,12 @@ impl Default for Config {
             model_file: String::new(),
             deterministic: false,
             explain: false,
+            agent: String::new(),
+            launch_radix: 16,
+            interface: String::new(),
+            heartbeat_ms: 1000,
+            silence_ms: 5000,
+            start_ms: 60_000,
         }
     }
 }
@@ -313,6 +331,54 @@ pub static SETTINGS: &[Setting] = &[
         doc: "print every choice of transport and algorithm to standard error",
         set: |c, v| flag(v).map(|x| c.explain = x),
         show: |c| (c.explain as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_AGENT",
+        kind: "command",
+        doc: "how mpirun reaches other hosts: called as COMMAND HOST PROGRAM...; {host} in it stands for the host",
+        set: |c, v| {
+            c.agent = v.to_string();
+            Ok(())
+        },
+        show: |c| c.agent.clone(),
+    },
+    Setting {
+        name: "TUTTI_LAUNCH_RADIX",
+        kind: "count",
+        doc: "other hosts that each host starts (read by mpirun); 0: the first starts all",
+        set: |c, v| size(v).map(|x| c.launch_radix = x),
+        show: |c| c.launch_radix.to_string(),
+    },
+    Setting {
+        name: "TUTTI_INTERFACE",
+        kind: "name | address | network",
+        doc: "interface by which hosts reach each other, for example eth0 or 10.1.0.0/16; empty: the one that leads there",
+        set: |c, v| {
+            c.interface = v.to_string();
+            Ok(())
+        },
+        show: |c| c.interface.clone(),
+    },
+    Setting {
+        name: "TUTTI_HEARTBEAT_MS",
+        kind: "milliseconds",
+        doc: "longest time without a word between the daemons of two hosts (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.heartbeat_ms = x.max(1)),
+        show: |c| c.heartbeat_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SILENCE_MS",
+        kind: "milliseconds",
+        doc: "how long a host may be silent before the job is ended (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.silence_ms = x.max(1)),
+        show: |c| c.silence_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_START_MS",
+        kind: "milliseconds",
+        doc: "how long a host may take until its daemon has started (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.start_ms = x.max(1)),
+        show: |c| c.start_ms.to_string(),
     },
 ];
 

@@ -31,7 +31,7 @@ fn main() {
 }
 
 fn act(job: &Job, rank: u32, word: &str) {
-    let block = job.block(rank);
+    let block = job.block_of(rank).expect("the rank runs on this host");
     let (verb, value) = word.split_once(':').unwrap_or((word, ""));
     let number = || value.parse::<i32>().expect("a number");
     match verb {
@@ -68,9 +68,11 @@ fn act(job: &Job, rank: u32, word: &str) {
         }
         "exit" => std::process::exit(number()),
         "header" => println!(
-            "{} of {} app {}",
+            "{} of {} on host {} of {} app {}",
             rank,
             job.header().world_size,
+            job.header().host,
+            job.header().hosts,
             block.app_number.load(Ordering::Relaxed)
         ),
         _ => panic!("{word}: not an action of a fake rank"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 use tutti_base::config::Config;
@@ -29,10 +29,24 @@ pub fn of_program(
     for (name, value) in request.environment.iter().chain(&program.environment) {
         variables.insert(name.into(), value.into());
     }
+    let config = config(&variables)?;
+    Ok((variables, config))
+}
+
+/// The settings among variables.
+///
+/// # Errors
+/// A setting `TUTTI_*` with an unknown name or a wrong value.
+pub fn config(variables: &Variables) -> Result<Config, String> {
     let text = |text: &OsString| text.to_str().map(str::to_string);
     let pairs = variables.iter().filter_map(|(name, value)| Some((text(name)?, text(value)?)));
-    let config = Config::from_pairs(pairs).map_err(|error| error.to_string())?;
-    Ok((variables, config))
+    Config::from_pairs(pairs).map_err(|error| error.to_string())
+}
+
+/// Variables as they came from another host.
+pub fn from_bytes(variables: &[(Vec<u8>, Vec<u8>)]) -> Variables {
+    let text = |bytes: &Vec<u8>| OsString::from_vec(bytes.clone());
+    variables.iter().map(|(name, value)| (text(name), text(value))).collect()
 }
 
 /// Lets programs find the library of this installation before any other, unless the command line says
@@ -60,14 +74,30 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     variables.insert(NAME.into(), path);
 }
 
+/// Who a rank is.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// In the world.
+    pub rank: u32,
+    /// Among those of its host.
+    pub local: u32,
+    /// How many its host has.
+    pub local_ranks: u32,
+    /// Number of the inherited descriptor of the job object.
+    pub job_fd: i32,
+    /// What only jobs of several hosts have.
+    pub network: Vec<(&'static str, String)>,
+}
+
 /// The variables as `NAME=VALUE` for a rank.
-pub fn for_rank(variables: &Variables, rank: u32, ranks: u32, job_fd: i32) -> Vec<Vec<u8>> {
-    let own = [
-        (job::ENV_FD, job_fd.to_string()),
-        (job::ENV_RANK, rank.to_string()),
-        ("MPI_LOCALRANKID", rank.to_string()),
-        ("MPI_LOCALNRANKS", ranks.to_string()),
+pub fn for_rank(variables: &Variables, identity: &Identity) -> Vec<Vec<u8>> {
+    let mut own = vec![
+        (job::ENV_FD, identity.job_fd.to_string()),
+        (job::ENV_RANK, identity.rank.to_string()),
+        ("MPI_LOCALRANKID", identity.local.to_string()),
+        ("MPI_LOCALNRANKS", identity.local_ranks.to_string()),
     ];
+    own.extend(identity.network.iter().cloned());
     let given = variables
         .iter()
         .filter(|(name, _)| !own.iter().any(|(own_name, _)| *name == *own_name))
@@ -89,9 +119,10 @@ mod tests {
     #[test]
     fn later_settings_win_and_the_outer_job_is_forgotten() {
         let got = build(&[("A", "1"), ("ALL", "0"), (job::ENV_RANK, "7")], &[("A", "2")]).unwrap();
-        let lines = for_rank(&got, 3, 4, 9);
+        let identity = Identity { rank: 7, local: 3, local_ranks: 4, job_fd: 9, network: Vec::new() };
+        let lines = for_rank(&got, &identity);
         let text: Vec<String> = lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect();
-        let tail = ["TUTTI_JOB_FD=9", "TUTTI_JOB_RANK=3", "MPI_LOCALRANKID=3", "MPI_LOCALNRANKS=4"];
+        let tail = ["TUTTI_JOB_FD=9", "TUTTI_JOB_RANK=7", "MPI_LOCALRANKID=3", "MPI_LOCALNRANKS=4"];
         assert_eq!(text, [&["A=2", "ALL=1"][..], &tail[..]].concat());
     }
 

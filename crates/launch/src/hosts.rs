@@ -1,20 +1,33 @@
-//! Host lists. So far they may only name this machine.
+//! Host lists: from the command line, from files, from the resource manager.
 
 use tutti_sys::process;
 
-/// Checks that every listed host is this machine; returns the slots listed, if any host was.
+/// A host that ranks may run on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, as the agent takes it.
+    pub name: String,
+    /// Ranks it has room for; more is no error.
+    pub slots: u32,
+}
+
+/// This machine, as a host.
+pub fn own(slots: u32) -> Host {
+    Host { name: process::host_name(), slots }
+}
+
+/// The hosts listed, each once, in order; none if none is listed.
 ///
 /// `listed` are entries of the command line (`name` or `name:slots`), `files` the contents of host
 /// files with their names.
 ///
 /// # Errors
-/// The first entry that is malformed or names another machine.
-pub fn local_slots(listed: &[String], files: &[(String, String)]) -> Result<Option<u32>, String> {
-    let mut total = None;
+/// The first entry that is malformed.
+pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>, String> {
+    let mut hosts = Vec::new();
     for entry in listed {
         let (name, slots) = split_entry(entry)?;
-        require_local(name)?;
-        total = Some(total.unwrap_or(0) + slots);
+        add(&mut hosts, name, slots);
     }
     for (file, text) in files {
         for (number, line) in (1..).zip(text.lines()) {
@@ -22,13 +35,33 @@ pub fn local_slots(listed: &[String], files: &[(String, String)]) -> Result<Opti
             if line.is_empty() {
                 continue;
             }
-            let place = |reason: String| format!("{file}:{number}: {reason}");
-            let (name, slots) = split_line(line).map_err(place)?;
-            require_local(name).map_err(place)?;
-            total = Some(total.unwrap_or(0) + slots);
+            let (name, slots) = split_line(line).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+            add(&mut hosts, name, slots);
         }
     }
-    Ok(total)
+    Ok(hosts)
+}
+
+/// Adds slots of a host; all names of this machine are one host.
+pub fn add(hosts: &mut Vec<Host>, name: &str, slots: u32) {
+    let own = process::host_name();
+    let name = if is_local(name, &own) { &own } else { name };
+    match hosts.iter_mut().find(|host| host.name == name) {
+        Some(host) => host.slots = host.slots.saturating_add(slots),
+        None => hosts.push(Host { name: name.to_string(), slots }),
+    }
+}
+
+/// Whether `name` is this machine, whose own name is `own`. Names are not looked up: where that takes time, it takes it for
+/// each host.
+pub fn is_local(name: &str, own: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or("").to_string();
+    let is_short = !name.contains('.') || !own.contains('.');
+    match name.parse::<std::net::IpAddr>() {
+        // Only an address of this machine can be listened on.
+        Ok(address) => std::net::UdpSocket::bind((address, 0)).is_ok(),
+        Err(_) => name == "localhost" || name == own || is_short && short(name) == short(own),
+    }
 }
 
 fn split_entry(entry: &str) -> Result<(&str, u32), String> {
@@ -37,8 +70,25 @@ fn split_entry(entry: &str) -> Result<(&str, u32), String> {
         Some((name, slots)) if !name.contains(':') => (name, slots),
         _ => (entry, "1"),
     };
-    let slots = slots.parse().map_err(|_| format!("host {entry}: {slots:?} is not a number of slots"))?;
-    if name.is_empty() { Err("a host has no name".to_string()) } else { Ok((name, slots)) }
+    let name = check_name(name)?;
+    Ok((name, count(slots).map_err(|reason| format!("host {entry}: {reason}"))?))
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|&slots| slots > 0);
+    number.ok_or_else(|| format!("{text:?} is not a number of slots"))
+}
+
+/// A name goes to the agent as an argument, and perhaps through a shell.
+fn check_name(name: &str) -> Result<&str, String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@%".contains(letter);
+    match name {
+        "" => Err("a host has no name".to_string()),
+        _ if name.starts_with('-') || !name.chars().all(is_plain) => {
+            Err(format!("host {name:?}: not a name"))
+        }
+        _ => Ok(name),
+    }
 }
 
 fn split_line(line: &str) -> Result<(&str, u32), String> {
@@ -46,9 +96,7 @@ fn split_line(line: &str) -> Result<(&str, u32), String> {
     let (name, mut slots) = split_entry(words.next().unwrap_or(""))?;
     for word in words {
         match word.split_once('=') {
-            Some(("slots", number)) => {
-                slots = number.parse().map_err(|_| format!("{word}: not a number of slots"))?;
-            }
+            Some(("slots", number)) => slots = count(number).map_err(|reason| format!("{word}: {reason}"))?,
             Some(("max_slots" | "max-slots", _)) => {}
             _ => return Err(format!("{word}: not understood; a line is NAME [slots=N]")),
         }
@@ -56,41 +104,61 @@ fn split_line(line: &str) -> Result<(&str, u32), String> {
     Ok((name, slots))
 }
 
-fn require_local(name: &str) -> Result<(), String> {
-    let own = process::host_name();
-    let short = own.split('.').next().unwrap_or("");
-    let is_loopback = name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-    if name == "localhost" || name == own || name == short || is_loopback {
-        Ok(())
-    } else {
-        Err(format!("host {name} is not this machine ({own}); jobs on several hosts are not supported yet"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(listed: &str, file: &str, expected: Result<Option<u32>, &str>) {
-        let listed: Vec<String> = listed.split(',').filter(|x| !x.is_empty()).map(str::to_string).collect();
-        let got = local_slots(&listed, &[("hosts".to_string(), file.to_string())]);
+    /// `expected` names hosts and slots; `*` is this machine.
+    fn check(list: &str, file: &str, expected: Result<&[(&str, u32)], &str>) {
+        let list: Vec<String> = list.split(',').filter(|x| !x.is_empty()).map(str::to_string).collect();
+        let got = listed(&list, &[("hosts".to_string(), file.to_string())]);
+        let own = process::host_name();
         match (got, expected) {
             (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
-            (got, expected) => assert_eq!(got.ok(), expected.ok(), "{listed:?} {file:?}"),
+            (Ok(got), Ok(expected)) => {
+                let name = |name: &str| if name == "*" { own.clone() } else { name.to_string() };
+                let wanted: Vec<Host> =
+                    expected.iter().map(|&(host, slots)| Host { name: name(host), slots }).collect();
+                assert_eq!(got, wanted, "{list:?} {file:?}");
+            }
+            (got, _) => panic!("{got:?} of {list:?} {file:?}"),
         }
     }
 
     #[test]
-    fn hosts_are_this_machine_or_refused() {
-        check("", "", Ok(None));
-        check("localhost", "", Ok(Some(1)));
-        check("localhost:4,127.0.0.1", "", Ok(Some(5)));
-        check("::1", "", Ok(Some(1)));
-        check(&process::host_name(), "", Ok(Some(1)));
-        check("elsewhere.example", "", Err("host elsewhere.example is not this machine"));
+    fn hosts_are_listed_once_in_order() {
+        check("", "", Ok(&[]));
+        check("localhost", "", Ok(&[("*", 1)]));
+        check("localhost:4,n1:2,127.0.0.1,n1", "", Ok(&[("*", 5), ("n1", 3)]));
+        check("::1", "", Ok(&[("*", 1)]));
+        check("elsewhere.example", "", Ok(&[("elsewhere.example", 1)]));
+        check(
+            "",
+            "# all\nn0 slots=3 # here\n\nn1:2\nn2 max_slots=9\n",
+            Ok(&[("n0", 3), ("n1", 2), ("n2", 1)]),
+        );
+        check("n0", "n1\n", Ok(&[("n0", 1), ("n1", 1)]));
+    }
+
+    #[test]
+    fn malformed_entries_are_named() {
         check("localhost:many", "", Err("not a number of slots"));
-        check("", "# all\nlocalhost slots=3 # here\n\n127.0.0.1:2\n", Ok(Some(5)));
-        check("", "localhost\nelsewhere\n", Err("hosts:2: host elsewhere is not"));
+        check("n0:0", "", Err("not a number of slots"));
+        check("-oProxyCommand=x", "", Err("not a name"));
+        check("n0;reboot", "", Err("not a name"));
         check("", "localhost slot=3\n", Err("hosts:1: slot=3: not understood"));
+        check("", "n0\nn1 slots=x\n", Err("hosts:2: slots=x"));
+    }
+
+    #[test]
+    fn this_machine_has_several_names() {
+        let check =
+            |name: &str, own: &str, expected: bool| assert_eq!(is_local(name, own), expected, "{name}");
+        check("localhost", "n0", true);
+        check("n0", "n0.cluster", true);
+        check("n0.cluster", "n0", true);
+        check("n0.here", "n0.there", false);
+        check("n00", "n0", false);
+        check("192.0.2.1", "n0", false);
     }
 }

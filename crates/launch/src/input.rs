@@ -52,6 +52,11 @@ impl Input {
         Ok((input, reader.into()))
     }
 
+    /// Passes nothing on.
+    pub fn none() -> Input {
+        Input { pipe: None, held: Vec::new(), watched: None, ended: false, look_again: None, token: 0 }
+    }
+
     /// Takes an event of the poller under our token.
     pub fn ready(&mut self, now: Duration) {
         if self.watched == Some(Watched::Terminal) && self.held.is_empty() {

@@ -1,28 +1,37 @@
-//! `mpirun`: places the ranks of a job on this machine, starts them, carries their input and output,
-//! and ends them all when one fails.
+//! `mpirun`: places the ranks of a job on hosts, starts them, carries their input and output, and ends
+//! them all when one fails.
 //!
 //! Two processes: the [`supervisor`] is the one the user started and the one signals reach; its child,
 //! the [`node`], starts the ranks and serves them in one event loop. Each adopts the orphans below it,
-//! so whichever of the two is killed, the other ends every process of the job. The rules are pure
+//! so whichever of the two is killed, the other ends every process of the job. On other hosts run the same
+//! two processes, the nodes joined in a [`tree`]. The rules are pure
 //! state machines: [`policy`] decides what an exit or a signal means, [`lines`] how outputs merge,
 //! [`placement`] where ranks run. Deliberately absent: MPI; the launcher sees ranks through the job
 //! object only.
 #![deny(unsafe_code)]
 
+pub mod agent;
+pub mod connections;
 pub mod environment;
 pub mod hosts;
 pub mod input;
+pub mod interface;
 pub mod lines;
+pub mod mapping;
 pub mod node;
 pub mod options;
 pub mod output;
 pub mod placement;
 pub mod policy;
 pub mod program;
+pub mod ranks;
 pub mod report;
 pub mod request;
+pub mod root;
+pub mod slurm;
 pub mod supervisor;
 pub mod sweep;
+pub mod tree;
 
 use options::Parsed;
 
@@ -31,6 +40,9 @@ pub const STATUS_USAGE: u8 = 2;
 
 /// Runs `mpirun` with the arguments of this process; returns its exit status.
 pub fn main() -> u8 {
+    if std::env::args_os().nth(1).is_some_and(|first| first == "--daemon") {
+        return daemon(&std::env::args().skip(2).collect::<Vec<_>>());
+    }
     let request = match options::parse(std::env::args_os().skip(1)) {
         Ok(Parsed::Run(request)) => request,
         Ok(Parsed::Help) => return show(&options::help()),
@@ -41,9 +53,27 @@ pub fn main() -> u8 {
         Ok(job) => job,
         Err(refusal) => return refuse(refusal.status, &refusal.reason),
     };
-    match supervisor::run(&request, &job) {
+    match supervisor::run(&request, job) {
         Ok(status) => status,
         Err(error) => refuse(STATUS_USAGE, &format!("cannot start: {error}")),
+    }
+}
+
+/// Runs as the daemon of another host: `NUMBER --parent ADDRESS,...`, as a daemon calls it.
+fn daemon(arguments: &[String]) -> u8 {
+    let parsed = match arguments {
+        [number, flag, parents] if flag == "--parent" => {
+            let parents: Result<Vec<_>, _> = parents.split(',').map(str::parse).collect();
+            number.parse().ok().zip(parents.ok())
+        }
+        _ => None,
+    };
+    let Some((number, parents)) = parsed else {
+        return refuse(STATUS_USAGE, "--daemon is what mpirun itself calls on other hosts");
+    };
+    match supervisor::run_daemon(number, &parents) {
+        Ok(status) => status,
+        Err(error) => refuse(STATUS_USAGE, &format!("this daemon cannot start: {error}")),
     }
 }
 

@@ -1,454 +1,712 @@
-//! The process that starts the ranks and serves them: one thread, one event loop. It executes what
-//! [`policy`](crate::policy) decides.
+//! The daemon of one host: one thread, one event loop. It starts the ranks of its host and the agents of its children, serves them,
+//! and executes what [`tree::daemon`](crate::tree::daemon) and, at the root, [`policy`](crate::policy) decide. That of mpirun and those of
+//! other hosts are the same; a job on one host is a tree of one.
 
-use std::collections::HashMap;
-use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
-use std::io::{self, PipeReader, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tutti_base::config::{Config, Mapped, SingleCopy};
-use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
-use tutti_sys::maps::Maps;
-use tutti_sys::process::{self, DescriptorLimit, Exit, Reaped, Spawn, SpawnError, Step};
-use tutti_sys::siblings;
+use tutti_sys::process::{self, Exit, Reaped};
 use tutti_sys::signal::{Mask, SignalFd};
-use tutti_topo::Machine;
 
+use crate::connections::{self, Connections, Heard};
 use crate::output::{Outputs, Stream};
-use crate::placement::{self, Demand};
-use crate::policy::{self, Action, Event, Notice, Policy};
-use crate::program::{JobPlan, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
-use crate::report::{self, Named};
-use crate::request::{Request, Tagging, Verbosity};
-use crate::{STATUS_USAGE, environment, sweep};
+use crate::policy;
+use crate::program::HostJob;
+use crate::ranks::{Inquired, Ranks, Refused, Surroundings};
+use crate::request::Request;
+use crate::root::{Root, placement_of};
+use crate::tree::daemon::{Action, Daemon, Event};
+use crate::tree::handshake::{self, Secret};
+use crate::tree::link::Pace;
+use crate::tree::message::{Cause, Down, JobInfo, Phase, Up};
+use crate::{STATUS_USAGE, agent, interface, sweep};
 
 const TOKEN_CONTROL: u64 = 0;
 const TOKEN_CHILD: u64 = 1;
+const TOKEN_INPUT: u64 = 2;
 const TOKEN_OUTPUTS: u64 = 16;
-/// Descriptors beside the two pipes of each rank; generous.
-const SPARE_DESCRIPTORS: u64 = 64;
-/// How long to wait for the end of outputs when no process of the job is left.
+const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
+/// How long to wait for the end of outputs when no process of this host is left.
 const DRAIN: Duration = Duration::from_secs(1);
+/// How soon to try again what a rank had no room for.
+const AGAIN: Duration = Duration::from_millis(10);
+/// Standard input under way to rank 0 on another host.
+const INPUT_WINDOW: usize = 64 << 10;
 
-struct Process {
-    pid: i32,
-    running: bool,
+/// What a node is given by its supervisor.
+#[derive(Debug)]
+pub struct Given {
+    /// Delivers signal numbers and ends when the supervisor does.
+    pub control: PipeReader,
+    /// Standard input of rank 0, at the root.
+    pub input: OwnedFd,
+    /// Signal mask of ranks.
+    pub mask: Mask,
+    /// The secret of the job.
+    pub secret: Secret,
 }
 
-struct Node<'a> {
-    request: &'a Request,
-    plan: &'a JobPlan,
-    host: String,
+/// A child's agent.
+#[derive(Debug)]
+struct Agent {
+    pid: i32,
+    /// Its number among the outputs.
+    output: Option<usize>,
+    is_running: bool,
+}
+
+struct Node {
     start: Instant,
-    job: Job,
-    bindings: Vec<Option<ProcessorSet>>,
-    processes: Vec<Process>,
-    by_pid: HashMap<i32, u32>,
+    given: Given,
     poller: Poller,
-    control: Option<PipeReader>,
+    has_control: bool,
     child_signals: SignalFd,
     outputs: Outputs,
-    policy: Policy,
+    daemon: Daemon,
+    connections: Connections,
+    /// The address by which this host's ranks are reached.
+    interface: String,
+    /// Where children find this daemon.
+    listening: Vec<SocketAddr>,
+    agents: BTreeMap<u32, Agent>,
+    /// Numbers of a child's streams among the outputs.
+    streams: BTreeMap<u32, [usize; 2]>,
+    here: Option<HostJob>,
+    ranks: Option<Ranks>,
+    /// Whether ranks are not to be started any more.
+    is_killed: bool,
+    swept_at: Option<Duration>,
+    is_drained: bool,
+    root: Option<Root>,
+    time_limit: Option<Duration>,
+    prints_timings: bool,
     hurry: bool,
-    /// Limit on descriptors that ranks get back if ours was raised.
-    descriptors: Option<DescriptorLimit>,
+    /// Where rank 0 reads, if its input comes from another host.
+    input_pipe: Option<PipeWriter>,
+    input_held: VecDeque<u8>,
+    input_ends: bool,
+    events: VecDeque<Event>,
+    end: bool,
 }
 
-/// Runs the job; returns its exit status. `control` delivers signal numbers and ends when the
-/// supervisor does; `rank_input` is the standard input of rank 0; `mask` the signal mask of ranks.
-pub fn run(request: &Request, plan: &JobPlan, control: PipeReader, rank_input: OwnedFd, mask: Mask) -> u8 {
-    process::set_name(c"tutti-node");
-    process::lead_group();
-    let refuse = |error: io::Error| {
-        let ranks = plan.ranks.len() as u64;
-        let hint = match error.raw_os_error() {
-            Some(libc::EMFILE) => format!("; raise ulimit -n to {}", 2 * ranks + SPARE_DESCRIPTORS),
-            _ => String::new(),
-        };
-        eprintln!("mpirun: cannot start the job: {error}{hint}");
-        sweep::sweep();
-        STATUS_USAGE
+/// Runs the job as its root; returns its exit status.
+pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: Given) -> u8 {
+    let mut node = match Node::new(given, Daemon::new(0)) {
+        Ok(node) => node,
+        Err(error) => return fail(&error),
     };
-    let mut node = match Node::new(request, plan, control) {
-        Ok(made) => made,
-        Err(error) => return refuse(error),
+    node.outputs = match Outputs::new(TOKEN_OUTPUTS, request.timestamp) {
+        Ok(outputs) => outputs,
+        Err(error) => return fail(&error),
     };
-    match node.start_ranks(rank_input.as_fd(), mask) {
-        Ok(()) => {}
-        Err(Refused::System(error)) => return refuse(error),
-        Err(Refused::Rank(rank, error)) => {
-            sweep::sweep();
-            return node.refuse_rank(rank, &error);
-        }
-    }
-    drop(rank_input);
+    node.root = Some(Root::new(Arc::clone(&info)));
+    node.here = here;
+    node.time_limit = request.timeout;
+    node.prints_timings = request.timings;
+    node.events.push_back(Event::Plan(info));
     node.serve()
 }
 
-enum Refused {
-    System(io::Error),
-    Rank(u32, SpawnError),
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Refused {
-        Refused::System(error)
+/// Runs as daemon `number` of a job on another host, whose parent is at `parents`; returns the exit status of this process.
+pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
+    let joined = Node::new(given, Daemon::new(number)).and_then(|mut node| {
+        let nonce = connections::random_nonce()?;
+        let now = node.now();
+        let own = node.connections.join(number, parents, nonce, &node.poller, now)?;
+        node.interface = own.to_string();
+        Ok(node)
+    });
+    match joined {
+        Ok(mut node) => node.serve(),
+        Err(error) => {
+            let parents: Vec<String> = parents.iter().map(SocketAddr::to_string).collect();
+            eprintln!("mpirun: this daemon cannot join its parent at {}: {error}", parents.join(", "));
+            STATUS_USAGE
+        }
     }
 }
 
-impl<'a> Node<'a> {
-    fn new(request: &'a Request, plan: &'a JobPlan, control: PipeReader) -> io::Result<Node<'a>> {
+fn fail(error: &io::Error) -> u8 {
+    eprintln!("mpirun: cannot start the job: {error}");
+    STATUS_USAGE
+}
+
+impl Node {
+    fn new(given: Given, daemon: Daemon) -> io::Result<Node> {
+        process::set_name(c"tutti-node");
+        process::lead_group();
         process::adopt_orphans()?;
-        let ranks = plan.ranks.len() as u32;
-        let usable = cpu::usable_processors();
-        let (bindings, machine) = place(request, plan, usable);
-        let job = create_job(plan, usable, &machine)?;
-        for (rank, set) in (0..).zip(&bindings) {
-            job.block(rank).set_places(set.as_ref().map(|set| machine.places(set)).unwrap_or_default());
-        }
         let poller = Poller::new()?;
-        event::set_nonblocking(control.as_fd())?;
-        poller.add(control.as_fd(), TOKEN_CONTROL, Interest::Read)?;
+        event::set_nonblocking(given.control.as_fd())?;
+        poller.add(given.control.as_fd(), TOKEN_CONTROL, Interest::Read)?;
         let child_signals = SignalFd::new(&Mask::of(&[libc::SIGCHLD]), true)?;
         poller.add(child_signals.as_fd(), TOKEN_CHILD, Interest::Read)?;
-        let mut outputs = Outputs::new(TOKEN_OUTPUTS, request.timestamp)?;
-        if request.report_bindings {
-            for (rank, set) in (0..).zip(&bindings) {
-                outputs.say(&placement::describe(rank, set.as_ref(), &machine), Duration::ZERO);
-            }
-        }
         Ok(Node {
-            request,
-            plan,
-            host: process::host_name(),
             start: Instant::now(),
-            job,
-            bindings,
-            processes: Vec::with_capacity(plan.ranks.len()),
-            by_pid: HashMap::with_capacity(plan.ranks.len()),
+            connections: Connections::new(given.secret),
+            given,
             poller,
-            control: Some(control),
+            has_control: true,
             child_signals,
-            outputs,
-            policy: Policy::new(ranks),
+            outputs: Outputs::to_parent(TOKEN_OUTPUTS),
+            daemon,
+            interface: String::new(),
+            listening: Vec::new(),
+            agents: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            here: None,
+            ranks: None,
+            is_killed: false,
+            swept_at: None,
+            is_drained: false,
+            root: None,
+            time_limit: None,
+            prints_timings: false,
             hurry: false,
-            descriptors: None,
+            input_pipe: None,
+            input_held: VecDeque::new(),
+            input_ends: false,
+            events: VecDeque::new(),
+            end: false,
         })
     }
 
-    fn start_ranks(&mut self, rank_input: BorrowedFd<'_>, mask: Mask) -> Result<(), Refused> {
-        let null = File::open("/dev/null")?;
-        self.descriptors = DescriptorLimit::raise(2 * self.plan.ranks.len() as u64 + SPARE_DESCRIPTORS);
-        for rank in 0..self.plan.ranks.len() as u32 {
-            let input = if rank == 0 { rank_input } else { null.as_fd() };
-            self.start_rank(rank, input, mask)?;
-        }
-        Ok(())
-    }
-
-    fn start_rank(&mut self, rank: u32, input: BorrowedFd<'_>, mask: Mask) -> Result<(), Refused> {
-        let index = self.plan.ranks[rank as usize];
-        let program = &self.plan.programs[index];
-        self.job.block(rank).app_number.store(index as u32, std::sync::atomic::Ordering::Relaxed);
-        let (out_reader, out) = io::pipe()?;
-        let (err_reader, err) = io::pipe()?;
-        self.outputs.add(out_reader, Stream::Out, tag(self.request.tagging, rank, "stdout"))?;
-        self.outputs.add(err_reader, Stream::Err, tag(self.request.tagging, rank, "stderr"))?;
-        let ranks = self.plan.ranks.len() as u32;
-        let variables = environment::for_rank(&program.variables, rank, ranks, self.job.raw_fd());
-        let spawn = Spawn {
-            program: terminated(program.file.as_os_str().as_bytes())?,
-            arguments: strings(program.arguments.iter().map(|argument| argument.as_bytes()))?,
-            environment: strings(variables.iter().map(Vec::as_slice))?,
-            directory: program
-                .directory
-                .as_ref()
-                .map(|dir| terminated(dir.as_os_str().as_bytes()))
-                .transpose()?,
-            stdio: [input, out.as_fd(), err.as_fd()],
-            inherit: Some(self.job.fd()),
-            processors: self.bindings[rank as usize].clone(),
-            mask,
-            descriptors: self.descriptors,
-        };
-        let pid = spawn_or_script(spawn).map_err(|error| Refused::Rank(rank, error))?;
-        self.processes.push(Process { pid, running: true });
-        self.by_pid.insert(pid, rank);
-        if self.request.verbosity == Verbosity::Verbose {
-            let text = format!("mpirun: started {}\n", self.name(rank));
-            self.outputs.say(&text, self.now());
-        }
-        Ok(())
-    }
-
-    fn refuse_rank(&self, rank: u32, error: &SpawnError) -> u8 {
-        let program = &self.plan.programs[self.plan.ranks[rank as usize]];
-        let name = &program.name;
-        let missing = error.error.kind() == io::ErrorKind::NotFound;
-        if error.step == Step::Execute && missing {
-            // The file was there when we looked.
-            eprintln!(
-                "mpirun: cannot execute {name}: the interpreter or loader that it names does not exist"
-            );
-            return STATUS_NOT_FOUND;
-        }
-        let step = match error.step {
-            Step::Create => "create a process",
-            Step::Prepare => "prepare the process",
-            Step::Bind => "bind it",
-            Step::Directory => "enter its directory",
-            Step::Descriptors => "connect its output",
-            Step::Execute => "execute it",
-        };
-        eprintln!("mpirun: cannot start rank {rank} ({name}): cannot {step}: {}", error.error);
-        if error.step == Step::Execute { STATUS_NOT_EXECUTABLE } else { STATUS_USAGE }
+    fn now(&self) -> Duration {
+        self.start.elapsed()
     }
 
     /// The event loop: until all ranks have ended and all they wrote is passed on.
     fn serve(&mut self) -> u8 {
-        let mut events = Vec::new();
-        let mut actions = Vec::new();
-        let mut time_limit = self.request.timeout;
-        let mut swept_at = None;
+        let mut ready = Vec::new();
         loop {
-            self.outputs.advance(&self.poller, self.now());
-            if let Some(error) = self.outputs.take_failure() {
-                let is_disk = error.kind() != io::ErrorKind::BrokenPipe;
-                if is_disk {
-                    self.outputs.say(&format!("mpirun: output cannot be written: {error}\n"), self.now());
-                }
-                self.policy.handle(Event::OutputLost { is_failure: is_disk }, self.now(), &mut actions);
+            self.settle();
+            if self.end {
+                return self.leave();
             }
-            if self.policy.running() == 0 && swept_at.is_none() {
-                sweep::sweep();
-                swept_at = Some(self.now());
-            }
-            if let Some(since) = swept_at {
-                if self.hurry || self.outputs.is_finished() {
-                    return self.policy.status();
-                }
-                if since + DRAIN <= self.now() {
-                    self.outputs.close_sources(self.now());
-                }
-            }
-            let drain = swept_at.map(|since| since + DRAIN).filter(|&at| at > self.now());
-            let times = [self.policy.deadline(), self.outputs.deadline(), time_limit, drain];
-            let timeout = times.into_iter().flatten().min().map(|at| at.saturating_sub(self.now()));
-            if self.poller.wait(timeout, &mut events).is_err() {
+            let timeout = self.deadline().map(|at| at.saturating_sub(self.now()));
+            if self.poller.wait(timeout, &mut ready).is_err() {
                 // Out of memory in the kernel: nothing can be served any more.
-                self.policy.handle(Event::SupervisorLost, self.now(), &mut actions);
+                self.decide(policy::Event::SupervisorLost);
+                self.events.push_back(Event::Quit);
             }
-            for event in events.drain(..) {
-                self.dispatch(event.token, &mut actions);
+            for event in ready.drain(..) {
+                self.dispatch(event.token);
             }
-            let now = self.now();
-            if time_limit.is_some_and(|limit| limit <= now) {
-                time_limit = None;
-                self.policy.handle(Event::TimeLimit, now, &mut actions);
+            self.tick();
+        }
+    }
+
+    /// Does all that follows from what has happened, until nothing more does.
+    fn settle(&mut self) {
+        loop {
+            while let Some(event) = self.events.pop_front() {
+                let mut actions = Vec::new();
+                self.daemon.handle(event, self.now(), &mut actions);
+                actions.into_iter().for_each(|action| self.perform(action));
             }
-            self.policy.tick(now, &mut actions);
-            for action in actions.drain(..) {
-                self.execute(action);
+            self.pass_outputs();
+            self.watch_for_end();
+            let mut heard = Vec::new();
+            self.connections.advance(&self.poller, self.now(), &mut heard);
+            self.hear(heard);
+            if self.events.is_empty() {
+                return;
             }
         }
     }
 
-    fn dispatch(&mut self, token: u64, actions: &mut Vec<Action>) {
+    fn leave(&mut self) -> u8 {
+        sweep::sweep();
+        self.root.as_ref().map_or(0, |root| root.policy.status())
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        let drain = self.swept_at.map(|since| since + DRAIN).filter(|&at| at > self.now());
+        let policy = self.root.as_ref().and_then(|root| root.policy.deadline());
+        let times = [
+            policy,
+            self.outputs.deadline(),
+            self.daemon.deadline(),
+            self.connections.deadline(),
+            self.time_limit,
+            drain,
+            self.again(),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    fn again(&self) -> Option<Duration> {
+        let is_late = self.ranks.as_ref().is_some_and(Ranks::has_late_answers);
+        is_late.then(|| self.now() + AGAIN)
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        if self.time_limit.is_some_and(|limit| limit <= now) {
+            self.time_limit = None;
+            self.decide(policy::Event::TimeLimit);
+        }
+        if let Some(root) = &mut self.root {
+            let mut actions = Vec::new();
+            root.policy.tick(now, &mut actions);
+            self.obey(actions);
+        }
+        let mut actions = Vec::new();
+        self.daemon.tick(now, &mut actions);
+        actions.into_iter().for_each(|action| self.perform(action));
+        if let Some(ranks) = &mut self.ranks {
+            ranks.flush_answers();
+        }
+    }
+
+    fn dispatch(&mut self, token: u64) {
         let now = self.now();
         match token {
-            TOKEN_CONTROL => self.read_control(actions),
-            TOKEN_CHILD => self.reap(actions),
-            _ => self.outputs.ready(token, now),
+            TOKEN_CONTROL => self.read_control(),
+            TOKEN_CHILD => self.reap(),
+            TOKEN_INPUT if self.root.is_some() => self.read_input(),
+            TOKEN_INPUT => self.write_input(),
+            TOKEN_OUTPUTS..connections::TOKENS => self.outputs.ready(token, now),
+            connections::TOKENS..TOKEN_INQUIRIES => {
+                let mut heard = Vec::new();
+                let daemon = &self.daemon;
+                self.connections.ready(token, &self.poller, now, |child| daemon.expects(child), &mut heard);
+                self.hear(heard);
+            }
+            _ => self.read_inquiry((token - TOKEN_INQUIRIES) as u32),
         }
     }
 
-    fn read_control(&mut self, actions: &mut Vec<Action>) {
+    fn hear(&mut self, heard: Vec<Heard>) {
+        for word in heard {
+            match word {
+                Heard::Joined(child) => {
+                    let streams = Stream::ALL.map(|stream| self.outputs.add_child(stream));
+                    self.streams.insert(child, streams);
+                    self.events.push_back(Event::Joined(child));
+                }
+                Heard::Up(child, up) => self.events.push_back(Event::Up(child, up)),
+                Heard::Down(down) => {
+                    if let Down::Plan(info) = &down {
+                        self.learn(info);
+                    }
+                    self.events.push_back(Event::Down(down));
+                }
+                Heard::Lost(child, cause) => {
+                    self.silence_agent(child);
+                    self.events.push_back(Event::Lost(child, cause));
+                }
+                Heard::ParentLost(_) => self.events.push_back(Event::ParentLost),
+            }
+            self.drain_events();
+        }
+    }
+
+    /// In the order in which things were heard.
+    fn drain_events(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            let mut actions = Vec::new();
+            self.daemon.handle(event, self.now(), &mut actions);
+            actions.into_iter().for_each(|action| self.perform(action));
+        }
+    }
+
+    /// The plan has come: what this host has to start.
+    fn learn(&mut self, info: &JobInfo) {
+        let info = Arc::new(info.clone());
+        self.connections.set_pace(pace(&info));
+        if let Some(address) =
+            Some(&info.interface).filter(|text| !text.is_empty()).and_then(|text| interface::named(text))
+        {
+            self.interface = address.to_string();
+        }
+        let host = info.daemon_of.iter().position(|&daemon| daemon == self.daemon.number());
+        let Some((host, placement)) = host.zip(placement_of(&info)) else { return };
+        match HostJob::new(info, placement, host as u32, false) {
+            Ok(here) => self.here = Some(here),
+            Err(refusal) => {
+                let event = Event::Refused { status: refusal.status, reason: refusal.reason };
+                self.events.push_back(event);
+            }
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
         let now = self.now();
-        let Some(control) = &mut self.control else { return };
+        match action {
+            Action::StartAgent(child) => self.start_agent(child),
+            Action::StopAgent(child) => self.stop_agent(child),
+            Action::StartRanks => self.start_ranks(),
+            Action::SignalRanks(signal) => {
+                self.is_killed |= signal == libc::SIGKILL;
+                self.ranks.iter().for_each(|ranks| ranks.signal(signal));
+            }
+            Action::ReportWaits => {
+                if let Some(ranks) = &self.ranks {
+                    ranks.report_waits(&mut self.outputs, now);
+                }
+            }
+            Action::TakeInput(bytes) => self.take_input(bytes),
+            Action::Credit(stream, bytes) => {
+                if let Some(stream) = Stream::from_number(stream) {
+                    self.outputs.credit(stream, bytes as usize);
+                }
+            }
+            Action::Output(child, stream, bytes) => {
+                let streams = self.streams.get(&child);
+                if let Some(&number) = streams.and_then(|streams| streams.get(usize::from(stream))) {
+                    self.outputs.feed(number, &bytes, now);
+                }
+            }
+            Action::OutputEnd(child) => {
+                for number in self.streams.remove(&child).into_iter().flatten() {
+                    self.outputs.close(number, now);
+                }
+            }
+            Action::Answer(local, ask, address) => {
+                if let Some(ranks) = &mut self.ranks {
+                    ranks.answer(local, ask, address);
+                }
+            }
+            Action::Down(child, down) => self.connections.send_down(child, &down, now),
+            Action::Up(up) if self.root.is_some() => self.decide_up(up),
+            Action::Up(up) => self.connections.send_up(&up, now),
+            Action::End => self.end = true,
+        }
+        if self.connections.is_listening() && !self.daemon.expects_any() {
+            self.connections.stop_listening();
+        }
+    }
+
+    /// What goes up at the root ends here.
+    fn decide_up(&mut self, up: Up) {
+        let now = self.now();
+        let shape = self.daemon.shape();
+        let Some(root) = &mut self.root else { return };
+        let mut actions = Vec::new();
+        match up {
+            Up::Exits(exits) => root.exits(&exits, now, &mut actions),
+            Up::Refused(refusal) => root.refused(refusal, now, &mut actions),
+            Up::Lost(loss) => root.lost(&loss, shape, now, &mut actions),
+            Up::Signal(signal) => root.policy.handle(policy::Event::Signal(signal), now, &mut actions),
+            Up::Reached(phase) => root.reached(phase, now),
+            Up::InputTaken(bytes) => self.input_taken(bytes as usize),
+            // These are for neighbours.
+            Up::Output(..) | Up::Ask(_) | Up::Table(_) => {}
+        }
+        self.obey(actions);
+    }
+
+    fn decide(&mut self, event: policy::Event) {
+        let now = self.now();
+        let Some(root) = &mut self.root else { return };
+        let mut actions = Vec::new();
+        root.policy.handle(event, now, &mut actions);
+        self.obey(actions);
+    }
+
+    fn obey(&mut self, actions: Vec<policy::Action>) {
+        for action in actions {
+            match action {
+                policy::Action::SignalAll(signal) => self.events.push_back(Event::SignalAll(signal)),
+                policy::Action::ReportWaits => self.events.push_back(Event::ReportAll),
+                policy::Action::Tell(notice) => {
+                    let text = self.root.as_ref().and_then(|root| root.tell(&notice));
+                    if let Some(text) = text {
+                        self.outputs.say(&text, self.now());
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_ranks(&mut self) {
+        let Some(here) = self.here.take().filter(|_| !self.is_killed) else { return };
+        let first = here.placement.place(0);
+        let is_first = first.is_some_and(|place| place.host == here.host);
+        let count = here.world.len();
+        match self.start_these(here, is_first) {
+            Ok(()) => {
+                self.events.push_back(Event::Reached(Phase::Started));
+                self.watch_inquiries();
+            }
+            Err(Refused { status, reason }) => {
+                debug_assert!(count > 0, "a host of the job has ranks");
+                self.events.push_back(Event::Refused { status, reason });
+            }
+        }
+    }
+
+    fn start_these(&mut self, here: HostJob, is_first: bool) -> Result<(), Refused> {
+        let system = |error: io::Error| Refused {
+            status: STATUS_USAGE,
+            reason: format!("cannot start the job: {error}"),
+        };
+        let mut remote_input = None;
+        if is_first && self.root.is_none() {
+            let (reader, writer) = io::pipe().map_err(system)?;
+            event::set_nonblocking(writer.as_fd()).map_err(system)?;
+            self.input_pipe = Some(writer);
+            remote_input = Some(reader);
+        }
+        let own_input = self.root.is_some().then(|| self.given.input.as_fd());
+        let input = remote_input.as_ref().map(AsFd::as_fd).or(own_input);
+        let surroundings = Surroundings {
+            interface: &self.interface,
+            secret: handshake::derive(&self.given.secret, "ranks"),
+            input: input.filter(|_| is_first),
+            mask: self.given.mask,
+        };
+        let now = self.start.elapsed();
+        let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
+        let result = ranks.start(&surroundings, &mut self.outputs, now);
+        self.ranks = Some(ranks);
+        result
+    }
+
+    fn watch_inquiries(&mut self) {
+        let Some(ranks) = &self.ranks else { return };
+        for (local, end) in ranks.inquiry_ends() {
+            // A rank that cannot be watched gets no answer: it will say that it waits for one.
+            let _ = self.poller.add(end, TOKEN_INQUIRIES + u64::from(local), Interest::Read);
+        }
+    }
+
+    fn read_inquiry(&mut self, local: u32) {
+        let Some(ranks) = &mut self.ranks else { return };
+        for word in ranks.inquired(local) {
+            self.events.push_back(match word {
+                Inquired::Ask(ask) => Event::Ask(local, ask),
+                Inquired::Has(address) => Event::Published(local, address),
+            });
+        }
+    }
+
+    fn start_agent(&mut self, child: u32) {
+        let Some(job) = self.daemon.job().cloned() else { return };
+        if let Err(reason) = self.listen(&job) {
+            self.events.push_back(Event::Lost(child, Cause::NoAgent(reason)));
+            return;
+        }
+        let name = &job.names[child as usize];
+        let parents: Vec<String> = self.listening.iter().map(SocketAddr::to_string).collect();
+        let arguments = ["--daemon", &child.to_string(), "--parent", &parents.join(",")].map(str::to_string);
+        let started =
+            agent::start(&job.agent, name, &job.launcher, &arguments, &self.given.secret, self.given.mask);
+        match started {
+            Ok((pid, said)) => {
+                let output = self.outputs.add_aside(said, format!("{name}: ")).ok();
+                self.agents.insert(child, Agent { pid, output, is_running: true });
+            }
+            Err(error) => {
+                let cause = Cause::NoAgent(error.error.to_string());
+                self.events.push_back(Event::Lost(child, cause));
+            }
+        }
+    }
+
+    /// Listens for children, once.
+    fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
+        if !self.listening.is_empty() {
+            return Ok(());
+        }
+        let children = self.daemon.shape().children(self.daemon.number());
+        let names: Vec<&str> = children.map(|child| job.names[child as usize].as_str()).collect();
+        let addresses = interface::addresses(&job.interface, &names)?;
+        self.listening =
+            self.connections.listen(&addresses, &self.poller).map_err(|error| error.to_string())?;
+        let own = addresses.first().filter(|address| !IpAddr::is_unspecified(address));
+        if let Some(address) = own.filter(|_| self.interface.is_empty()) {
+            self.interface = address.to_string();
+        }
+        self.connections.set_pace(pace(job));
+        Ok(())
+    }
+
+    fn stop_agent(&mut self, child: u32) {
+        self.silence_agent(child);
+        if let Some(agent) = self.agents.get(&child).filter(|agent| agent.is_running) {
+            process::kill_group(agent.pid, libc::SIGKILL);
+        }
+        self.connections.drop_child(child);
+    }
+
+    /// What an agent says of the end of its connection has been said already.
+    fn silence_agent(&mut self, child: u32) {
+        let output = self.agents.get_mut(&child).and_then(|agent| agent.output.take());
+        if let Some(output) = output {
+            self.outputs.close(output, self.now());
+        }
+    }
+
+    fn read_control(&mut self) {
+        if !self.has_control {
+            return;
+        }
         let mut signals = [0; 64];
-        match control.read(&mut signals) {
+        match self.given.control.read(&mut signals) {
             Ok(0) => {
-                self.control = None;
+                self.has_control = false;
                 self.hurry = true;
-                self.policy.handle(Event::SupervisorLost, now, actions);
+                let _ = self.poller.remove(self.given.control.as_fd());
+                self.decide(policy::Event::SupervisorLost);
+                if self.root.is_none() {
+                    self.events.push_back(Event::Quit);
+                }
             }
             Ok(count) => {
                 for &signal in &signals[..count] {
+                    let ends = [libc::SIGINT, libc::SIGTERM].contains(&signal.into());
                     // Nobody runs, but a slow reader keeps us: the user wants to leave.
-                    self.hurry |=
-                        self.policy.running() == 0 && [libc::SIGINT, libc::SIGTERM].contains(&signal.into());
-                    self.policy.handle(Event::Signal(signal.into()), now, actions);
+                    let is_alone = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
+                    self.hurry |= is_alone && ends;
+                    self.events.push_back(Event::Signal(signal.into()));
                 }
             }
             Err(_) => {}
         }
     }
 
-    fn reap(&mut self, actions: &mut Vec<Action>) {
+    fn reap(&mut self) {
         while self.child_signals.next().is_some() {}
         let mut exits = Vec::new();
         while let Reaped::Ended(pid, exit) = process::reap() {
-            // Others are orphans of ranks that we adopted.
-            if let Some(rank) = self.by_pid.remove(&pid) {
-                self.processes[rank as usize].running = false;
-                let block = self.job.block(rank);
-                let abort_code = block.abort_code.load(std::sync::atomic::Ordering::Relaxed);
-                exits.push((rank, exit, block.state(), abort_code));
+            exits.push((pid, exit));
+        }
+        self.take_exits(&exits);
+    }
+
+    fn take_exits(&mut self, exits: &[(i32, Exit)]) {
+        if let Some(ranks) = &mut self.ranks {
+            let ended = ranks.ended(exits);
+            for exit in &ended {
+                if let Some(local) = ranks.settle(exit.rank) {
+                    self.events.push_back(Event::Published(local, Vec::new()));
+                }
+            }
+            if !ended.is_empty() {
+                self.events.push_back(Event::Exits(ended));
             }
         }
-        exits.sort_by_key(|&(_, exit, state, _): &(u32, Exit, _, _)| policy::precedence(exit, state));
+        for &(pid, exit) in exits {
+            let Some((&child, agent)) = self.agents.iter_mut().find(|(_, agent)| agent.pid == pid) else {
+                continue;
+            };
+            agent.is_running = false;
+            // Once the daemon has joined, its connection tells of its end.
+            if self.daemon.expects(child) {
+                let cause = Cause::Agent(crate::tree::daemon::ending(exit));
+                self.events.push_back(Event::Lost(child, cause));
+            }
+        }
+    }
+
+    /// Writes to our own outputs or to the parent, and lets children write.
+    fn pass_outputs(&mut self) {
         let now = self.now();
-        for (rank, exit, state, abort_code) in exits {
-            self.policy.handle(Event::Exited { rank, exit, state, abort_code }, now, actions);
-        }
-    }
-
-    fn execute(&mut self, action: Action) {
-        match action {
-            Action::SignalAll(signal) => {
-                for process in self.processes.iter().filter(|process| process.running) {
-                    process::kill_group(process.pid, signal);
-                }
+        self.outputs.advance(&self.poller, now);
+        if let Some(error) = self.outputs.take_failure() {
+            let is_disk = error.kind() != io::ErrorKind::BrokenPipe;
+            if is_disk {
+                self.outputs.say(&format!("mpirun: output cannot be written: {error}\n"), now);
             }
-            Action::Tell(notice) => self.tell(&notice),
-            Action::ReportWaits => {
-                for rank in 0..self.processes.len() as u32 {
-                    let running = self.processes[rank as usize].running;
-                    let block = running.then(|| self.job.block(rank));
-                    let text = report::waits(self.name(rank), block);
-                    self.outputs.say(&text, self.now());
+            self.decide(policy::Event::OutputLost { is_failure: is_disk });
+        }
+        if self.root.is_none() {
+            for stream in Stream::ALL {
+                while let Some(bytes) = self.outputs.take(stream) {
+                    self.connections.send_up(&Up::Output(stream.number(), bytes), now);
                 }
             }
         }
-    }
-
-    fn tell(&mut self, notice: &Notice) {
-        let others = self.policy.running() > 0;
-        let is_cause =
-            !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
-        if is_cause {
-            let text = report::notice(notice, |rank| self.name(rank), others);
-            self.outputs.say(&text, self.now());
+        for (&child, streams) in &self.streams {
+            for (&number, stream) in streams.iter().zip(Stream::ALL) {
+                if let Some(bytes) = self.outputs.grant(number) {
+                    let grant = Down::Credit(stream.number(), bytes as u32);
+                    self.connections.send_down(child, &grant, now);
+                }
+            }
         }
     }
 
-    fn name(&self, rank: u32) -> Named<'_> {
-        let program = &self.plan.programs[self.plan.ranks[rank as usize]].name;
-        Named { rank, pid: self.processes[rank as usize].pid, host: &self.host, program }
-    }
-
-    fn now(&self) -> Duration {
-        self.start.elapsed()
-    }
-}
-
-/// Decides where ranks run; the machine is described only if that took a look at it.
-fn place(request: &Request, plan: &JobPlan, usable: usize) -> (Vec<Option<ProcessorSet>>, Machine) {
-    let threads = plan.programs.iter().any(|program| {
-        let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
-        wanted.is_some_and(|wanted| wanted != "1")
-    });
-    let demand = Demand {
-        ranks: plan.ranks.len() as u32,
-        threads,
-        usable,
-        map_by: request.map_by,
-        bind_to: request.bind_to,
-    };
-    match cpu::affinity() {
-        Ok(allowed) if placement::needs_machine(&demand, &allowed) => {
-            let machine = Machine::local();
-            (placement::place(&demand, &machine, &allowed), machine)
+    /// Notices when the ranks of this host, and at the root those of the job, have ended.
+    fn watch_for_end(&mut self) {
+        let is_started = self.ranks.is_some() || self.is_killed || self.daemon.is_over();
+        let no_rank_runs = self.ranks.as_ref().is_none_or(|ranks| ranks.running() == 0);
+        let has_none = self.daemon.job().is_some() && self.daemon.host().is_none();
+        let given_up = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
+        if (no_rank_runs && (is_started || has_none) || given_up) && self.swept_at.is_none() {
+            let spared: Vec<i32> =
+                self.agents.values().filter(|agent| agent.is_running).map(|agent| agent.pid).collect();
+            let ended = sweep::sweep_but(&spared);
+            self.take_exits(&ended);
+            self.swept_at = Some(self.now());
         }
-        _ => (vec![None; plan.ranks.len()], Machine::default()),
-    }
-}
-
-/// What ranks of this node may do to each other's memory: asked of the system once, since all must agree.
-pub fn reach(config: &Config) -> Reach {
-    if config.single_copy == SingleCopy::Never || !siblings::can_read_each_other() {
-        return Reach::None;
-    }
-    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
-    if mapped { Reach::Mapped } else { Reach::Call }
-}
-
-fn create_job(plan: &JobPlan, usable: usize, machine: &Machine) -> io::Result<Job> {
-    let (ranks, processors) = (plan.ranks.len() as u32, usable as u32);
-    let is_known = machine.processors().next().is_some();
-    Job::create(&Plan {
-        processors,
-        common_processors: processors,
-        secret: Secret::random()?,
-        universe_size: ranks.max(processors),
-        ring_bytes: plan.config.ring_bytes_for(ranks),
-        job_id: process::random()?,
-        banks: plan.config.bank_sizes_for(ranks),
-        reach: reach(&plan.config),
-        machine: texts(is_known.then_some(machine), plan),
-        ..Plan::one_host(ranks)
-    })
-}
-
-/// Longest text of what the machine costs, in bytes.
-const MODEL_BYTES: usize = 1 << 20;
-
-/// What the ranks are told of the machine: what it is, and what it costs. All of them choose algorithms by the latter, so it
-/// is read once, here.
-fn texts(machine: Option<&Machine>, plan: &JobPlan) -> Vec<u8> {
-    let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
-    let path = plan
-        .config
-        .model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    let model = path.and_then(|path| std::fs::read(path).ok()).filter(|text| text.len() <= MODEL_BYTES);
-    if let Some(model) = model {
-        texts.push(TEXTS_END);
-        texts.extend(model);
-    }
-    texts
-}
-
-/// Starts a program; a script without a first line that names its interpreter is run by the shell.
-fn spawn_or_script(mut spawn: Spawn<'_>) -> Result<i32, SpawnError> {
-    match process::spawn(&spawn) {
-        Err(error)
-            if error.step == Step::Execute
-                && error.error.raw_os_error() == Some(libc::ENOEXEC)
-                && !is_binary(&spawn.program) =>
-        {
-            let script = std::mem::replace(&mut spawn.program, c"/bin/sh".into());
-            let rest = spawn.arguments.drain(..).skip(1);
-            spawn.arguments = [c"/bin/sh".into(), script].into_iter().chain(rest).collect();
-            process::spawn(&spawn)
+        let Some(since) = self.swept_at else { return };
+        if since + DRAIN <= self.now() {
+            self.outputs.close_sources(self.now());
         }
-        result => result,
+        if !self.is_drained && !self.daemon.awaits_output() && self.outputs.is_finished() {
+            self.is_drained = true;
+            self.events.push_back(Event::Reached(Phase::Drained));
+        }
+        let Some(root) = &self.root else { return };
+        if root.policy.running() == 0 && (self.hurry || root.is_drained()) && !self.daemon.is_over() {
+            if self.prints_timings {
+                eprint!("{}", root.timings(self.connections.refused()));
+            }
+            self.events.push_back(Event::Quit);
+        }
     }
 }
 
-/// Whether a file that cannot be executed is a program of another machine, not a script.
-fn is_binary(file: &CStr) -> bool {
-    let mut start = [0; 4];
-    let file = File::open(std::ffi::OsStr::from_bytes(file.to_bytes()));
-    file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
+fn pace(job: &JobInfo) -> Pace {
+    let (interval, limit) = job.pace_ms;
+    Pace { interval: Duration::from_millis(interval.max(1)), limit: Duration::from_millis(limit.max(1)) }
 }
 
-fn tag(tagging: Tagging, rank: u32, stream: &str) -> String {
-    match tagging {
-        Tagging::Plain => String::new(),
-        Tagging::Rank => format!("[{rank}] "),
-        Tagging::Stream => format!("[{rank}]<{stream}>: "),
+/// Standard input of a rank 0 on another host than mpirun's.
+impl Node {
+    /// Root: reads what may be under way, and watches for more.
+    fn read_input(&mut self) {}
+
+    fn input_taken(&mut self, _bytes: usize) {}
+
+    /// Rank 0's daemon: passes input on.
+    fn take_input(&mut self, bytes: Vec<u8>) {
+        self.input_ends |= bytes.is_empty();
+        self.input_held.extend(bytes);
+        self.write_input();
     }
-}
 
-fn terminated(bytes: &[u8]) -> io::Result<CString> {
-    CString::new(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
-}
-
-fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> io::Result<Vec<CString>> {
-    all.map(terminated).collect()
+    fn write_input(&mut self) {
+        let Some(pipe) = &mut self.input_pipe else { return };
+        let mut taken = 0;
+        while !self.input_held.is_empty() {
+            match pipe.write(self.input_held.as_slices().0) {
+                Ok(count) => {
+                    self.input_held.drain(..count);
+                    taken += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // Rank 0 has closed its input.
+                    taken += self.input_held.len();
+                    self.input_held.clear();
+                    self.input_ends = true;
+                }
+            }
+        }
+        if taken > 0 {
+            self.events.push_back(Event::InputTaken(taken.min(INPUT_WINDOW) as u32));
+        }
+        if self.input_ends && self.input_held.is_empty() {
+            self.input_pipe = None;
+        }
+    }
 }

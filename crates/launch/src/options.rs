@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::request::{BindTo, MapBy, Program, Request, Tagging, Verbosity};
+use crate::request::{Across, BindTo, MapBy, Program, Request, Tagging, Verbosity};
 
 /// What a command line means.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ static OPTIONS: &[Row] = &[
     row(
         &["host", "hosts", "H"],
         &["NAME[:N],..."],
-        "run on these hosts (this machine only, so far)",
+        "run on these hosts, N ranks each (default 1)",
         |r, v| {
             r.request.hosts.extend(v[0].split(',').map(str::to_string));
             Ok(())
@@ -64,7 +64,7 @@ static OPTIONS: &[Row] = &[
     row(
         &["hostfile", "machinefile", "f"],
         &["FILE"],
-        "run on the hosts that FILE lists, one a line",
+        "run on the hosts that FILE lists, one a line: NAME, NAME:N or NAME slots=N",
         |r, v| {
             r.request.host_files.push(v[0].clone());
             Ok(())
@@ -72,6 +72,32 @@ static OPTIONS: &[Row] = &[
     ),
     row(&["ppn", "N", "npernode"], &["N"], "N ranks a host", |r, v| {
         r.request.per_node = Some(count(&v[0])?);
+        Ok(())
+    }),
+    row(
+        &["agent"],
+        &["CMD"],
+        "start on other hosts by CMD HOST COMMAND... (default: ssh, or srun inside Slurm)",
+        |r, v| {
+            r.request.agent = Some(v[0].clone());
+            Ok(())
+        },
+    ),
+    row(&["radix"], &["N"], "each host starts N others (0: this one starts all)", |r, v| {
+        r.request.radix = Some(v[0].parse().map_err(|_| "a number is needed")?);
+        Ok(())
+    }),
+    row(
+        &["interface", "iface"],
+        &["NAME"],
+        "reach other hosts by this interface, address or network",
+        |r, v| {
+            r.request.interface = Some(v[0].clone());
+            Ok(())
+        },
+    ),
+    row(&["prefix"], &["DIR"], "where Tutti is installed on the other hosts (default: as here)", |r, v| {
+        r.request.prefix = Some(v[0].clone());
         Ok(())
     }),
     row(&["wdir", "wd"], &["DIR"], "working directory of the ranks", |r, v| {
@@ -96,7 +122,12 @@ static OPTIONS: &[Row] = &[
         &["UNIT"],
         "neighbouring ranks go to neighbouring UNITs: slot, core, node, numa, package",
         |r, v| {
-            r.request.map_by = Some(map_by(&v[0])?);
+            let unit = unit(&v[0])?.to_ascii_lowercase();
+            if unit == "node" {
+                r.request.across = Across::Node;
+            } else {
+                r.request.map_by = Some(map_by(&unit)?);
+            }
             Ok(())
         },
     ),
@@ -143,6 +174,10 @@ static OPTIONS: &[Row] = &[
         r.request.verbosity = Verbosity::Verbose;
         Ok(())
     }),
+    row(&["timings"], &[], "print when each phase of the start was over", |r, _| {
+        r.request.timings = true;
+        Ok(())
+    }),
     row(&["oversubscribe"], &[], "accepted: more ranks than cores is a normal way to run", |_, _| Ok(())),
     row(&["allow-run-as-root"], &[], "accepted: root may run jobs", |_, _| Ok(())),
     row(&["version", "V"], &[], "print the version", |r, _| {
@@ -162,10 +197,10 @@ const FOREIGN: &[(&str, &str)] = &[
     ("prtemca", "settings of Tutti are environment variables TUTTI_*: -x NAME=VALUE; tutti info lists them"),
     ("rankfile", "ranks are placed by --map-by and --bind-to"),
     ("rf", "ranks are placed by --map-by and --bind-to"),
-    ("launcher", "several hosts are not supported yet"),
-    ("bootstrap", "several hosts are not supported yet"),
+    ("launcher", "other hosts are reached by --agent CMD"),
+    ("bootstrap", "other hosts are reached by --agent CMD"),
     ("soft", "say one number of ranks with -n"),
-    ("arch", "all ranks run on this machine"),
+    ("arch", "all hosts run the same programs"),
     ("configfile", "separate several programs by :"),
     ("genvall", "ranks get the whole environment already"),
     ("envall", "ranks get the whole environment already"),
@@ -175,7 +210,7 @@ const USAGE: &str = "\
 usage: mpirun [options] program [arguments] [: [options] program [arguments]] ...
        mpiexec is the same program
 
-Starts the ranks of an MPI job on this machine. Options take one dash or two, a value as the next
+Starts the ranks of an MPI job, on this machine or on several hosts. Options take one dash or two, a value as the next
 argument or after '='. After ':' follows another program of the same job; -n, -wdir, -env and -x
 hold for one program, the others for the job.
 
@@ -189,6 +224,9 @@ otherwise not at all. Never outside the processors that mpirun itself may use.
 Exit status: 0 if all ranks end with 0; otherwise that of the first that does not; 128 + N if a rank
 is killed by signal N; the code of MPI_Abort; 127 or 126 if the program is not found or cannot be
 executed; 124 after --timeout; 2 for a wrong command line.
+
+Hosts: those of --host and --hostfile, else those of the Slurm or PBS allocation around mpirun, else
+this machine. A host that is silent for some seconds ends the job. More ranks than slots is allowed.
 
 Signals: SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on, and ranks that still run 2 s later are
 killed; a second SIGINT within a second kills at once. SIGTSTP and SIGCONT stop and continue the
@@ -315,7 +353,7 @@ fn distance(one: &str, two: &str) -> usize {
 }
 
 /// Most ranks that a job may have: far above what one machine runs, below what overflows.
-const MAXIMUM_RANKS: u32 = 65536;
+pub const MAXIMUM_RANKS: u32 = 65536;
 
 fn count(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| (1..=MAXIMUM_RANKS).contains(number));
@@ -350,8 +388,8 @@ fn unit(text: &str) -> Result<&str, String> {
 }
 
 fn map_by(text: &str) -> Result<MapBy, String> {
-    match unit(text)?.to_ascii_lowercase().as_str() {
-        "slot" | "core" | "node" | "hwthread" => Ok(MapBy::Core),
+    match text {
+        "slot" | "core" | "hwthread" => Ok(MapBy::Core),
         "numa" => Ok(MapBy::Numa),
         "package" | "socket" => Ok(MapBy::Package),
         _ => Err("slot, core, node, numa or package is needed".to_string()),

@@ -1,5 +1,8 @@
 //! Carrying the output of the ranks to that of `mpirun`: pipes in, [`lines`](crate::lines) between,
 //! two streams out. Never waits: a slow reader makes the pipes fill, and so the ranks wait.
+//!
+//! On another host than mpirun's the streams go to the parent daemon, which takes them as two of its sources, and so on
+//! up to the root. It grants its children how much they may send, so that a slow reader stops ranks everywhere and nothing else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, Read, Write};
@@ -13,6 +16,12 @@ use crate::lines::Merger;
 
 /// Bytes that wait for a slow reader before the ranks are no longer read.
 const PENDING: usize = 256 << 10;
+/// Bytes that a child daemon may send of a stream before it is granted more.
+pub const CREDIT: usize = 256 << 10;
+/// Grants smaller than this wait.
+const SMALLEST_GRANT: usize = CREDIT / 4;
+/// Most bytes of a message to the parent.
+const MESSAGE: usize = 32 << 10;
 /// A pipe that is ready takes this much without waiting.
 const SMALL: usize = 4096;
 
@@ -25,10 +34,32 @@ pub enum Stream {
     Err,
 }
 
+impl Stream {
+    /// Both.
+    pub const ALL: [Stream; 2] = [Stream::Out, Stream::Err];
+
+    /// As messages number it.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// From its number.
+    pub fn from_number(number: u8) -> Option<Stream> {
+        Stream::ALL.get(usize::from(number)).copied()
+    }
+}
+
+#[derive(Debug)]
+enum Target {
+    File(File),
+    /// The parent daemon, which takes so many bytes more.
+    Parent(usize),
+}
+
 #[derive(Debug)]
 struct Sink {
     merger: Merger,
-    target: File,
+    target: Target,
     /// Whether a write could wait, so that only small ones are safe.
     may_wait: bool,
     /// Bytes of the merger's output that are written already.
@@ -42,11 +73,23 @@ struct Sink {
 }
 
 #[derive(Debug)]
+enum Feed {
+    Pipe(PipeReader),
+    /// A child daemon, with the bytes taken from it since the last grant.
+    Child {
+        owed: usize,
+    },
+    Closed,
+}
+
+#[derive(Debug)]
 struct Source {
-    pipe: Option<PipeReader>,
+    feed: Feed,
     sink: usize,
     number: usize,
     watched: bool,
+    /// Whether it belongs to no rank: nobody waits for its end.
+    is_aside: bool,
 }
 
 /// All outputs of a job. Tokens in the poller: `base + 0..2` for the sinks, then the sources.
@@ -74,16 +117,98 @@ impl Outputs {
         Ok(Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None })
     }
 
+    /// Outputs towards the parent daemon, which says what it takes.
+    pub fn to_parent(base: u64) -> Outputs {
+        let sinks = vec![Sink::to_parent(), Sink::to_parent()];
+        Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None }
+    }
+
     /// Adds a pipe that a rank writes to; each line of it will begin with `tag`.
     ///
     /// # Errors
     /// What fcntl reports.
     pub fn add(&mut self, pipe: PipeReader, stream: Stream, tag: String) -> io::Result<()> {
         event::set_nonblocking(pipe.as_fd())?;
+        self.add_source(Feed::Pipe(pipe), stream, tag);
+        Ok(())
+    }
+
+    /// Adds a pipe that is no rank's; returns its number.
+    ///
+    /// # Errors
+    /// What fcntl reports.
+    pub fn add_aside(&mut self, pipe: PipeReader, tag: String) -> io::Result<usize> {
+        self.add(pipe, Stream::Err, tag)?;
+        let number = self.sources.len() - 1;
+        self.sources[number].is_aside = true;
+        Ok(number)
+    }
+
+    /// Adds a stream of a child daemon; returns its number.
+    pub fn add_child(&mut self, stream: Stream) -> usize {
+        self.add_source(Feed::Child { owed: 0 }, stream, String::new())
+    }
+
+    fn add_source(&mut self, feed: Feed, stream: Stream, tag: String) -> usize {
         let sink = self.sink_of(stream);
         let number = self.sinks[sink].merger.add(tag);
-        self.sources.push(Source { pipe: Some(pipe), sink, number, watched: false });
-        Ok(())
+        self.sources.push(Source { feed, sink, number, watched: false, is_aside: false });
+        self.sources.len() - 1
+    }
+
+    /// Takes bytes of a child's stream.
+    pub fn feed(&mut self, number: usize, bytes: &[u8], now: Duration) {
+        let source = &mut self.sources[number];
+        let Feed::Child { owed } = &mut source.feed else { return };
+        *owed += bytes.len();
+        self.sinks[source.sink].merger.feed(source.number, bytes, now);
+    }
+
+    /// Takes no more from a source.
+    pub fn close(&mut self, number: usize, now: Duration) {
+        let source = &mut self.sources[number];
+        if !matches!(std::mem::replace(&mut source.feed, Feed::Closed), Feed::Closed) {
+            self.sinks[source.sink].merger.close(source.number, now);
+        }
+    }
+
+    /// How much more a child's stream may send now: at times when there is room for it.
+    pub fn grant(&mut self, number: usize) -> Option<usize> {
+        let source = &mut self.sources[number];
+        let sink = &self.sinks[source.sink];
+        let has_room = sink.broken || sink.pending() < PENDING && sink.merger.wants(source.number);
+        match &mut source.feed {
+            Feed::Child { owed } if has_room && *owed >= SMALLEST_GRANT => Some(std::mem::take(owed)),
+            _ => None,
+        }
+    }
+
+    /// The parent takes so many bytes more of a stream.
+    pub fn credit(&mut self, stream: Stream, bytes: usize) {
+        let sink = self.sink_of(stream);
+        if let Target::Parent(credit) = &mut self.sinks[sink].target {
+            *credit = credit.saturating_add(bytes);
+        }
+    }
+
+    /// What may go to the parent now of a stream.
+    pub fn take(&mut self, stream: Stream) -> Option<Vec<u8>> {
+        let sink = self.sink_of(stream);
+        let sink = &mut self.sinks[sink];
+        let (pending, written) = (sink.pending(), sink.written);
+        let Target::Parent(credit) = &mut sink.target else { return None };
+        let count = pending.min(*credit).min(MESSAGE);
+        if count == 0 {
+            return None;
+        }
+        *credit -= count;
+        let bytes = sink.merger.output()[written..written + count].to_vec();
+        sink.written += count;
+        if sink.pending() == 0 {
+            sink.merger.output().clear();
+            sink.written = 0;
+        }
+        Some(bytes)
     }
 
     /// Says something in the name of mpirun, on standard error.
@@ -100,17 +225,17 @@ impl Outputs {
         };
         let Some(index) = index.checked_sub(2) else { return };
         let Some(source) = self.sources.get_mut(index) else { return };
-        let Some(pipe) = &mut source.pipe else { return };
+        let Feed::Pipe(pipe) = &mut source.feed else { return };
         let merger = &mut self.sinks[source.sink].merger;
         match pipe.read(&mut self.buffer) {
             Ok(0) => {
-                source.pipe = None;
+                source.feed = Feed::Closed;
                 merger.close(source.number, now);
             }
             Ok(count) => merger.feed(source.number, &self.buffer[..count], now),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => {
-                source.pipe = None;
+                source.feed = Feed::Closed;
                 merger.close(source.number, now);
             }
         }
@@ -129,9 +254,11 @@ impl Outputs {
             let sink = &self.sinks[source.sink];
             if sink.broken {
                 // The rank learns of it as a program in a pipeline does.
-                source.pipe = None;
+                if let Feed::Pipe(_) = source.feed {
+                    source.feed = Feed::Closed;
+                }
             }
-            let Some(pipe) = &source.pipe else { continue };
+            let Feed::Pipe(pipe) = &source.feed else { continue };
             let wanted = sink.pending() < PENDING && sink.merger.wants(source.number);
             if wanted != source.watched {
                 let changed = match wanted {
@@ -155,15 +282,17 @@ impl Outputs {
 
     /// Whether all that was written to us has been passed on.
     pub fn is_finished(&self) -> bool {
-        self.sources.iter().all(|source| source.pipe.is_none())
+        self.sources.iter().all(|source| source.is_aside || matches!(source.feed, Feed::Closed))
             && self.sinks.iter().all(|sink| sink.pending() == 0)
     }
 
-    /// Takes no more from the ranks.
+    /// Takes no more from the ranks of this host.
     pub fn close_sources(&mut self, now: Duration) {
-        for source in self.sources.iter_mut().filter(|source| source.pipe.is_some()) {
-            source.pipe = None;
-            self.sinks[source.sink].merger.close(source.number, now);
+        for number in 0..self.sources.len() {
+            let source = &self.sources[number];
+            if matches!(source.feed, Feed::Pipe(_)) && !source.is_aside {
+                self.close(number, now);
+            }
         }
     }
 
@@ -180,9 +309,11 @@ impl Sink {
         let mut merger = Merger::new(timestamp);
         let own = merger.add(String::new());
         let copy: OwnedFd = event::duplicate_above_stdio(fd)?;
+        let target = File::from(copy);
+        let kind = target.metadata()?.file_type();
         let mut sink = Sink {
             merger,
-            target: copy.into(),
+            target: Target::File(target),
             may_wait: false,
             written: 0,
             watched: false,
@@ -190,18 +321,32 @@ impl Sink {
             failure: None,
             own,
         };
-        let kind = sink.target.metadata()?.file_type();
         if !kind.is_file() {
             // Others share our open file, so it must not become non-blocking; one opened anew may. A
             // socket cannot be opened anew.
             let mut options = OpenOptions::new();
             options.write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
             match options.open(format!("/proc/self/fd/{number}")) {
-                Ok(target) => sink.target = target,
+                Ok(target) => sink.target = Target::File(target),
                 Err(_) => sink.may_wait = kind.is_fifo() || kind.is_socket() || kind.is_char_device(),
             }
         }
         Ok(sink)
+    }
+
+    fn to_parent() -> Sink {
+        let mut merger = Merger::new(false);
+        let own = merger.add(String::new());
+        Sink {
+            merger,
+            target: Target::Parent(CREDIT),
+            may_wait: false,
+            written: 0,
+            watched: false,
+            broken: false,
+            failure: None,
+            own,
+        }
     }
 
     fn pending(&self) -> usize {
@@ -209,6 +354,9 @@ impl Sink {
     }
 
     fn flush(&mut self, poller: &Poller, token: u64) {
+        if let Target::Parent(_) = self.target {
+            return;
+        }
         let mut small_writes = 0;
         while self.pending() > 0 && !self.broken {
             if self.may_wait && small_writes > 0 {
@@ -217,7 +365,8 @@ impl Sink {
             let limit = if self.may_wait { SMALL } else { usize::MAX };
             let output = self.merger.output();
             let piece = &output[self.written..];
-            match self.target.write(&piece[..piece.len().min(limit)]) {
+            let Target::File(target) = &mut self.target else { return };
+            match target.write(&piece[..piece.len().min(limit)]) {
                 Ok(count) => {
                     self.written += count;
                     small_writes += 1;
@@ -240,12 +389,13 @@ impl Sink {
     /// Watches the target exactly while something waits to be written.
     fn watch(&mut self, poller: &Poller, token: u64) {
         let wanted = self.pending() > 0;
+        let Target::File(target) = &self.target else { return };
         if wanted == self.watched {
             return;
         }
         let changed = match wanted {
-            true => poller.add(self.target.as_fd(), token, Interest::Write),
-            false => poller.remove(self.target.as_fd()),
+            true => poller.add(target.as_fd(), token, Interest::Write),
+            false => poller.remove(target.as_fd()),
         };
         self.watched = if changed.is_ok() { wanted } else { self.watched };
     }

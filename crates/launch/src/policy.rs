@@ -28,7 +28,7 @@ pub const RESIGNATION: Duration = Duration::from_secs(5);
 pub const STATUS_TIMEOUT: u8 = 124;
 
 /// What the launcher sees happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A rank ended.
     Exited {
@@ -52,6 +52,15 @@ pub enum Event {
     },
     /// The process that the user started is gone: nobody waits for this job.
     SupervisorLost,
+    /// A host is lost or cannot start its ranks.
+    Failure {
+        /// Exit status.
+        status: u8,
+        /// What to tell.
+        text: String,
+        /// Ranks that will never be heard of.
+        gone: u32,
+    },
 }
 
 /// What the launcher has to do.
@@ -97,6 +106,8 @@ pub enum Notice {
     Unresponsive(i32),
     /// This many ranks did not die of SIGKILL.
     Unkillable(u32),
+    /// Something else.
+    Told(String),
 }
 
 /// The state of a job.
@@ -155,6 +166,12 @@ impl Policy {
                 }
             }
             Event::TimeLimit => {}
+            Event::Failure { status, text, gone } => {
+                self.running = self.running.saturating_sub(gone);
+                if self.killed.is_none() {
+                    self.fail(i32::from(status), Notice::Told(text), now, actions);
+                }
+            }
         }
     }
 
@@ -346,12 +363,12 @@ mod tests {
     fn check(ranks: u32, events: &[(u64, Event)], expected: &[Action], status: u8) {
         let mut policy = Policy::new(ranks);
         let mut actions = Vec::new();
-        for &(time, event) in events {
-            let now = Duration::from_millis(time);
+        for (time, event) in events {
+            let now = Duration::from_millis(*time);
             while let Some(at) = policy.deadline().filter(|&at| at <= now) {
                 policy.tick(at, &mut actions);
             }
-            policy.handle(event, now, &mut actions);
+            policy.handle(event.clone(), now, &mut actions);
         }
         if let Some(at) = policy.deadline().filter(|_| policy.killed.is_none()) {
             policy.tick(at, &mut actions);
@@ -414,14 +431,24 @@ mod tests {
     fn signals_of_the_user_are_passed_on_with_patience() {
         let pass = |signal| Action::SignalAll(signal);
         let int = Event::Signal(INTERRUPT);
-        let both = [(0, int), (5, died(0, INTERRUPT, Running)), (900, died(1, INTERRUPT, Running))];
+        let both = [(0, int.clone()), (5, died(0, INTERRUPT, Running)), (900, died(1, INTERRUPT, Running))];
         check(2, &both, &[pass(INTERRUPT)], 130);
         check(1, &[(0, Event::Signal(TERMINATE)), (9, exit(0, 0, Finalized))], &[pass(TERMINATE)], 0);
         let late = Action::Tell(Notice::Unresponsive(TERMINATE));
         check(1, &[(0, Event::Signal(TERMINATE))], &[pass(TERMINATE), late, KILL_ALL], 143);
-        check(1, &[(0, int), (900, int), (901, died(0, 9, Running))], &[pass(INTERRUPT), KILL_ALL], 130);
+        check(
+            1,
+            &[(0, int.clone()), (900, int.clone()), (901, died(0, 9, Running))],
+            &[pass(INTERRUPT), KILL_ALL],
+            130,
+        );
         let late = Action::Tell(Notice::Unresponsive(INTERRUPT));
-        check(1, &[(0, int), (1500, int)], &[pass(INTERRUPT), pass(INTERRUPT), late, KILL_ALL], 130);
+        check(
+            1,
+            &[(0, int.clone()), (1500, int.clone())],
+            &[pass(INTERRUPT), pass(INTERRUPT), late, KILL_ALL],
+            130,
+        );
         check(1, &[(0, Event::Signal(libc::SIGUSR2)), (1, exit(0, 0, Started))], &[pass(libc::SIGUSR2)], 0);
         let unfinalized = [(0, int), (5, exit(0, 1, Running)), (6, exit(1, 0, Running))];
         check(2, &unfinalized, &[pass(INTERRUPT)], 1);
@@ -451,6 +478,14 @@ mod tests {
         policy.tick(RESIGNATION, &mut actions);
         assert_eq!(actions, [killed(1, 11), KILL_ALL, Action::Tell(Notice::Unkillable(1))]);
         assert_eq!((policy.running(), policy.status(), policy.deadline()), (0, 139, None));
+    }
+
+    #[test]
+    fn a_lost_host_ends_the_job() {
+        let lost = |gone| Event::Failure { status: 1, text: "host n1 is lost".to_string(), gone };
+        let told = Action::Tell(Notice::Told("host n1 is lost".to_string()));
+        check(4, &[(0, lost(2)), (1, died(0, 9, Running)), (1, died(1, 9, Running))], &[told, KILL_ALL], 1);
+        check(4, &[(0, died(3, 11, Running)), (1, lost(3))], &[killed(3, 11), KILL_ALL], 139);
     }
 
     #[test]

@@ -2,14 +2,21 @@
 //! that can be refused is refused here, before anything runs.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use tutti_base::Placement;
 use tutti_base::config::Config;
+use tutti_sys::{cpu, process};
 
 use crate::environment::{self, Variables};
+use crate::hosts::{self, Host};
+use crate::options::MAXIMUM_RANKS;
 use crate::request::{Program, Request, Verbosity};
-use crate::{STATUS_USAGE, hosts};
+use crate::tree::message::{JobInfo, Manner, ProgramPlan};
+use crate::{STATUS_USAGE, agent, mapping, slurm};
 
 /// Status when a program does not exist, as a shell has it.
 pub const STATUS_NOT_FOUND: u8 = 127;
@@ -21,25 +28,40 @@ pub const STATUS_NOT_EXECUTABLE: u8 = 126;
 pub struct Ready {
     /// The file to execute.
     pub file: PathBuf,
-    /// The name that the user gave it.
-    pub name: String,
     /// Arguments, the name first.
     pub arguments: Vec<OsString>,
-    /// Working directory, if it is not that of mpirun.
+    /// Working directory, if it is not that of this process.
     pub directory: Option<PathBuf>,
     /// Environment, without what differs from rank to rank.
     pub variables: Variables,
 }
 
-/// A job ready to start.
+/// What one host has to start.
 #[derive(Debug)]
-pub struct JobPlan {
-    /// The programs.
-    pub programs: Vec<Ready>,
-    /// For each rank, the index of its program.
-    pub ranks: Vec<usize>,
+pub struct HostJob {
+    /// The whole job.
+    pub info: Arc<JobInfo>,
+    /// Where its ranks run.
+    pub placement: Placement,
+    /// Number of this host.
+    pub host: u32,
+    /// For each local rank, its rank in the world.
+    pub world: Vec<u32>,
+    /// For each local rank, the index of its program.
+    pub program_of: Vec<usize>,
+    /// The programs; those that have no rank here stay `None`.
+    pub programs: Vec<Option<Ready>>,
     /// The settings, read from the environment of the first program.
     pub config: Config,
+}
+
+/// A job ready to start, as the root sees it.
+#[derive(Debug)]
+pub struct JobPlan {
+    /// What all daemons are told.
+    pub info: Arc<JobInfo>,
+    /// What this host has to start, if it has ranks.
+    pub here: Option<HostJob>,
 }
 
 /// Why a request cannot be run.
@@ -60,33 +82,137 @@ fn usage(reason: String) -> Refusal {
 /// # Errors
 /// The first thing that is wrong.
 pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
-    let mut files = Vec::new();
-    for name in &request.host_files {
-        let text =
-            std::fs::read_to_string(name).map_err(|error| usage(format!("host file {name}: {error}")))?;
-        files.push((name.clone(), text));
-    }
-    let slots = hosts::local_slots(&request.hosts, &files).map_err(usage)?;
-    let default_count = request.per_node.or(slots).unwrap_or(1);
-    let own_directory = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_path_buf()));
-
-    let mut job = JobPlan { programs: Vec::new(), ranks: Vec::new(), config: Config::default() };
+    let own_directory = match &request.prefix {
+        Some(prefix) => Some(Path::new(prefix).join("bin")),
+        None => std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_path_buf())),
+    };
+    let mut info = JobInfo { common_processors: cpu::usable_processors() as u32, ..JobInfo::default() };
+    let mut config = None;
     for program in &request.programs {
-        let (mut variables, config) =
+        let (mut variables, settings) =
             environment::of_program(std::env::vars_os(), request, program).map_err(usage)?;
         if let Some(directory) = &own_directory {
             environment::add_library_path(&mut variables, directory, program);
         }
         warn_of_missing(request, program, &variables);
-        if job.programs.is_empty() {
-            job.config = config;
-        }
-        let index = job.programs.len();
-        let count = program.count.unwrap_or(default_count) as usize;
-        job.ranks.extend(std::iter::repeat_n(index, count));
-        job.programs.push(locate(program, variables)?);
+        config.get_or_insert(settings);
+        info.programs.push(as_plan(program, variables).map_err(usage)?);
     }
-    Ok(job)
+    let config = config.expect("the parser refuses a command line without a program");
+    let hosts = Hosts::of(request).map_err(usage)?;
+    let placement = spread(request, &hosts, &mut info)?;
+    info.manner = Manner {
+        map_by: request.map_by,
+        bind_to: request.bind_to,
+        report_bindings: request.report_bindings,
+        tagging: request.tagging,
+        verbose: request.verbosity == Verbosity::Verbose,
+    };
+    info.pace_ms = (config.heartbeat_ms, config.silence_ms);
+    info.start_ms = config.start_ms;
+    info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
+    let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();
+    // Slurm's own controller is asked for every step, and from the first host it is known how.
+    info.radix =
+        if is_slurm { 0 } else { request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32) };
+    info.agent = agent::words(request.agent.as_deref(), &config.agent, hosts.agent);
+    let launcher = own_directory.map(|directory| directory.join("mpirun")).unwrap_or_else(|| "mpirun".into());
+    info.launcher = launcher.into_os_string().into_vec();
+    info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
+    info.model = model(&config);
+    info.job_id = process::random().map_err(|error| usage(format!("no randomness: {error}")))?;
+    let info = Arc::new(info);
+    let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
+    let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
+    Ok(JobPlan { info, here })
+}
+
+/// The hosts that a request may use.
+struct Hosts {
+    hosts: Vec<Host>,
+    /// Whether anybody named them; else it is this machine.
+    are_named: bool,
+    /// The agent that belongs to them.
+    agent: Option<&'static str>,
+}
+
+impl Hosts {
+    fn of(request: &Request) -> Result<Hosts, String> {
+        let mut files = Vec::new();
+        for name in &request.host_files {
+            let text = std::fs::read_to_string(name).map_err(|error| format!("host file {name}: {error}"))?;
+            files.push((name.clone(), text));
+        }
+        let listed = hosts::listed(&request.hosts, &files)?;
+        let allocation =
+            slurm::allocation(|name| std::env::var(name).ok(), |file| std::fs::read_to_string(file))?;
+        let agent = allocation.as_ref().and_then(|allocation| allocation.agent);
+        if !listed.is_empty() || !files.is_empty() {
+            let are_named = !listed.is_empty();
+            let hosts = if are_named { listed } else { vec![hosts::own(1)] };
+            return Ok(Hosts { hosts, are_named, agent });
+        }
+        match allocation {
+            Some(allocation) => Ok(Hosts { hosts: allocation.hosts, are_named: true, agent }),
+            None => Ok(Hosts { hosts: vec![hosts::own(1)], are_named: false, agent: None }),
+        }
+    }
+}
+
+/// Counts the ranks and places them on hosts.
+fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placement, Refusal> {
+    let slots: Vec<u32> = hosts.hosts.iter().map(|host| request.per_node.unwrap_or(host.slots)).collect();
+    let total = slots.iter().fold(0u32, |sum, &slots| sum.saturating_add(slots));
+    let mut ranks = 0u32;
+    for (index, program) in (0..).zip(&request.programs) {
+        let count = program.count.unwrap_or(total);
+        ranks = ranks.saturating_add(count);
+        info.programs_of.push((index, count));
+    }
+    if ranks > MAXIMUM_RANKS {
+        return Err(usage(format!("{ranks} ranks: at most {MAXIMUM_RANKS} are possible")));
+    }
+    let (used, placement) = mapping::map(ranks, &slots, request.across);
+    let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { info.common_processors };
+    info.universe_size = ranks.max(room);
+    let own = process::host_name();
+    info.names = vec![own.clone()];
+    for host in used {
+        let name = &hosts.hosts[host].name;
+        if *name == own {
+            info.daemon_of.push(0);
+        } else {
+            info.daemon_of.push(info.names.len() as u32);
+            info.names.push(name.clone());
+        }
+    }
+    info.runs = placement.runs().iter().map(|run| (run.host, run.ranks)).collect();
+    Ok(placement)
+}
+
+fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, String> {
+    let bytes = |text: OsString| text.into_vec();
+    let directory = program.directory.as_ref().map(|directory| {
+        let shown = Path::new(directory).display();
+        std::path::absolute(directory).map_err(|error| format!("working directory {shown}: {error}"))
+    });
+    Ok(ProgramPlan {
+        command: program.command.iter().cloned().map(bytes).collect(),
+        directory: directory.transpose()?.map(|directory| bytes(directory.into())),
+        search: program.search.clone().map(bytes),
+        variables: variables.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
+    })
+}
+
+/// Longest text of what the machine costs, in bytes.
+const MODEL_BYTES: usize = 1 << 20;
+
+/// What machines cost: all ranks choose algorithms by it, so it is read once, here.
+fn model(config: &Config) -> Vec<u8> {
+    let path =
+        config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
+    let model = path.and_then(|path| std::fs::read(path).ok()).filter(|text| text.len() <= MODEL_BYTES);
+    model.unwrap_or_default()
 }
 
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {
@@ -97,21 +223,69 @@ fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) 
     }
 }
 
-fn locate(program: &Program, variables: Variables) -> Result<Ready, Refusal> {
-    let directory = program.directory.as_ref().map(PathBuf::from);
+impl HostJob {
+    /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its directory
+    /// unless they name one.
+    ///
+    /// # Errors
+    /// The first thing that this host lacks.
+    pub fn new(
+        info: Arc<JobInfo>,
+        placement: Placement,
+        host: u32,
+        is_here: bool,
+    ) -> Result<HostJob, Refusal> {
+        let world = placement.ranks_on(host);
+        let mut ends = Vec::new();
+        for &(_, count) in &info.programs_of {
+            ends.push(ends.last().copied().unwrap_or(0) + count);
+        }
+        let program_of: Vec<usize> =
+            world.iter().map(|&rank| ends.partition_point(|&end| end <= rank)).collect();
+        let mut programs = Vec::new();
+        let mut config = None;
+        for (index, program) in info.programs.iter().enumerate() {
+            let variables = environment::from_bytes(&program.variables);
+            let settings = environment::config(&variables).map_err(usage)?;
+            config.get_or_insert(settings);
+            let is_used = program_of.contains(&index);
+            let ready = is_used.then(|| locate(program, &info, variables, is_here)).transpose()?;
+            programs.push(ready);
+        }
+        let config = config.ok_or_else(|| usage("a job without programs".to_string()))?;
+        Ok(HostJob { info, placement, host, world, program_of, programs, config })
+    }
+
+    /// The program of a local rank.
+    ///
+    /// # Panics
+    /// If there is no such rank: a bug of the caller.
+    pub fn program(&self, local: u32) -> &Ready {
+        self.programs[self.program_of[local as usize]].as_ref().expect("located because this rank runs it")
+    }
+}
+
+fn locate(
+    program: &ProgramPlan,
+    info: &JobInfo,
+    variables: Variables,
+    is_here: bool,
+) -> Result<Ready, Refusal> {
+    let path_of = |bytes: &Vec<u8>| PathBuf::from(OsString::from_vec(bytes.clone()));
+    let directory = program.directory.as_ref().or((!is_here).then_some(&info.directory)).map(path_of);
     if let Some(directory) = directory.as_ref().filter(|directory| !directory.is_dir()) {
         return Err(usage(format!("working directory {} does not exist", directory.display())));
     }
-    let command = program.command.first().expect("the parser refuses a program without a name");
-    let name = command.to_string_lossy().into_owned();
+    let arguments: Vec<OsString> = program.command.iter().cloned().map(OsString::from_vec).collect();
+    let name = arguments.first().ok_or_else(|| usage("a program without a name".to_string()))?;
     let base = directory.as_deref().unwrap_or(Path::new(""));
     let path = variables.get(OsStr::new("PATH")).map_or(OsStr::new("/usr/bin:/bin"), OsString::as_os_str);
     let mut path = path.to_os_string();
     if let Some(search) = &program.search {
-        path = [search.as_os_str(), OsStr::new(":"), &path].into_iter().collect();
+        path = [OsStr::from_bytes(search), OsStr::new(":"), &path].into_iter().collect();
     }
-    let file = find(Path::new(command), base, &path)?;
-    Ok(Ready { file, name, arguments: program.command.clone(), directory, variables })
+    let file = find(Path::new(name), base, &path)?;
+    Ok(Ready { file, arguments, directory, variables })
 }
 
 /// Finds the file of a program: a name with a slash is a path from `base`, another is looked for in

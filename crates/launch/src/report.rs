@@ -4,30 +4,62 @@ use tutti_sys::job::{RankBlock, RankState};
 use tutti_sys::signal;
 
 use crate::policy::Notice;
+use crate::tree::message::{Cause, Ending, ProgramPlan};
 
 /// A rank as messages name it.
-#[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
+#[derive(Clone, Debug)]
+pub struct Named {
     /// Its number.
     pub rank: u32,
     /// Its process.
     pub pid: i32,
     /// The host it runs on.
-    pub host: &'a str,
+    pub host: String,
     /// The program, as the user wrote it.
-    pub program: &'a str,
+    pub program: String,
 }
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "rank {} (pid {}, host {}, {})", self.rank, self.pid, self.host, self.program)
     }
 }
 
+/// The name of a program, as the user wrote it.
+pub fn program_name(program: &ProgramPlan) -> String {
+    program.command.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+}
+
+/// Why a host is lost.
+pub fn loss(host: &str, cause: &Cause, agent: &str, silence_ms: u64, start_ms: u64) -> String {
+    let seconds = |ms: u64| format!("{} s", ms as f64 / 1000.0);
+    let what = match cause {
+        Cause::Agent(Ending::Code(code)) => {
+            format!(
+                "cannot be reached: {agent} exited with code {code} before the launcher's daemon was there"
+            )
+        }
+        Cause::Agent(Ending::Signal { number, .. }) => {
+            format!("cannot be reached: {agent} was killed by {}", signal::describe(*number))
+        }
+        Cause::NoAgent(reason) => format!("cannot be reached: {agent} cannot be started: {reason}"),
+        Cause::Late => {
+            format!("cannot be reached: the launcher's daemon was not there after {}", seconds(start_ms))
+        }
+        Cause::Silent => format!("is lost: nothing was heard of it for {}", seconds(silence_ms)),
+        Cause::Closed => "is lost: the launcher's daemon on it has ended".to_string(),
+        Cause::Malformed => "is lost: what came from it cannot be understood".to_string(),
+    };
+    format!("host {host} {what}")
+}
+
 /// The text of a notice. `name` names a rank, `others` tells whether other ranks were ended by it.
-pub fn notice<'a>(notice: &Notice, name: impl Fn(u32) -> Named<'a>, others: bool) -> String {
+pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> String {
     let end = if others { "; the other ranks were ended" } else { "" };
     match *notice {
+        Notice::Told(ref text) => {
+            format!("mpirun: {text}{}\n", if others { "; the job was ended" } else { "" })
+        }
         Notice::Killed { rank, signal, core } => {
             let dumped = if core { ", core dumped" } else { "" };
             format!("mpirun: {} was killed by {}{dumped}{end}\n", name(rank), signal::describe(signal))
@@ -72,7 +104,7 @@ fn hidden_signal(code: i32) -> String {
 }
 
 /// One line on what a rank does. `block` is `None` once the rank has ended.
-pub fn waits(name: Named<'_>, block: Option<&RankBlock>) -> String {
+pub fn waits(name: Named, block: Option<&RankBlock>) -> String {
     let Named { rank, pid, host, .. } = name;
     let what = match block {
         None => "ended".to_string(),
@@ -92,7 +124,7 @@ mod tests {
     use super::*;
 
     fn check(given: Notice, others: bool, expected: &str) {
-        let name = |rank| Named { rank, pid: 7, host: "node0", program: "./a.out" };
+        let name = |rank| Named { rank, pid: 7, host: "node0".into(), program: "./a.out".into() };
         assert_eq!(notice(&given, name, others), format!("mpirun: {expected}\n"));
     }
 

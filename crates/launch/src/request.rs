@@ -3,8 +3,20 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// How ranks follow one another over the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// How ranks follow one another over the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Across {
+    /// All slots of a host, then the next.
+    #[default]
+    Slot,
+    /// Neighbouring ranks on different hosts, in turn.
+    Node,
+}
+
+/// How the ranks of a host follow one another over the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapBy {
     /// Neighbouring ranks on neighbouring cores.
     Core,
@@ -15,7 +27,7 @@ pub enum MapBy {
 }
 
 /// To what a rank is confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindTo {
     /// To the processors of the job.
     None,
@@ -30,7 +42,7 @@ pub enum BindTo {
 }
 
 /// What stands before each line of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Tagging {
     /// Nothing.
     #[default]
@@ -81,9 +93,11 @@ pub struct Request {
     pub hosts: Vec<String>,
     /// Files that name hosts.
     pub host_files: Vec<String>,
-    /// Ranks a node.
+    /// Ranks a host.
     pub per_node: Option<u32>,
-    /// Mapping, if it was said.
+    /// Mapping over the hosts.
+    pub across: Across,
+    /// Mapping on a host, if it was said.
     pub map_by: Option<MapBy>,
     /// Binding, if it was said.
     pub bind_to: Option<BindTo>,
@@ -97,4 +111,14 @@ pub struct Request {
     pub verbosity: Verbosity,
     /// End the job after this time.
     pub timeout: Option<Duration>,
+    /// What starts daemons on other hosts, if it was said.
+    pub agent: Option<String>,
+    /// Children a daemon, if it was said.
+    pub radix: Option<u32>,
+    /// The interface that other hosts are reached by, if it was said.
+    pub interface: Option<String>,
+    /// Where Tutti lies on the other hosts, if it was said.
+    pub prefix: Option<String>,
+    /// Print when each phase of the start was over.
+    pub timings: bool,
 }

@@ -7,24 +7,31 @@
 //! child of the supervisor, and the supervisor ends it.
 
 use std::cell::Cell;
-use std::io::{self, PipeWriter, Write};
-use std::os::fd::AsFd;
-use std::time::Instant;
+use std::fs::File;
+use std::io::{self, PipeWriter, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use tutti_sys::event::{Interest, Poller};
+use tutti_sys::job::Secret;
 use tutti_sys::process::{self, Exit, Reaped};
 use tutti_sys::signal::{self, Mask, SignalFd};
 
 use crate::input::Input;
+use crate::node::Given;
 use crate::program::JobPlan;
 use crate::request::Request;
-use crate::{node, sweep};
+use crate::{agent, node, sweep};
 
 const TOKEN_SIGNAL: u64 = 0;
 const TOKEN_INPUT: u64 = 1;
 
 /// Two interrupts end any job. Who has to send so many meets a node that hangs: it is killed.
 const LAST_INTERRUPT: u32 = 5;
+
+/// How long the agent may take to pass the secret.
+const SECRET_TIME: Duration = Duration::from_secs(30);
 
 /// Signals that mean something to the job.
 const PASSED_ON: [i32; 8] = [
@@ -42,7 +49,65 @@ const PASSED_ON: [i32; 8] = [
 ///
 /// # Errors
 /// If the system refuses what mpirun itself needs: a pipe, a process.
-pub fn run(request: &Request, job: &JobPlan) -> io::Result<u8> {
+pub fn run(request: &Request, job: JobPlan) -> io::Result<u8> {
+    let secret = Secret::random()?.0;
+    let (input, rank_input) = Input::new(TOKEN_INPUT)?;
+    supervise(input, rank_input, secret, |given| node::run(request, job.info, job.here, given), true)
+}
+
+/// Runs as a daemon of a job on another host; returns the exit status of this process. The secret comes over the standard
+/// input.
+///
+/// # Errors
+/// If the secret does not come, or the system refuses what this process needs.
+pub fn run_daemon(number: u32, parents: &[SocketAddr]) -> io::Result<u8> {
+    let secret = read_secret()?;
+    let null = File::open("/dev/null")?;
+    supervise(Input::none(), null.into(), secret, |given| node::run_daemon(number, parents, given), false)
+}
+
+/// Reads the secret that the agent passes.
+fn read_secret() -> io::Result<[u8; 32]> {
+    let stdin = io::stdin();
+    let poller = Poller::new()?;
+    // What cannot be watched is always ready.
+    let is_watched = poller.add(stdin.as_fd(), TOKEN_INPUT, Interest::Read).is_ok();
+    let start = Instant::now();
+    let mut pipe = File::from(stdin.as_fd().try_clone_to_owned()?);
+    let mut bytes = [0; 40];
+    let mut count = 0;
+    while count < bytes.len() {
+        let mut events = Vec::new();
+        if is_watched {
+            poller.wait(Some(SECRET_TIME.saturating_sub(start.elapsed())), &mut events)?;
+        }
+        let refused = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        if is_watched && events.is_empty() {
+            return Err(refused("the secret of the job does not come over the standard input"));
+        }
+        match pipe.read(&mut bytes[count..])? {
+            0 => return Err(refused("the standard input ends before the secret of the job")),
+            more => count += more,
+        }
+    }
+    let (greeting, secret) = bytes.split_at(agent::GREETING.len());
+    if greeting != agent::GREETING {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the standard input holds something else than the secret",
+        ));
+    }
+    Ok(secret.try_into().expect("40 bytes less 8"))
+}
+
+/// Starts the node and watches over it. `speaks`: whether this is what the user started.
+fn supervise(
+    input: Input,
+    rank_input: OwnedFd,
+    secret: [u8; 32],
+    run: impl FnOnce(Given) -> u8,
+    speaks: bool,
+) -> io::Result<u8> {
     // nohup: who ignores a signal at start goes on ignoring it.
     let wanted: Vec<i32> = PASSED_ON.into_iter().filter(|&signal| !signal::is_ignored(signal)).collect();
     let listened = Mask::of(&[&wanted[..], &[libc::SIGCHLD]].concat());
@@ -52,21 +117,21 @@ pub fn run(request: &Request, job: &JobPlan) -> io::Result<u8> {
     let signals = SignalFd::new(&listened, true)?;
     process::adopt_orphans()?;
     let (reader, control) = io::pipe()?;
-    let (input, rank_input) = Input::new(TOKEN_INPUT)?;
     // Each process closes the ends of the other.
     let below = Cell::new(Some((reader, rank_input)));
     let above = Cell::new(Some((control, input)));
     let node = process::fork(|| {
         drop(above.take());
-        let (control, rank_input) = below.take().expect("set above and taken once in each process");
-        node::run(request, job, control, rank_input, original)
+        let (control, input) = below.take().expect("set above and taken once in each process");
+        run(Given { control, input, mask: original, secret })
     })?;
     drop(below.take());
     let (control, input) = above.take().expect("set above and taken once in each process");
-    wait(node, &signals, control, input)
+    let exit = wait(node, &signals, control, input)?;
+    Ok(finish(exit, speaks))
 }
 
-fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input) -> io::Result<u8> {
+fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input) -> io::Result<Exit> {
     let start = Instant::now();
     let poller = Poller::new()?;
     poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
@@ -82,7 +147,7 @@ fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input
         while let Some(number) = signals.next() {
             if number == libc::SIGCHLD {
                 if let Some(exit) = reap_until(node) {
-                    return Ok(finish(exit));
+                    return Ok(exit);
                 }
                 continue;
             }
@@ -110,15 +175,18 @@ fn reap_until(node: i32) -> Option<Exit> {
     }
 }
 
-fn finish(exit: Exit) -> u8 {
+fn finish(exit: Exit, speaks: bool) -> u8 {
     sweep::sweep();
     match exit {
         Exit::Code(code) => code as u8,
         Exit::Signal { number, .. } => {
-            eprintln!(
-                "mpirun: the launcher's own process was killed by {}; the job was ended",
-                signal::describe(number)
-            );
+            // On another host the parent tells of it.
+            if speaks {
+                eprintln!(
+                    "mpirun: the launcher's own process was killed by {}; the job was ended",
+                    signal::describe(number)
+                );
+            }
             (128 + number) as u8
         }
     }

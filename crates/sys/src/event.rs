@@ -12,6 +12,8 @@ pub enum Interest {
     Read,
     /// There is room to write.
     Write,
+    /// Either.
+    Both,
 }
 
 /// One descriptor that is ready.
@@ -88,6 +90,7 @@ impl Poller {
         let wanted = match interest {
             Interest::Read => libc::EPOLLIN,
             Interest::Write => libc::EPOLLOUT,
+            Interest::Both => libc::EPOLLIN | libc::EPOLLOUT,
         };
         let mut event = libc::epoll_event { events: wanted.cast_unsigned(), u64: token };
         // SAFETY: both descriptors are open; the kernel copies the event.

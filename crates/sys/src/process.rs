@@ -2,11 +2,12 @@
 //!
 //! [`spawn`] does not copy the launcher's address space: the child borrows it (CLONE_VM) and the
 //! launcher sleeps until the child has become another program (CLONE_VFORK), as posix_spawn does, but
-//! with the steps that posix_spawn lacks: death with the parent, binding, one inherited descriptor.
+//! with the steps that posix_spawn lacks: death with the parent, binding, inherited descriptors.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::cpu::{self, ProcessorSet};
@@ -28,8 +29,8 @@ pub struct Spawn<'a> {
     pub directory: Option<CString>,
     /// Standard input, output and error.
     pub stdio: [BorrowedFd<'a>; 3],
-    /// A descriptor that keeps its number in the child.
-    pub inherit: Option<BorrowedFd<'a>>,
+    /// Descriptors that keep their numbers in the child.
+    pub inherit: Vec<BorrowedFd<'a>>,
     /// Processors the child may run on, if it is bound.
     pub processors: Option<ProcessorSet>,
     /// Signal mask of the child.
@@ -101,7 +102,7 @@ struct Start {
     environment: *const *const libc::c_char,
     directory: *const libc::c_char,
     stdio: [RawFd; 3],
-    inherit: RawFd,
+    inherit: *const [RawFd],
     processors: *const ProcessorSet,
     mask: Mask,
     descriptors: *const DescriptorLimit,
@@ -118,13 +119,14 @@ struct Start {
 pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
     let arguments = pointers(&spawn.arguments);
     let environment = pointers(&spawn.environment);
+    let inherit: Vec<RawFd> = spawn.inherit.iter().map(AsRawFd::as_raw_fd).collect();
     let mut start = Start {
         program: spawn.program.as_ptr(),
         arguments: arguments.as_ptr(),
         environment: environment.as_ptr(),
         directory: spawn.directory.as_deref().map_or(std::ptr::null(), CStr::as_ptr),
         stdio: spawn.stdio.map(|fd| fd.as_raw_fd()),
-        inherit: spawn.inherit.map_or(-1, |fd| fd.as_raw_fd()),
+        inherit: std::ptr::from_ref(inherit.as_slice()),
         processors: spawn.processors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         mask: spawn.mask,
         descriptors: spawn.descriptors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
@@ -194,8 +196,10 @@ unsafe fn become_program(start: &Start) -> Step {
                 return Step::Descriptors;
             }
         }
-        if start.inherit >= 0 && libc::fcntl(start.inherit, libc::F_SETFD, 0) < 0 {
-            return Step::Descriptors;
+        for &fd in &*start.inherit {
+            if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+                return Step::Descriptors;
+            }
         }
         if let Some(limit) = start.descriptors.as_ref() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit.0);
@@ -362,6 +366,44 @@ pub fn host_name() -> String {
         .map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
+/// Names and addresses of the network interfaces of this host that are up.
+pub fn interfaces() -> Vec<(String, IpAddr)> {
+    let mut found = Vec::new();
+    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: first is writable; on success it is a list to be given back.
+    if unsafe { libc::getifaddrs(&mut first) } != 0 {
+        return found;
+    }
+    let mut next = first;
+    // SAFETY: every pointer of the list is valid until freeifaddrs, or null.
+    while let Some(interface) = unsafe { next.as_ref() } {
+        next = interface.ifa_next;
+        let is_up = interface.ifa_flags & libc::IFF_UP as libc::c_uint != 0;
+        // SAFETY: as above; the family says which structure an address is.
+        let address = unsafe {
+            match interface.ifa_addr.as_ref().map(|address| i32::from(address.sa_family)) {
+                Some(libc::AF_INET) => {
+                    let address = interface.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned();
+                    Some(IpAddr::from(address.sin_addr.s_addr.to_ne_bytes()))
+                }
+                Some(libc::AF_INET6) => {
+                    let address = interface.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned();
+                    Some(IpAddr::from(address.sin6_addr.s6_addr))
+                }
+                _ => None,
+            }
+        };
+        if let (true, Some(address)) = (is_up, address) {
+            // SAFETY: the name is a terminated string of the list.
+            let name = unsafe { CStr::from_ptr(interface.ifa_name) };
+            found.push((name.to_string_lossy().into_owned(), address));
+        }
+    }
+    // SAFETY: the list came from getifaddrs and is used no more.
+    unsafe { libc::freeifaddrs(first) };
+    found
+}
+
 /// A random number that cannot be guessed.
 ///
 /// # Errors
@@ -398,7 +440,7 @@ mod tests {
             environment: vec![c("GREETING=hello")],
             directory: Some(c("/")),
             stdio: [null.as_fd(), null.as_fd(), null.as_fd()],
-            inherit: None,
+            inherit: Vec::new(),
             processors,
             mask: Mask::empty(),
             descriptors: None,

@@ -14,6 +14,11 @@ pub fn fake_rank() -> String {
     beside.to_str().expect("the path of the build is UTF-8").to_string()
 }
 
+/// An agent that reaches every host on this machine: it gives the command a clean environment, as ssh would, but for the mark of the test.
+pub fn agent() -> String {
+    format!("{}/tests/agent.sh", env!("CARGO_MANIFEST_DIR"))
+}
+
 /// A run of `mpirun` whose processes can be told from all others.
 pub struct Run {
     mark: String,
@@ -31,12 +36,14 @@ pub struct Done {
     pub err: String,
 }
 
-/// Starts `mpirun` with arguments; `{fake}` stands for the fake rank.
+/// Starts `mpirun` with arguments; `{fake}` stands for the fake rank, `{agent}` for the agent.
 pub fn start(arguments: &[&str]) -> Run {
     use std::sync::atomic::{AtomicU32, Ordering};
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("LAUNCH_TEST_{}_{}=1", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-    let arguments = arguments.iter().map(|argument| argument.replace("{fake}", &fake_rank()));
+    let arguments = arguments
+        .iter()
+        .map(|argument| argument.replace("{fake}", &fake_rank()).replace("{agent}", &agent()));
     let child = Command::new(MPIRUN)
         .args(arguments)
         .env(mark.trim_end_matches("=1"), "1")

@@ -187,6 +187,10 @@ fn programs_that_cannot_run_are_named() {
     check(&["-n", "2", "sh", "-c", "exec /no/such/thing"], 127, &["exited with code 127", "not found"]);
     check(&["--bogus"], 2, &["unknown option --bogus"]);
     check(&["-genv", "TUTTI_EAGER_BYTES", "many", "true"], 2, &["TUTTI_EAGER_BYTES: \"many\" is not a size"]);
-    check(&["-host", "elsewhere", "true"], 2, &["host elsewhere is not this machine"]);
+    check(
+        &["--agent", "/no/such/agent", "-host", "elsewhere", "true"],
+        1,
+        &["host elsewhere cannot be reached: /no/such/agent cannot be started"],
+    );
     check(&["-wdir", "/no/such/directory", "true"], 2, &["working directory /no/such/directory"]);
 }

@@ -3,4 +3,5 @@
 
 mod common;
 mod endings;
+mod hosts;
 mod streams;

@@ -16,7 +16,7 @@ fn check(arguments: &[&str], lines: &[&str]) {
 fn ranks_know_who_they_are() {
     check(
         &["-n", "2", "{fake}", "header", ":", "-n", "1", "{fake}", "header"],
-        &["0 of 3 app 0", "1 of 3 app 0", "2 of 3 app 1"],
+        &["0 of 3 on host 0 of 1 app 0", "1 of 3 on host 0 of 1 app 0", "2 of 3 on host 0 of 1 app 1"],
     );
     check(
         &["-n", "1", "-wdir", "/", "-env", "A", "x y", "-x", "B=2", "sh", "-c", "echo $PWD $A $B $0", "word"],

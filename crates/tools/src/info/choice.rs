@@ -7,7 +7,7 @@ use tutti_coll::registry::Node;
 use tutti_coll::select::candidates;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model, select};
-use tutti_launch::node;
+use tutti_launch::ranks;
 use tutti_topo::{Level, Machine};
 
 use super::machine;
@@ -17,7 +17,7 @@ use crate::sim::{Operation, refusals, rows};
 pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     let machine = Machine::local();
     let cores = machine.count(Level::Core).max(1) as u32;
-    let (node, reach) = match node::reach(config) {
+    let (node, reach) = match ranks::reach(config) {
         tutti_sys::job::Reach::None => (Node::Shared, Reach::Call),
         tutti_sys::job::Reach::Call => (Node::Exposed, Reach::Call),
         tutti_sys::job::Reach::Mapped => (Node::Exposed, Reach::Mapped),

@@ -1,0 +1,133 @@
+//! The agent: the command that starts a daemon on another host (ssh, srun, or any like it).
+//!
+//! It is called as `AGENT HOST COMMAND...`; a word `{host}` in it takes the place of the host after it. Nothing is assumed of the other side but the
+//! file of the launcher. The secret goes over the agent's standard input: command lines and environments are for all to see.
+
+use std::ffi::{CString, OsString};
+use std::io::{self, PipeReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use tutti_sys::process::{self, Spawn, SpawnError, Step};
+use tutti_sys::signal::Mask;
+
+use crate::tree::handshake::Secret;
+
+/// Unless something else is said: no questions, no forwarding.
+const DEFAULT: &str = "ssh -x -o BatchMode=yes -o ConnectTimeout=10";
+/// Where an agent without a path is looked for beside PATH, which a clean environment may lack.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// What comes first on the daemon's standard input.
+pub const GREETING: &[u8; 8] = b"tutti-s1";
+
+/// The agent's command: of the command line, of the settings, of the allocation, or ssh. A file is named absolutely, as it is called on other
+/// hosts too.
+pub fn words(said: Option<&str>, set: &str, allocated: Option<&str>) -> Vec<String> {
+    let set = Some(set).filter(|set| !set.trim().is_empty());
+    let text = said.or(set).or(allocated).unwrap_or(DEFAULT);
+    let mut words: Vec<String> = text.split_whitespace().map(str::to_string).collect();
+    if let Some(first) = words.first_mut().filter(|first| first.contains('/')) {
+        let path = std::path::absolute(&*first).ok();
+        *first = path.and_then(|path| Some(path.to_str()?.to_string())).unwrap_or_else(|| first.clone());
+    }
+    words
+}
+
+/// The whole command that starts `launcher` with `arguments` on `host`.
+fn command(agent: &[String], host: &str, launcher: &[u8], arguments: &[String]) -> Vec<Vec<u8>> {
+    let is_placed = agent.iter().any(|word| word.contains("{host}"));
+    let mut all: Vec<Vec<u8>> = agent.iter().map(|word| word.replace("{host}", host).into_bytes()).collect();
+    if !is_placed {
+        all.push(host.as_bytes().to_vec());
+    }
+    // These join their arguments with blanks and give them to a shell.
+    let is_shell = agent
+        .first()
+        .is_some_and(|first| Path::new(first).file_name().is_some_and(|name| name == "ssh" || name == "rsh"));
+    all.push(if is_shell { quote(launcher) } else { launcher.to_vec() });
+    all.extend(arguments.iter().map(|argument| argument.clone().into_bytes()));
+    all
+}
+
+/// As one word of a shell.
+fn quote(word: &[u8]) -> Vec<u8> {
+    if word.iter().all(|&byte| byte.is_ascii_alphanumeric() || b"/._-+:@%=".contains(&byte)) {
+        return word.to_vec();
+    }
+    let inside = word.iter().flat_map(|&byte| if byte == b'\'' { b"'\\''".to_vec() } else { vec![byte] });
+    [b'\''].into_iter().chain(inside).chain([b'\'']).collect()
+}
+
+/// Starts an agent; returns its process and what it says.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start(
+    agent: &[String],
+    host: &str,
+    launcher: &[u8],
+    arguments: &[String],
+    secret: &Secret,
+    mask: Mask,
+) -> Result<(i32, PipeReader), SpawnError> {
+    let system = |error: io::Error| SpawnError { step: Step::Create, error };
+    let words = command(agent, host, launcher, arguments);
+    let program = find(&words[0])
+        .ok_or_else(|| SpawnError { step: Step::Execute, error: io::ErrorKind::NotFound.into() })?;
+    let strings = |words: Vec<Vec<u8>>| -> Result<Vec<CString>, SpawnError> {
+        words.into_iter().map(|word| CString::new(word).map_err(|error| system(error.into()))).collect()
+    };
+    let variables =
+        std::env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat()).collect();
+    let (input, mut secret_end) = io::pipe().map_err(system)?;
+    let (said, output) = io::pipe().map_err(system)?;
+    let pid = process::spawn(&Spawn {
+        program,
+        arguments: strings(words)?,
+        environment: strings(variables)?,
+        directory: None,
+        stdio: [input.as_fd(), output.as_fd(), output.as_fd()],
+        inherit: Vec::new(),
+        processors: None,
+        mask,
+        descriptors: None,
+    })?;
+    // A few bytes: a pipe takes them at once. An agent that has ended by now is told of by its exit.
+    let _ = secret_end.write_all(&[&GREETING[..], secret].concat());
+    Ok((pid, said))
+}
+
+fn find(name: &[u8]) -> Option<CString> {
+    let name = PathBuf::from(OsString::from_vec(name.to_vec()));
+    if name.to_string_lossy().contains('/') {
+        return CString::new(name.into_os_string().into_vec()).ok();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).chain(std::env::split_paths(PATH));
+    let file = directories.map(|directory| directory.join(&name)).find(|file| file.is_file())?;
+    CString::new(file.into_os_string().into_vec()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(said: Option<&str>, set: &str, allocated: Option<&str>, expected: &str) {
+        let agent = words(said, set, allocated);
+        let all = command(&agent, "n1", b"/opt/my mpi/mpirun", &["--daemon".to_string(), "3".to_string()]);
+        let shown: Vec<String> = all.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        assert_eq!(shown.join("|"), expected);
+    }
+
+    #[test]
+    fn agents_are_chosen_and_called() {
+        let ssh = "ssh|-x|-o|BatchMode=yes|-o|ConnectTimeout=10|n1|'/opt/my mpi/mpirun'|--daemon|3";
+        check(None, "", None, ssh);
+        check(None, " ", None, ssh);
+        check(Some("/bin/go in"), "rsh", Some("srun"), "/bin/go|in|n1|/opt/my mpi/mpirun|--daemon|3");
+        check(None, "rsh", Some("srun"), "rsh|n1|'/opt/my mpi/mpirun'|--daemon|3");
+        check(None, "", Some("srun -w {host}"), "srun|-w|n1|/opt/my mpi/mpirun|--daemon|3");
+        assert_eq!(quote(b"it's"), b"'it'\\''s'");
+    }
+}

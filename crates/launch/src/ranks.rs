@@ -1,0 +1,507 @@
+//! The ranks of one host: their job object, their processes. What a daemon does is the same on every host.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tutti_base::config::{Config, Mapped, SingleCopy};
+use tutti_sys::cpu::{self, ProcessorSet};
+use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Word};
+use tutti_sys::event;
+use tutti_sys::job::{self, Job, Plan, Reach, TEXTS_END};
+use tutti_sys::maps::Maps;
+use tutti_sys::process::{self, DescriptorLimit, Exit, Spawn, SpawnError, Step};
+use tutti_sys::siblings;
+use tutti_sys::signal::Mask;
+use tutti_topo::Machine;
+
+use crate::STATUS_USAGE;
+use crate::environment::{self, Identity};
+use crate::output::{Outputs, Stream};
+use crate::placement::{self, Demand};
+use crate::policy;
+use crate::program::{HostJob, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
+use crate::report::{self, Named};
+use crate::request::Tagging;
+use crate::tree::daemon;
+use crate::tree::message::{Address, Ask, RankExit};
+
+/// Descriptors beside the pipes of each rank; generous.
+const SPARE_DESCRIPTORS: u64 = 64;
+/// Most words of a rank taken at once, so that one that asks without end does not keep the daemon from the others.
+const MOST_WORDS: usize = 256;
+
+/// What of a host its ranks need beside the job.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    /// The address that ranks use and listen on, may be empty.
+    pub interface: &'a str,
+    /// What the ranks of the job prove to each other.
+    pub secret: [u8; 32],
+    /// Standard input of rank 0, if it runs here.
+    pub input: Option<BorrowedFd<'a>>,
+    /// Signal mask of ranks.
+    pub mask: Mask,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: i32,
+    running: bool,
+}
+
+/// The ranks of this host.
+#[derive(Debug)]
+pub struct Ranks {
+    job: HostJob,
+    object: Job,
+    host_name: String,
+    bindings: Vec<Option<ProcessorSet>>,
+    processes: Vec<Process>,
+    by_pid: HashMap<i32, u32>,
+    /// In a job of several hosts: by local rank, its way to ask for addresses.
+    inquiries: Vec<Inquiry>,
+    /// World ranks of the hosts that were asked for.
+    on_hosts: HashMap<u32, Vec<u32>>,
+    /// Limit on descriptors that ranks get back if ours was raised.
+    descriptors: Option<DescriptorLimit>,
+}
+
+/// A rank's way to ask where others are.
+#[derive(Debug)]
+struct Inquiry {
+    end: Option<DaemonEnd>,
+    /// Answers that found no room.
+    late: VecDeque<(u32, Address)>,
+    /// Whether its address is known, or that it will never have one.
+    is_settled: bool,
+}
+
+/// What a rank says about addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inquired {
+    /// It wants to know that of another rank, by its place.
+    Ask(Ask),
+    /// It has one, or will never have one.
+    Has(Address),
+}
+
+/// Why ranks cannot be started.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Exit status.
+    pub status: u8,
+    /// A line for the user.
+    pub reason: String,
+}
+
+impl Ranks {
+    /// Makes the job object of this host and decides where on it the ranks run.
+    ///
+    /// # Errors
+    /// What the system refuses.
+    pub fn new(
+        job: HostJob,
+        surroundings: &Surroundings<'_>,
+        outputs: &mut Outputs,
+    ) -> Result<Ranks, Refused> {
+        let count = job.world.len();
+        let usable = cpu::usable_processors();
+        let (bindings, machine) = place(&job, usable);
+        let object = create_object(&job, usable, &machine, surroundings)
+            .map_err(|error| refuse_system(&error, count))?;
+        for (local, set) in (0..).zip(&bindings) {
+            object.block(local).set_places(set.as_ref().map(|set| machine.places(set)).unwrap_or_default());
+        }
+        if job.info.manner.report_bindings {
+            for (&rank, set) in job.world.iter().zip(&bindings) {
+                outputs.say(&placement::describe(rank, set.as_ref(), &machine), Duration::ZERO);
+            }
+        }
+        let descriptors = DescriptorLimit::raise(4 * count as u64 + SPARE_DESCRIPTORS);
+        if job.placement.hosts() > 1 {
+            let bells = event::bells(count as u32).map_err(|error| refuse_system(&error, count))?;
+            object.set_bells(bells);
+        }
+        Ok(Ranks {
+            job,
+            object,
+            host_name: process::host_name(),
+            bindings,
+            processes: Vec::with_capacity(count),
+            by_pid: HashMap::with_capacity(count),
+            inquiries: Vec::new(),
+            on_hosts: HashMap::new(),
+            descriptors,
+        })
+    }
+
+    /// Starts all of them.
+    ///
+    /// # Errors
+    /// Why one cannot be started; those before it run.
+    pub fn start(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        outputs: &mut Outputs,
+        now: Duration,
+    ) -> Result<(), Refused> {
+        let count = self.job.world.len();
+        let null = File::open("/dev/null").map_err(|error| refuse_system(&error, count))?;
+        for local in 0..count as u32 {
+            let is_first = self.job.world[local as usize] == 0;
+            let input = surroundings.input.filter(|_| is_first).unwrap_or(null.as_fd());
+            let pid = self.start_one(local, input, surroundings.mask, outputs)?;
+            self.processes.push(Process { pid, running: true });
+            self.by_pid.insert(pid, local);
+            if self.job.info.manner.verbose {
+                outputs.say(&format!("mpirun: started {}\n", self.name(local)), now);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_one(
+        &mut self,
+        local: u32,
+        input: BorrowedFd<'_>,
+        mask: Mask,
+        outputs: &mut Outputs,
+    ) -> Result<i32, Refused> {
+        let count = self.job.world.len();
+        let system = |error: io::Error| refuse_system(&error, count);
+        let rank = self.job.world[local as usize];
+        let index = self.job.program_of[local as usize];
+        self.object.block(local).app_number.store(index as u32, Ordering::Relaxed);
+        let (out_reader, out) = io::pipe().map_err(system)?;
+        let (err_reader, err) = io::pipe().map_err(system)?;
+        let tagging = self.job.info.manner.tagging;
+        outputs.add(out_reader, Stream::Out, tag(tagging, rank, "stdout")).map_err(system)?;
+        outputs.add(err_reader, Stream::Err, tag(tagging, rank, "stderr")).map_err(system)?;
+        let rank_end = self.open_inquiry().map_err(system)?;
+        let program = self.job.program(local);
+        let identity = self.identity(local, rank_end.as_ref());
+        let variables = environment::for_rank(&program.variables, &identity);
+        let directory = program.directory.as_ref().map(|dir| terminated(dir.as_os_str().as_bytes()));
+        let bells = (0..count as u32).filter_map(|local| self.object.bell(local));
+        let ways = rank_end.as_ref().map(AsFd::as_fd);
+        let inherit = [self.object.fd()].into_iter().chain(ways).chain(bells).collect();
+        let spawn = Spawn {
+            program: terminated(program.file.as_os_str().as_bytes()).map_err(system)?,
+            arguments: strings(program.arguments.iter().map(|argument| argument.as_bytes()))
+                .map_err(system)?,
+            environment: strings(variables.iter().map(Vec::as_slice)).map_err(system)?,
+            directory: directory.transpose().map_err(system)?,
+            stdio: [input, out.as_fd(), err.as_fd()],
+            inherit,
+            processors: self.bindings[local as usize].clone(),
+            mask,
+            descriptors: self.descriptors,
+        };
+        spawn_or_script(spawn).map_err(|error| self.refuse(local, &error))
+    }
+
+    /// In a job of several hosts, makes the next rank's way to ask.
+    fn open_inquiry(&mut self) -> io::Result<Option<RankEnd>> {
+        if self.job.placement.hosts() == 1 {
+            return Ok(None);
+        }
+        let (rank_end, end) = directory::pair()?;
+        self.inquiries.push(Inquiry { end: Some(end), late: VecDeque::new(), is_settled: false });
+        Ok(Some(rank_end))
+    }
+
+    fn identity(&self, local: u32, rank_end: Option<&RankEnd>) -> Identity {
+        let mut network = Vec::new();
+        if let Some(end) = rank_end {
+            let bells = (0..self.job.world.len() as u32).filter_map(|local| self.object.bell(local));
+            let numbers: Vec<String> = bells.map(|bell| bell.as_raw_fd().to_string()).collect();
+            network.push((job::ENV_DIRECTORY_FD, end.as_fd().as_raw_fd().to_string()));
+            network.push((job::ENV_BELL_FDS, numbers.join(",")));
+        }
+        Identity {
+            rank: self.job.world[local as usize],
+            local,
+            local_ranks: self.job.world.len() as u32,
+            job_fd: self.object.raw_fd(),
+            network,
+        }
+    }
+
+    /// The ends on which ranks ask, by local rank.
+    pub fn inquiry_ends(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        (0..).zip(&self.inquiries).filter_map(|(local, inquiry)| Some((local, inquiry.end.as_ref()?.as_fd())))
+    }
+
+    /// What a rank says now about addresses.
+    pub fn inquired(&mut self, local: u32) -> Vec<Inquired> {
+        let mut all = Vec::new();
+        let Some(inquiry) = self.inquiries.get_mut(local as usize) else { return all };
+        while let Some(end) = inquiry.end.as_ref().filter(|_| all.len() < MOST_WORDS) {
+            match end.hear() {
+                Ok(Word::Request(rank)) => match self.job.placement.place(rank) {
+                    Some(place) => all.push(Inquired::Ask(Ask { host: place.host, local: place.local })),
+                    // No such rank: it will never have an address.
+                    None => drop(end.answer(rank, b"")),
+                },
+                Ok(Word::Published) => {
+                    let address = self.object.block(local).address().filter(|_| !inquiry.is_settled);
+                    if let Some(address) = address {
+                        inquiry.is_settled = true;
+                        all.push(Inquired::Has(address));
+                    }
+                }
+                Err(Ended::NotYet) => break,
+                Err(Ended::Gone) => inquiry.end = None,
+            }
+        }
+        all
+    }
+
+    /// A rank has ended: whoever waits for its address waits in vain. `None` if it had one.
+    pub fn settle(&mut self, rank: u32) -> Option<u32> {
+        let local = self.job.world.binary_search(&rank).ok()?;
+        let inquiry = self.inquiries.get_mut(local)?;
+        (!std::mem::replace(&mut inquiry.is_settled, true)).then_some(local as u32)
+    }
+
+    /// Tells a rank where another is.
+    pub fn answer(&mut self, local: u32, ask: Ask, address: Address) {
+        let Some(rank) = self.world_rank(ask) else { return };
+        if let Some(inquiry) = self.inquiries.get_mut(local as usize) {
+            inquiry.late.push_back((rank, address));
+            inquiry.flush();
+        }
+    }
+
+    /// Tries again what found no room.
+    pub fn flush_answers(&mut self) {
+        self.inquiries.iter_mut().for_each(Inquiry::flush);
+    }
+
+    /// Whether there is such.
+    pub fn has_late_answers(&self) -> bool {
+        self.inquiries.iter().any(|inquiry| !inquiry.late.is_empty())
+    }
+
+    fn world_rank(&mut self, ask: Ask) -> Option<u32> {
+        let placement = &self.job.placement;
+        let on_host = self.on_hosts.entry(ask.host).or_insert_with(|| placement.ranks_on(ask.host));
+        on_host.get(ask.local as usize).copied()
+    }
+
+    fn refuse(&self, local: u32, error: &SpawnError) -> Refused {
+        let name = self.program_name(local);
+        let missing = error.error.kind() == io::ErrorKind::NotFound;
+        if error.step == Step::Execute && missing {
+            // The file was there when we looked.
+            let reason =
+                format!("cannot execute {name}: the interpreter or loader that it names does not exist");
+            return Refused { status: STATUS_NOT_FOUND, reason };
+        }
+        let step = match error.step {
+            Step::Create => "create a process",
+            Step::Prepare => "prepare the process",
+            Step::Bind => "bind it",
+            Step::Directory => "enter its directory",
+            Step::Descriptors => "connect its output",
+            Step::Execute => "execute it",
+        };
+        let rank = self.job.world[local as usize];
+        let reason = format!("cannot start rank {rank} ({name}): cannot {step}: {}", error.error);
+        let status = if error.step == Step::Execute { STATUS_NOT_EXECUTABLE } else { STATUS_USAGE };
+        Refused { status, reason }
+    }
+
+    /// How many have not ended, of those that were started.
+    pub fn running(&self) -> usize {
+        self.by_pid.len()
+    }
+
+    /// Takes the ends of processes; returns those of ranks, the cause of others first. The others are orphans that we
+    /// adopted.
+    pub fn ended(&mut self, exits: &[(i32, Exit)]) -> Vec<RankExit> {
+        let mut ended = Vec::new();
+        for &(pid, exit) in exits {
+            let Some(local) = self.by_pid.remove(&pid) else { continue };
+            self.processes[local as usize].running = false;
+            let block = self.object.block(local);
+            let state = block.state();
+            ended.push((
+                policy::precedence(exit, state),
+                RankExit {
+                    rank: self.job.world[local as usize],
+                    pid,
+                    ending: daemon::ending(exit),
+                    state: state as u8,
+                    abort_code: block.abort_code.load(Ordering::Relaxed),
+                },
+            ));
+        }
+        ended.sort_by_key(|(precedence, _)| *precedence);
+        ended.into_iter().map(|(_, exit)| exit).collect()
+    }
+
+    /// Sends a signal to the process group of every rank that runs.
+    pub fn signal(&self, signal: i32) {
+        for process in self.processes.iter().filter(|process| process.running) {
+            process::kill_group(process.pid, signal);
+        }
+    }
+
+    /// Says where every rank waits.
+    pub fn report_waits(&self, outputs: &mut Outputs, now: Duration) {
+        for local in 0..self.processes.len() as u32 {
+            let running = self.processes[local as usize].running;
+            let block = running.then(|| self.object.block(local));
+            outputs.say(&report::waits(self.name(local), block), now);
+        }
+    }
+
+    fn program_name(&self, local: u32) -> String {
+        let program = &self.job.info.programs[self.job.program_of[local as usize]];
+        report::program_name(program)
+    }
+
+    fn name(&self, local: u32) -> Named {
+        Named {
+            rank: self.job.world[local as usize],
+            pid: self.processes[local as usize].pid,
+            host: self.host_name.clone(),
+            program: self.program_name(local),
+        }
+    }
+}
+
+impl Inquiry {
+    fn flush(&mut self) {
+        let Some(end) = &self.end else {
+            self.late.clear();
+            return;
+        };
+        while let Some((rank, address)) = self.late.front() {
+            match end.answer(*rank, address) {
+                Ok(true) => drop(self.late.pop_front()),
+                Ok(false) => return,
+                Err(_) => self.late.clear(),
+            }
+        }
+    }
+}
+
+fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
+    let hint = match error.raw_os_error() {
+        Some(libc::EMFILE) => format!("; raise ulimit -n to {}", 4 * ranks as u64 + SPARE_DESCRIPTORS),
+        _ => String::new(),
+    };
+    Refused { status: STATUS_USAGE, reason: format!("cannot start the job: {error}{hint}") }
+}
+
+/// Decides where ranks run; the machine is described only if that took a look at it.
+fn place(job: &HostJob, usable: usize) -> (Vec<Option<ProcessorSet>>, Machine) {
+    let threads = job.programs.iter().flatten().any(|program| {
+        let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
+        wanted.is_some_and(|wanted| wanted != "1")
+    });
+    let demand = Demand {
+        ranks: job.world.len() as u32,
+        threads,
+        usable,
+        map_by: job.info.manner.map_by,
+        bind_to: job.info.manner.bind_to,
+    };
+    match cpu::affinity() {
+        Ok(allowed) if placement::needs_machine(&demand, &allowed) => {
+            let machine = Machine::local();
+            (placement::place(&demand, &machine, &allowed), machine)
+        }
+        _ => (vec![None; job.world.len()], Machine::default()),
+    }
+}
+
+/// What ranks of this node may do to each other's memory: asked of the system once, since all must agree.
+pub fn reach(config: &Config) -> Reach {
+    if config.single_copy == SingleCopy::Never || !siblings::can_read_each_other() {
+        return Reach::None;
+    }
+    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
+    if mapped { Reach::Mapped } else { Reach::Call }
+}
+
+fn create_object(
+    job: &HostJob,
+    usable: usize,
+    machine: &Machine,
+    surroundings: &Surroundings<'_>,
+) -> io::Result<Job> {
+    let (ranks, processors) = (job.world.len() as u32, usable as u32);
+    let is_known = machine.processors().next().is_some();
+    Job::create(&Plan {
+        host: job.host,
+        placement: job.placement.clone(),
+        secret: tutti_sys::job::Secret(surroundings.secret),
+        interface: surroundings.interface.to_string(),
+        processors,
+        common_processors: job.info.common_processors,
+        universe_size: job.info.universe_size,
+        ring_bytes: job.config.ring_bytes_for(ranks),
+        job_id: job.info.job_id,
+        banks: job.config.bank_sizes_for(ranks),
+        reach: reach(&job.config),
+        machine: texts(is_known.then_some(machine), &job.info.model),
+    })
+}
+
+/// What the ranks are told of the machine: what it is, and what it costs.
+fn texts(machine: Option<&Machine>, model: &[u8]) -> Vec<u8> {
+    let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
+    if !model.is_empty() {
+        texts.push(TEXTS_END);
+        texts.extend(model);
+    }
+    texts
+}
+/// Starts a program; a script without a first line that names its interpreter is run by the shell.
+fn spawn_or_script(mut spawn: Spawn<'_>) -> Result<i32, SpawnError> {
+    match process::spawn(&spawn) {
+        Err(error)
+            if error.step == Step::Execute
+                && error.error.raw_os_error() == Some(libc::ENOEXEC)
+                && !is_binary(&spawn.program) =>
+        {
+            let script = std::mem::replace(&mut spawn.program, c"/bin/sh".into());
+            let rest = spawn.arguments.drain(..).skip(1);
+            spawn.arguments = [c"/bin/sh".into(), script].into_iter().chain(rest).collect();
+            process::spawn(&spawn)
+        }
+        result => result,
+    }
+}
+
+/// Whether a file that cannot be executed is a program of another machine, not a script.
+fn is_binary(file: &CStr) -> bool {
+    let mut start = [0; 4];
+    let file = File::open(std::ffi::OsStr::from_bytes(file.to_bytes()));
+    file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
+}
+
+fn tag(tagging: Tagging, rank: u32, stream: &str) -> String {
+    match tagging {
+        Tagging::Plain => String::new(),
+        Tagging::Rank => format!("[{rank}] "),
+        Tagging::Stream => format!("[{rank}]<{stream}>: "),
+    }
+}
+
+fn terminated(bytes: &[u8]) -> io::Result<CString> {
+    CString::new(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> io::Result<Vec<CString>> {
+    all.map(terminated).collect()
+}

@@ -1,0 +1,172 @@
+//! What only the root daemon has: the policy, and words for the user. Pure but for the names of this host.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_base::Placement;
+use tutti_base::placement::Run;
+use tutti_sys::job::RankState;
+use tutti_sys::process::Exit;
+
+use crate::policy::{self, Event, Notice, Policy};
+use crate::report::{self, Named};
+use crate::tree::message::{Ending, JobInfo, Loss, Phase, RankExit, Refusal};
+use crate::tree::shape::Shape;
+
+/// Exit status when a host is lost.
+pub const STATUS_LOST: u8 = 1;
+
+/// The whole job, as far as the root knows it.
+#[derive(Debug)]
+pub struct Root {
+    job: Arc<JobInfo>,
+    placement: Placement,
+    /// Of every rank, whether it has ended or will never be heard of.
+    ended: Vec<bool>,
+    /// Processes of ranks that failed, to name them.
+    pids: HashMap<u32, i32>,
+    /// What the policy decides.
+    pub policy: Policy,
+    /// When each phase was reached.
+    reached: Vec<(Phase, Duration)>,
+}
+
+impl Root {
+    /// Before the job begins.
+    pub fn new(job: Arc<JobInfo>) -> Root {
+        let placement = placement_of(&job).expect("the plan was made from a placement");
+        let ranks = placement.ranks();
+        Root {
+            job,
+            placement,
+            ended: vec![false; ranks as usize],
+            pids: HashMap::new(),
+            policy: Policy::new(ranks),
+            reached: Vec::new(),
+        }
+    }
+
+    /// Ranks ended.
+    pub fn exits(&mut self, exits: &[RankExit], now: Duration, actions: &mut Vec<policy::Action>) {
+        for exit in exits {
+            // Once each, whatever arrives.
+            let Some(ended) = self.ended.get_mut(exit.rank as usize).filter(|ended| !**ended) else {
+                continue;
+            };
+            *ended = true;
+            if exit.ending != Ending::Code(0) {
+                self.pids.insert(exit.rank, exit.pid);
+            }
+            let state = match exit.state {
+                0 => RankState::Started,
+                1 => RankState::Running,
+                2 => RankState::Finalized,
+                _ => RankState::Aborted,
+            };
+            let how = match exit.ending {
+                Ending::Code(code) => Exit::Code(code),
+                Ending::Signal { number, core } => Exit::Signal { number, core },
+            };
+            let event = Event::Exited { rank: exit.rank, exit: how, state, abort_code: exit.abort_code };
+            self.policy.handle(event, now, actions);
+        }
+    }
+
+    /// A daemon is lost, and with it all below it.
+    pub fn lost(&mut self, loss: &Loss, shape: Shape, now: Duration, actions: &mut Vec<policy::Action>) {
+        if loss.daemon >= shape.daemons() {
+            return;
+        }
+        let below = shape.subtree(loss.daemon);
+        let gone = self.give_up(|daemon| below.contains(&daemon));
+        let name = &self.job.names[loss.daemon as usize];
+        let agent = self.job.agent.first().map_or("", String::as_str);
+        let text = report::loss(name, &loss.cause, agent, self.job.pace_ms.1, self.job.start_ms);
+        self.policy.handle(Event::Failure { status: STATUS_LOST, text, gone }, now, actions);
+    }
+
+    /// A daemon cannot start its ranks.
+    pub fn refused(&mut self, refusal: Refusal, now: Duration, actions: &mut Vec<policy::Action>) {
+        let gone = self.give_up(|daemon| daemon == refusal.daemon);
+        let text = match self.job.names.get(refusal.daemon as usize) {
+            Some(name) if refusal.daemon != 0 => format!("host {name}: {}", refusal.reason),
+            _ => refusal.reason,
+        };
+        self.policy.handle(Event::Failure { status: refusal.status, text, gone }, now, actions);
+    }
+
+    /// Counts the ranks of some daemons as ended; returns how many had not.
+    fn give_up(&mut self, is_meant: impl Fn(u32) -> bool) -> u32 {
+        let meant: Vec<bool> = self.job.daemon_of.iter().map(|&daemon| is_meant(daemon)).collect();
+        let mut gone = 0;
+        for (ended, place) in self.ended.iter_mut().zip(self.placement.places()) {
+            if meant[place.host as usize] && !std::mem::replace(ended, true) {
+                gone += 1;
+            }
+        }
+        gone
+    }
+
+    /// The whole job has reached a phase.
+    pub fn reached(&mut self, phase: Phase, now: Duration) {
+        self.reached.push((phase, now));
+    }
+
+    /// Whether every daemon has passed on all output.
+    pub fn is_drained(&self) -> bool {
+        self.reached.iter().any(|(phase, _)| *phase == Phase::Drained)
+    }
+
+    /// When the phases were reached, for the user.
+    pub fn timings(&self, refused: u64) -> String {
+        let mut text =
+            format!("mpirun: {} hosts, {} ranks:", self.job.daemon_of.len(), self.placement.ranks());
+        for (phase, at) in &self.reached {
+            let name = match phase {
+                Phase::Joined => "daemons joined",
+                Phase::Started => "ranks started",
+                Phase::Initialised => "ranks initialised",
+                Phase::Drained => "ranks ended",
+            };
+            text.push_str(&format!(" {name} {:.1} ms,", at.as_secs_f64() * 1e3));
+        }
+        text.push_str(&format!(" {refused} foreign connections\n"));
+        text
+    }
+
+    /// The text of a notice, if it is worth one.
+    pub fn tell(&self, notice: &Notice) -> Option<String> {
+        let others = self.policy.running() > 0;
+        let is_cause =
+            !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
+        is_cause.then(|| report::notice(notice, |rank| self.name(rank), others))
+    }
+
+    fn name(&self, rank: u32) -> Named {
+        let mut first = 0;
+        let mut ranges = self.job.programs_of.iter().map(|&(program, count)| {
+            first += count;
+            (program, first)
+        });
+        let program = ranges.find(|&(_, end)| rank < end).map_or(0, |(program, _)| program);
+        let daemon = self.placement.host_of(rank).map_or(0, |host| self.job.daemon_of[host as usize]);
+        Named {
+            rank,
+            pid: self.pids.get(&rank).copied().unwrap_or(0),
+            host: self.job.names[daemon as usize].clone(),
+            program: report::program_name(&self.job.programs[program as usize]),
+        }
+    }
+}
+
+/// The placement of a plan; `None` if what arrived is none.
+pub fn placement_of(job: &JobInfo) -> Option<Placement> {
+    let placement = Placement::from_runs(job.runs.iter().map(|&(host, ranks)| Run { host, ranks }))?;
+    let is_whole = placement.hosts() as usize == job.daemon_of.len()
+        && job.daemon_of.iter().all(|&daemon| (daemon as usize) < job.names.len())
+        && job.programs_of.iter().all(|&(program, _)| (program as usize) < job.programs.len())
+        && job.programs_of.iter().map(|&(_, count)| u64::from(count)).sum::<u64>()
+            == placement.ranks().into();
+    is_whole.then_some(placement)
+}

@@ -1,0 +1,466 @@
+//! What a daemon does about what it hears, from its start to its end. Pure: events and the time go in, actions come out.
+//!
+//! | event | consequence |
+//! |---|---|
+//! | the plan comes | agents start the children's daemons, then the ranks of this host are started |
+//! | a child joins | it gets the plan |
+//! | ranks end, a host is lost, ranks cannot be started | told upwards; the root decides |
+//! | a signal comes down | to the ranks of this host and on to the children |
+//! | the parent is lost, or the job is over | ranks are killed, children are told, this daemon ends |
+//!
+//! All state is a few words a child: nothing grows with the size of the job but the plan itself.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::directory::{Asker, Directory, Step};
+use super::message::{
+    Address, Ask, Bytes, Cause, Down, Ending, JobInfo, Loss, PHASES, Phase, RankExit, Refusal, StreamNumber,
+    Up,
+};
+use super::shape::{Hop, Shape};
+
+/// How long children have to leave when the job is over.
+pub const FAREWELL: Duration = Duration::from_secs(1);
+/// Signals remembered for children that have not joined yet.
+const MOST_SIGNALS: usize = 16;
+const KILL: i32 = libc::SIGKILL;
+
+/// What a daemon sees happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// This is the job; for the root.
+    Plan(Arc<JobInfo>),
+    /// The parent says.
+    Down(Down),
+    /// A child says.
+    Up(u32, Up),
+    /// A child has joined.
+    Joined(u32),
+    /// A child's connection has ended, or its agent before it joined.
+    Lost(u32, Cause),
+    /// The parent's connection has ended.
+    ParentLost,
+    /// The ranks of this host have reached a phase; drained: all that is known here has been passed up.
+    Reached(Phase),
+    /// Ranks of this host ended.
+    Exits(Vec<RankExit>),
+    /// The ranks of this host cannot be started.
+    Refused {
+        /// Exit status of the job.
+        status: u8,
+        /// A line for the user.
+        reason: String,
+    },
+    /// A rank of this host asks for an address.
+    Ask(u32, Ask),
+    /// A rank of this host has an address, or will never have one.
+    Published(u32, Address),
+    /// Somebody sent a signal to this process.
+    Signal(i32),
+    /// The root wants all ranks to get a signal.
+    SignalAll(i32),
+    /// The root wants to know where all ranks wait.
+    ReportAll,
+    /// The root has standard input for rank 0.
+    Input(Bytes),
+    /// Rank 0, on this host, has taken so much of its input.
+    InputTaken(u32),
+    /// The job is over.
+    Quit,
+}
+
+/// What a daemon has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start the agent for a child.
+    StartAgent(u32),
+    /// End the agent of a child and accept it no more.
+    StopAgent(u32),
+    /// Start the ranks of this host.
+    StartRanks,
+    /// Send a signal to the ranks of this host.
+    SignalRanks(i32),
+    /// Say where every rank of this host waits.
+    ReportWaits,
+    /// Pass standard input to rank 0.
+    TakeInput(Bytes),
+    /// So many bytes more of an output may go to the parent.
+    Credit(StreamNumber, u32),
+    /// Take what a child's subtree wrote.
+    Output(u32, StreamNumber, Bytes),
+    /// No more output comes from a child.
+    OutputEnd(u32),
+    /// Answer a rank of this host.
+    Answer(u32, Ask, Address),
+    /// Tell a child.
+    Down(u32, Down),
+    /// Tell the parent; at the root, decide.
+    Up(Up),
+    /// End this process.
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Must have joined by this time.
+    Starting(Duration),
+    Joined,
+    Gone,
+}
+
+#[derive(Debug)]
+struct Child {
+    state: State,
+    reached: [bool; PHASES.len()],
+}
+
+/// A daemon.
+#[derive(Debug)]
+pub struct Daemon {
+    number: u32,
+    shape: Shape,
+    job: Option<Arc<JobInfo>>,
+    children: BTreeMap<u32, Child>,
+    /// Phases that the ranks of this host have reached.
+    own: [bool; PHASES.len()],
+    reported: [bool; PHASES.len()],
+    directory: Directory,
+    signals: Vec<i32>,
+    /// When the job was over.
+    over: Option<Duration>,
+    ended: bool,
+}
+
+impl Daemon {
+    /// Number `number`; 0 is the root. It learns the rest from the plan.
+    pub fn new(number: u32) -> Daemon {
+        Daemon {
+            number,
+            shape: Shape::new(1, 0),
+            job: None,
+            children: BTreeMap::new(),
+            own: [false; PHASES.len()],
+            reported: [false; PHASES.len()],
+            directory: Directory::default(),
+            signals: Vec::new(),
+            over: None,
+            ended: false,
+        }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The job, once it is known.
+    pub fn job(&self) -> Option<&Arc<JobInfo>> {
+        self.job.as_ref()
+    }
+
+    /// The host of the placement that this daemon serves, if any.
+    pub fn host(&self) -> Option<u32> {
+        let daemons = &self.job.as_ref()?.daemon_of;
+        daemons.iter().position(|&daemon| daemon == self.number).map(|host| host as u32)
+    }
+
+    /// The tree.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whether a connection from `child` is waited for.
+    pub fn expects(&self, child: u32) -> bool {
+        self.children.get(&child).is_some_and(|child| matches!(child.state, State::Starting(_)))
+    }
+
+    /// Whether any connection is waited for.
+    pub fn expects_any(&self) -> bool {
+        self.children.values().any(|child| matches!(child.state, State::Starting(_)))
+    }
+
+    /// Whether output of children may still come.
+    pub fn awaits_output(&self) -> bool {
+        let is_done = |child: &Child| child.reached[Phase::Drained as usize] || child.state == State::Gone;
+        !self.children.values().all(is_done)
+    }
+
+    /// Whether the job is over and failures mean nothing any more.
+    pub fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// Takes an event at time `now`; appends what to do.
+    pub fn handle(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
+        match event {
+            Event::Plan(job) => self.begin(job, now, actions),
+            Event::Down(down) => self.down(down, now, actions),
+            Event::Up(child, up) => self.up(child, up, actions),
+            Event::Joined(child) => self.joined(child, actions),
+            Event::Lost(child, cause) => self.lost(child, cause, actions),
+            Event::ParentLost | Event::Quit => self.quit(now, actions),
+            Event::Reached(phase) => {
+                self.own[phase as usize] = true;
+                self.report(actions);
+            }
+            Event::Exits(exits) => actions.push(Action::Up(Up::Exits(exits))),
+            Event::Refused { status, reason } => {
+                let refusal = Refusal { daemon: self.number, status, reason };
+                actions.push(Action::Up(Up::Refused(refusal)));
+            }
+            Event::Ask(local, ask) => self.ask(Asker::Rank(local), ask, actions),
+            Event::Published(local, address) => {
+                let mut steps = Vec::new();
+                self.directory.publish(local, address, &mut steps);
+                self.take_steps(steps, actions);
+            }
+            Event::Signal(signal) => actions.push(Action::Up(Up::Signal(signal))),
+            Event::SignalAll(signal) => self.signal(signal, actions),
+            Event::ReportAll => self.report_waits(actions),
+            Event::Input(bytes) => self.input(bytes, actions),
+            Event::InputTaken(bytes) => actions.push(Action::Up(Up::InputTaken(bytes))),
+        }
+        self.end_when_alone(now, actions);
+    }
+
+    /// Does what is due at time `now`.
+    pub fn tick(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let is_late = |child: &Child| matches!(child.state, State::Starting(until) if until <= now);
+        let late: Vec<u32> =
+            self.children.iter().filter(|(_, child)| is_late(child)).map(|(&number, _)| number).collect();
+        for child in late {
+            actions.push(Action::StopAgent(child));
+            self.lost(child, Cause::Late, actions);
+        }
+        self.end_when_alone(now, actions);
+    }
+
+    /// When [`Daemon::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Duration> {
+        if self.ended {
+            return None;
+        }
+        let starts = self.children.values().filter_map(|child| match child.state {
+            State::Starting(until) => Some(until),
+            _ => None,
+        });
+        starts.chain(self.over.map(|since| since + FAREWELL)).min()
+    }
+
+    fn begin(&mut self, job: Arc<JobInfo>, now: Duration, actions: &mut Vec<Action>) {
+        if self.job.is_some() || self.over.is_some() {
+            return;
+        }
+        self.shape = Shape::new(job.names.len() as u32, job.radix);
+        let until = now + Duration::from_millis(job.start_ms);
+        for child in self.shape.children(self.number) {
+            let reached = [false; PHASES.len()];
+            self.children.insert(child, Child { state: State::Starting(until), reached });
+            actions.push(Action::StartAgent(child));
+        }
+        self.job = Some(job);
+        self.directory = Directory::new(self.host());
+        self.own[Phase::Joined as usize] = true;
+        if self.host().is_some() {
+            actions.push(Action::StartRanks);
+        } else {
+            self.own = [true; PHASES.len()];
+            self.own[Phase::Drained as usize] = false;
+        }
+        self.report(actions);
+    }
+
+    fn down(&mut self, down: Down, now: Duration, actions: &mut Vec<Action>) {
+        match down {
+            Down::Plan(job) => self.begin(Arc::new(*job), now, actions),
+            Down::Signal(signal) => self.signal(signal, actions),
+            Down::ReportWaits => self.report_waits(actions),
+            Down::Input(bytes) => self.input(bytes, actions),
+            Down::Credit(stream, bytes) => actions.push(Action::Credit(stream, bytes)),
+            Down::Ask(ask) => self.ask(Asker::Parent, ask, actions),
+            Down::Table(table) => {
+                let mut steps = Vec::new();
+                self.directory.learn(table, &mut steps);
+                self.take_steps(steps, actions);
+            }
+            Down::Quit => self.quit(now, actions),
+        }
+    }
+
+    fn up(&mut self, number: u32, up: Up, actions: &mut Vec<Action>) {
+        let Some(child) = self.children.get_mut(&number).filter(|child| child.state == State::Joined) else {
+            return;
+        };
+        match up {
+            Up::Reached(phase) => {
+                child.reached[phase as usize] = true;
+                if phase == Phase::Drained {
+                    actions.push(Action::OutputEnd(number));
+                }
+                self.report(actions);
+            }
+            Up::Output(stream, bytes) => actions.push(Action::Output(number, stream, bytes)),
+            Up::Ask(ask) => self.ask(Asker::Child(number), ask, actions),
+            Up::Table(table) => {
+                let mut steps = Vec::new();
+                self.directory.learn(table, &mut steps);
+                self.take_steps(steps, actions);
+            }
+            up @ (Up::Exits(_) | Up::Refused(_) | Up::Lost(_) | Up::Signal(_) | Up::InputTaken(_)) => {
+                actions.push(Action::Up(up));
+            }
+        }
+    }
+
+    fn joined(&mut self, number: u32, actions: &mut Vec<Action>) {
+        let (Some(job), Some(child)) = (&self.job, self.children.get_mut(&number)) else { return };
+        child.state = State::Joined;
+        if self.over.is_some() {
+            actions.push(Action::Down(number, Down::Quit));
+            return;
+        }
+        actions.push(Action::Down(number, Down::Plan(Box::new(JobInfo::clone(job)))));
+        actions.extend(self.signals.iter().map(|&signal| Action::Down(number, Down::Signal(signal))));
+    }
+
+    fn lost(&mut self, number: u32, cause: Cause, actions: &mut Vec<Action>) {
+        let Some(child) = self.children.get_mut(&number) else { return };
+        let before = std::mem::replace(&mut child.state, State::Gone);
+        if before == State::Gone {
+            return;
+        }
+        // A child that was told to leave, leaves.
+        if self.over.is_none() {
+            actions.push(Action::Up(Up::Lost(Loss { daemon: number, cause })));
+        }
+        actions.push(Action::OutputEnd(number));
+        self.report(actions);
+    }
+
+    /// Tells the parent of every phase that the whole subtree has newly reached.
+    fn report(&mut self, actions: &mut Vec<Action>) {
+        for phase in PHASES {
+            let at = phase as usize;
+            // Of a lost child nothing comes any more: its output is at its end.
+            let done =
+                |child: &Child| child.reached[at] || child.state == State::Gone && phase == Phase::Drained;
+            if self.own[at] && !self.reported[at] && self.children.values().all(done) {
+                self.reported[at] = true;
+                actions.push(Action::Up(Up::Reached(phase)));
+            }
+        }
+    }
+
+    fn signal(&mut self, signal: i32, actions: &mut Vec<Action>) {
+        actions.push(Action::SignalRanks(signal));
+        if self.signals.len() < MOST_SIGNALS {
+            self.signals.push(signal);
+        }
+        let mut given_up = Vec::new();
+        for (&number, child) in &self.children {
+            match child.state {
+                State::Joined => actions.push(Action::Down(number, Down::Signal(signal))),
+                // Whoever has not come by now has no ranks to kill.
+                State::Starting(_) if signal == KILL => given_up.push(number),
+                _ => {}
+            }
+        }
+        for child in given_up {
+            actions.push(Action::StopAgent(child));
+            self.lost(child, Cause::Late, actions);
+        }
+    }
+
+    fn report_waits(&mut self, actions: &mut Vec<Action>) {
+        actions.push(Action::ReportWaits);
+        for (&number, child) in &self.children {
+            if child.state == State::Joined {
+                actions.push(Action::Down(number, Down::ReportWaits));
+            }
+        }
+    }
+
+    fn input(&mut self, bytes: Bytes, actions: &mut Vec<Action>) {
+        let Some(job) = &self.job else { return };
+        let first = job.runs.first().map_or(0, |&(host, _)| host);
+        let Some(&daemon) = job.daemon_of.get(first as usize) else { return };
+        match self.shape.hop(self.number, daemon) {
+            Hop::Here => actions.push(Action::TakeInput(bytes)),
+            Hop::Child(child) => actions.push(Action::Down(child, Down::Input(bytes))),
+            Hop::Parent => {}
+        }
+    }
+
+    fn ask(&mut self, asker: Asker, ask: Ask, actions: &mut Vec<Action>) {
+        let mut steps = Vec::new();
+        self.directory.ask(asker, ask, &mut steps);
+        self.take_steps(steps, actions);
+    }
+
+    fn take_steps(&mut self, steps: Vec<Step>, actions: &mut Vec<Action>) {
+        for step in steps {
+            match step {
+                Step::Tell { to, ask, address } => actions.push(Action::Answer(to, ask, address)),
+                Step::Send(Asker::Parent, table) => actions.push(Action::Up(Up::Table(table))),
+                Step::Send(Asker::Child(child), table) => {
+                    actions.push(Action::Down(child, Down::Table(table)))
+                }
+                Step::Send(Asker::Rank(_), _) => {}
+                Step::Forward(ask) => self.forward(ask, actions),
+            }
+        }
+        let mine = self.job.as_ref().zip(self.host());
+        let ranks =
+            mine.map(|(job, host)| job.runs.iter().filter(|run| run.0 == host).map(|run| run.1).sum::<u32>());
+        if ranks.is_some_and(|ranks| self.directory.published() == ranks) {
+            self.own[Phase::Initialised as usize] = true;
+            self.report(actions);
+        }
+    }
+
+    fn forward(&mut self, ask: Ask, actions: &mut Vec<Action>) {
+        let daemon = self.job.as_ref().and_then(|job| job.daemon_of.get(ask.host as usize));
+        match daemon.map(|&daemon| self.shape.hop(self.number, daemon)) {
+            Some(Hop::Parent) => actions.push(Action::Up(Up::Ask(ask))),
+            Some(Hop::Child(child)) => actions.push(Action::Down(child, Down::Ask(ask))),
+            // There is no such host: an error of who asks, which gets no answer.
+            Some(Hop::Here) | None => {}
+        }
+    }
+
+    fn quit(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.over.is_some() {
+            return;
+        }
+        self.over = Some(now);
+        actions.push(Action::SignalRanks(KILL));
+        for (&number, child) in &mut self.children {
+            match child.state {
+                State::Joined => actions.push(Action::Down(number, Down::Quit)),
+                State::Starting(_) => {
+                    child.state = State::Gone;
+                    actions.push(Action::StopAgent(number));
+                }
+                State::Gone => {}
+            }
+        }
+    }
+
+    fn end_when_alone(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let Some(since) = self.over.filter(|_| !self.ended) else { return };
+        if since + FAREWELL <= now || self.children.values().all(|child| child.state == State::Gone) {
+            self.ended = true;
+            actions.push(Action::End);
+        }
+    }
+}
+
+/// How a process ended, in the words of messages.
+pub fn ending(exit: tutti_sys::process::Exit) -> Ending {
+    match exit {
+        tutti_sys::process::Exit::Code(code) => Ending::Code(code),
+        tutti_sys::process::Exit::Signal { number, core } => Ending::Signal { number, core },
+    }
+}

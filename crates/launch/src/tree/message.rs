@@ -1,0 +1,225 @@
+//! What daemons tell each other. Every message is plain data; what arrives is checked where it is used.
+
+use serde::{Deserialize, Serialize};
+
+use crate::request::{BindTo, MapBy, Tagging};
+
+/// Text or path of the operating system: bytes that need not be UTF-8.
+pub type Bytes = Vec<u8>;
+
+/// The fabric address of a rank, as it published it; empty: it will never have one.
+pub type Address = Vec<u8>;
+
+/// A program of the job, as the daemons start it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramPlan {
+    /// Name and arguments.
+    pub command: Vec<Bytes>,
+    /// Working directory.
+    pub directory: Option<Bytes>,
+    /// Directories to look for the program in before those of PATH.
+    pub search: Option<Bytes>,
+    /// Environment, without what differs from rank to rank.
+    pub variables: Vec<(Bytes, Bytes)>,
+}
+
+/// How ranks are placed and shown: what of the command line every host needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manner {
+    /// `--map-by`.
+    pub map_by: Option<MapBy>,
+    /// `--bind-to`.
+    pub bind_to: Option<BindTo>,
+    /// `--report-bindings`.
+    pub report_bindings: bool,
+    /// Tags.
+    pub tagging: Tagging,
+    /// `--verbose`.
+    pub verbose: bool,
+}
+
+/// All that a daemon has to know of the job; the same for all, so that it is passed on as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobInfo {
+    /// Random number of the job.
+    pub job_id: u64,
+    /// Names of the daemons' hosts, as the agent takes them; the first is that of mpirun.
+    pub names: Vec<String>,
+    /// For each host of the placement the daemon that serves it.
+    pub daemon_of: Vec<u32>,
+    /// (host, number of ranks), in the order of ranks.
+    pub runs: Vec<(u32, u32)>,
+    /// (program, number of ranks), in the order of ranks.
+    pub programs_of: Vec<(u32, u32)>,
+    /// The programs.
+    pub programs: Vec<ProgramPlan>,
+    /// Value of the attribute MPI_UNIVERSE_SIZE.
+    pub universe_size: u32,
+    /// Processors of a host that algorithms are chosen for.
+    pub common_processors: u32,
+    /// What machines cost (text of `tutti_coll::Model`), if that is known.
+    pub model: Bytes,
+    /// How ranks are placed and shown.
+    pub manner: Manner,
+    /// Children a daemon; 0 is a star.
+    pub radix: u32,
+    /// Heartbeat interval and silence that ends the job, in milliseconds.
+    pub pace_ms: (u64, u64),
+    /// How long a child may take until it has joined, in milliseconds.
+    pub start_ms: u64,
+    /// The agent: command and arguments.
+    pub agent: Vec<String>,
+    /// Directory of mpirun: that of programs which name none.
+    pub directory: Bytes,
+    /// The launcher's program on every host.
+    pub launcher: Bytes,
+    /// Which interface to listen on (the setting TUTTI_INTERFACE), may be empty.
+    pub interface: String,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ending {
+    /// It exited.
+    Code(i32),
+    /// A signal killed it.
+    Signal {
+        /// Which.
+        number: i32,
+        /// Whether there is a core file.
+        core: bool,
+    },
+}
+
+/// A rank that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankExit {
+    /// Its number in the world.
+    pub rank: u32,
+    /// Its process.
+    pub pid: i32,
+    /// How it ended.
+    pub ending: Ending,
+    /// How far it had come, as [`tutti_sys::job::RankState`] numbers it.
+    pub state: u8,
+    /// Argument of MPI_Abort.
+    pub abort_code: i32,
+}
+
+/// How far a whole subtree has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// All daemons have joined.
+    Joined,
+    /// All ranks are started.
+    Started,
+    /// All ranks have published an address, at the end of their first MPI_Init.
+    Initialised,
+    /// All ranks have ended and all they wrote has been passed up.
+    Drained,
+}
+
+/// All phases, in order.
+pub const PHASES: [Phase; 4] = [Phase::Joined, Phase::Started, Phase::Initialised, Phase::Drained];
+
+/// Why a daemon is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The agent ended before the daemon had joined.
+    Agent(Ending),
+    /// The agent could not be started.
+    NoAgent(String),
+    /// It did not join in time.
+    Late,
+    /// Nothing was heard of it.
+    Silent,
+    /// Its connection was closed.
+    Closed,
+    /// It sent what is no message.
+    Malformed,
+}
+
+/// A lost daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Its number.
+    pub daemon: u32,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a daemon cannot start its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Its number.
+    pub daemon: u32,
+    /// Exit status of the job.
+    pub status: u8,
+    /// A line for the user.
+    pub reason: String,
+}
+
+/// Which output.
+pub type StreamNumber = u8;
+
+/// What a parent tells its child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Down {
+    /// The job.
+    Plan(Box<JobInfo>),
+    /// Send this signal to all ranks.
+    Signal(i32),
+    /// Say where every rank waits.
+    ReportWaits,
+    /// Standard input of rank 0; no bytes: its end.
+    Input(Bytes),
+    /// So many bytes more of an output may come.
+    Credit(StreamNumber, u32),
+    /// See [`Ask`].
+    Ask(Ask),
+    /// See [`Table`].
+    Table(Table),
+    /// The job is over.
+    Quit,
+}
+
+/// What a child tells its parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Up {
+    /// Its subtree has reached a phase.
+    Reached(Phase),
+    /// Ranks of its subtree that ended.
+    Exits(Vec<RankExit>),
+    /// A daemon cannot start its ranks.
+    Refused(Refusal),
+    /// A daemon of its subtree is lost.
+    Lost(Loss),
+    /// Somebody sent a signal to a daemon.
+    Signal(i32),
+    /// What its subtree wrote.
+    Output(StreamNumber, Bytes),
+    /// Bytes of the standard input that rank 0's daemon has taken.
+    InputTaken(u32),
+    /// See [`Ask`].
+    Ask(Ask),
+    /// See [`Table`].
+    Table(Table),
+}
+
+/// What is the address of this rank?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Ask {
+    /// Host of the placement.
+    pub host: u32,
+    /// Rank on that host.
+    pub local: u32,
+}
+
+/// What is known of the ranks of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Host of the placement.
+    pub host: u32,
+    /// Local rank and its address.
+    pub entries: Vec<(u32, Address)>,
+}

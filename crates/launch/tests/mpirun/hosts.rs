@@ -1,0 +1,147 @@
+//! Jobs on several hosts, all of them this machine: an agent in the place of ssh gives each a clean environment.
+
+use crate::common::{Done, MPIRUN, run, start};
+
+/// Options that make three hosts of this machine, the first without an agent.
+const HERE: [&str; 4] = ["--agent", "{agent}", "--host", "localhost:2,h1:2,h2:2"];
+/// And two that are not mpirun's.
+const AWAY: [&str; 4] = ["--agent", "{agent}", "--host", "h1:2,h2:1"];
+
+fn on(hosts: [&'static str; 4], arguments: &[&'static str]) -> Vec<&'static str> {
+    [&hosts[..], arguments].concat()
+}
+
+fn check(arguments: &[&str], lines: &[&str]) {
+    let Done { status, out, err } = run(arguments);
+    assert_eq!((status, &err[..]), (0, ""), "{arguments:?}: {out}");
+    let mut got: Vec<&str> = out.lines().collect();
+    got.sort_unstable();
+    assert_eq!(got, lines, "{arguments:?}");
+}
+
+/// The status, and what is said in one line.
+fn check_end(arguments: &[&str], status: i32, parts: &[&str]) {
+    let Done { status: got, out, err } = run(arguments);
+    assert_eq!(got, status, "{arguments:?}: {out} {err}");
+    let said: Vec<&str> = err.lines().filter(|line| line.starts_with("mpirun:")).collect();
+    assert_eq!(said.len(), parts.len().min(1), "{arguments:?}: {err}");
+    for part in parts {
+        assert!(said[0].contains(part), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn ranks_run_where_they_are_placed() {
+    let lines = ["0 of 4 on host 0 of 2 app 0", "1 of 4 on host 0 of 2 app 0", "2 of 4 on host 1 of 2 app 0"];
+    let last = "3 of 4 on host 1 of 2 app 1";
+    let programs = ["-n", "3", "{fake}", "header", ":", "-n", "1", "{fake}", "header"];
+    check(&on(HERE, &programs), &[&lines[..], &[last]].concat());
+    let dealt = ["--map-by", "node", "-n", "3", "{fake}", "header"];
+    check(
+        &on(AWAY, &dealt),
+        &["0 of 3 on host 0 of 2 app 0", "1 of 3 on host 1 of 2 app 0", "2 of 3 on host 0 of 2 app 0"],
+    );
+    for radix in ["0", "1", "2"] {
+        let more =
+            ["--radix", radix, "-ppn", "1", "-l", "sh", "-c", "echo $MPI_LOCALRANKID $MPI_LOCALNRANKS"];
+        check(&on(HERE, &more), &["[0] 0 1", "[1] 0 1", "[2] 0 1"]);
+    }
+}
+
+#[test]
+fn ranks_elsewhere_have_the_environment_and_directory_of_mpirun() {
+    let path = format!("{}", std::env::current_dir().unwrap().display());
+    check(
+        &on(AWAY, &["-x", "A=x y", "-n", "3", "sh", "-c", "echo $A $PWD $CARGO_PKG_NAME"]),
+        &[&format!("x y {path} tutti-launch")[..]; 3],
+    );
+    check(&on(AWAY, &["-wdir", "/", "sh", "-c", "echo $PWD"]), &["/"; 3]);
+}
+
+#[test]
+fn the_first_failure_ends_the_job_everywhere() {
+    check_end(
+        &on(HERE, &["{fake}", "init", "on:5", "kill:11", "sleep:100000"]),
+        139,
+        &["rank 5 (pid ", "host h2", "SIGSEGV", "the other ranks were ended"],
+    );
+    check_end(
+        &on(AWAY, &["{fake}", "init", "on:2", "exit:3", "sleep:100000"]),
+        3,
+        &["rank 2", "host h2", "code 3"],
+    );
+    check_end(&on(AWAY, &["{fake}", "init", "on:1", "abort:7", "sleep:100000"]), 7, &[]);
+    check_end(&on(HERE, &["{fake}", "init", "finalize", "on:3", "exit:5"]), 5, &[]);
+}
+
+#[test]
+fn what_cannot_start_is_told_with_its_host() {
+    check_end(&on(AWAY, &["no-such-program"]), 127, &["host h", "program no-such-program is not in PATH"]);
+    check_end(
+        &["--agent", "false", "--host", "h1", "true"],
+        1,
+        &["host h1 cannot be reached: false exited with code 1"],
+    );
+    check_end(
+        &["--agent", "true", "--host", "localhost,h1", "sleep", "1000"],
+        1,
+        &["host h1 cannot be reached"],
+    );
+    let Done { status, err, .. } =
+        run(&["--agent", "sh -c {agent}", "--host", "h1", "--prefix", "/nowhere", "true"]);
+    assert_eq!(status, 1, "{err}");
+}
+
+#[test]
+fn output_of_all_hosts_stays_in_lines() {
+    let Done { status, out, .. } = run(&on(HERE, &["{fake}", "flood:2"]));
+    assert_eq!(status, 0);
+    assert_eq!(out.lines().count(), 6 * 2 * 10_486);
+    assert!(out.lines().all(|line| line.len() == 99));
+}
+
+#[test]
+fn any_process_of_the_launcher_can_be_killed() {
+    for kills_root in [false, true] {
+        let run = start(&on(HERE, &["sh", "-c", "setsid sleep 1000 & {fake} init sleep:100000; true"]));
+        // Each is the shell and the program.
+        run.wait_for("fake_rank init", 12);
+        let daemons = run.wait_for("--daemon 2", 2);
+        if kills_root {
+            run.signal(libc::SIGKILL);
+        } else {
+            // The node, not its guardian: the younger.
+            assert!(tutti_sys::process::kill(*daemons.iter().max().unwrap(), libc::SIGKILL));
+        }
+        let Done { status, err, .. } = run.finish();
+        let said = if kills_root {
+            ""
+        } else {
+            "mpirun: host h2 is lost: the launcher's daemon on it has ended; the job was ended\n"
+        };
+        assert_eq!((status, &err[..]), (if kills_root { 137 } else { 1 }, said));
+    }
+}
+
+#[test]
+fn signals_reach_every_host() {
+    let run = start(&on(HERE, &["{fake}", "init", "wait:MPI_Barrier", "sleep:100000"]));
+    run.wait_for("fake_rank init", 6);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    run.signal(libc::SIGUSR1);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    run.signal(libc::SIGTERM);
+    let Done { status, err, .. } = run.finish();
+    assert_eq!(status, 143, "{err}");
+    assert_eq!(err.lines().filter(|line| line.ends_with(" s in MPI_Barrier")).count(), 6, "{err}");
+}
+
+#[test]
+fn a_daemon_trusts_only_who_knows_the_secret() {
+    let done = std::process::Command::new(MPIRUN)
+        .args(["--daemon", "1", "--parent", "127.0.0.1:9"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("the secret of the job"));
+}
