@@ -35,6 +35,7 @@ impl Builder {
             permutation: Arc::default(),
             steps: Vec::new(),
             loops: Vec::new(),
+            strands: Vec::new(),
         };
         Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None, hierarchy: None }
     }
@@ -54,7 +55,10 @@ impl Builder {
     }
 
     /// The schedule.
-    pub fn finish(self) -> Schedule {
+    pub fn finish(mut self) -> Schedule {
+        if self.schedule.strands.last().is_some_and(|first| *first as usize == self.schedule.steps.len()) {
+            self.schedule.strands.pop();
+        }
         self.schedule
     }
 
@@ -69,6 +73,18 @@ impl Builder {
     pub fn in_program_order(&mut self) {
         assert!(self.schedule.steps.is_empty(), "the order of a schedule is chosen before its steps");
         self.schedule.order = Order::Program;
+    }
+
+    /// Ends a strand: the steps that follow run beside all that came before. Does nothing where no step came before.
+    pub fn strand(&mut self) {
+        assert!(
+            self.schedule.order == Order::Program && self.in_loop.is_none(),
+            "strands are in program order"
+        );
+        let first = self.schedule.steps.len() as u32;
+        if first > self.schedule.strands.last().copied().unwrap_or(0) {
+            self.schedule.strands.push(first);
+        }
     }
 
     /// What [`permuted`] blocks are looked up in.

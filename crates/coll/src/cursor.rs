@@ -2,8 +2,8 @@
 //! order, edges, loops and windows of the intermediate representation their meaning; the engine, the
 //! verifier and the simulator all run on it.
 //!
-//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one: its
-//! cursor is a place in the program, and to advance it costs a few instructions a step.
+//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one a strand: its
+//! cursor is a place in the program for each, and to advance it costs a few instructions a step.
 
 use crate::ir::{Edge, Loop, Order, Schedule, StepId};
 
@@ -52,32 +52,61 @@ impl Progress {
 pub struct Cursor {
     /// Empty in program order.
     steps: Vec<Progress>,
-    /// All steps before this one are complete; in program order, the next to run or the one that runs.
+    /// All steps before this one are complete; not used in program order.
     first: usize,
-    /// In program order: the iteration of `first`.
-    iteration: u32,
-    /// In program order: the present instance is complete, and not yet passed.
-    over: bool,
-    /// Something was completed since the last scan. In program order: nothing runs.
+    /// Empty but in program order.
+    strands: Vec<Strand>,
+    /// Something was completed since the last scan.
     stale: bool,
+}
+
+/// A place in a strand.
+#[derive(Clone, Copy, Debug)]
+struct Strand {
+    /// The next step to run or the one that runs.
+    step: usize,
+    /// One past the last step of the strand.
+    end: usize,
+    /// Of the step.
+    iteration: u32,
+    /// Where the present instance stands.
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not started.
+    Next,
+    /// Under way.
+    Started,
+    /// Complete, and not yet passed.
+    Over,
 }
 
 impl Cursor {
     /// Puts the cursor at the beginning of `schedule`.
     pub fn reset(&mut self, schedule: &Schedule) {
         self.steps.clear();
+        self.strands.clear();
+        self.first = 0;
+        self.stale = true;
         if schedule.order == Order::Edges {
             self.steps.resize(schedule.steps.len(), Progress::default());
+            return;
         }
-        (self.first, self.iteration, self.over) = (0, 0, false);
-        self.stale = true;
+        let ends = schedule.strands.iter().copied().chain([schedule.steps.len() as u32]);
+        let mut step = 0;
+        for end in ends {
+            let end = end as usize;
+            self.strands.push(Strand { step, end, iteration: 0, stage: Stage::Next });
+            step = end;
+        }
     }
 
     /// Whether every step of `schedule` is complete.
     pub fn finished(&mut self, schedule: &Schedule) -> bool {
         if schedule.order == Order::Program {
-            self.settle(schedule);
-            return self.first == schedule.steps.len();
+            return self.strands.iter_mut().all(|strand| strand.settle(schedule));
         }
         while self.first < self.steps.len()
             && self.steps[self.first].done == schedule.iterations(StepId(self.first as u32))
@@ -90,16 +119,14 @@ impl Cursor {
     /// Records that an instance, started before, is complete.
     pub fn complete(&mut self, instance: Instance) {
         self.stale = true;
-        match self.steps.get_mut(instance.step.0 as usize) {
-            Some(progress) => progress.complete(instance.iteration),
-            None => {
-                debug_assert_eq!(
-                    (self.first, self.iteration),
-                    (instance.step.0 as usize, instance.iteration)
-                );
-                self.over = true;
-            }
+        let step = instance.step.0 as usize;
+        if let Some(progress) = self.steps.get_mut(step) {
+            progress.complete(instance.iteration);
+            return;
         }
+        let strand = self.strands.iter_mut().find(|strand| step < strand.end).expect("a step has a strand");
+        debug_assert_eq!((strand.step, strand.iteration), (step, instance.iteration));
+        strand.stage = Stage::Over;
     }
 
     /// Starts every instance that may start: `start` tells whether it was complete at once.
@@ -114,10 +141,10 @@ impl Cursor {
         if !self.stale {
             return Ok(());
         }
-        if schedule.order == Order::Program {
-            return self.run(schedule, start);
-        }
         self.stale = false;
+        if schedule.order == Order::Program {
+            return self.strands.iter_mut().try_for_each(|strand| strand.run(schedule, &mut start));
+        }
         let mut step = self.first;
         while step < self.steps.len() {
             match schedule.steps[step].in_loop {
@@ -135,61 +162,6 @@ impl Cursor {
             }
         }
         Ok(())
-    }
-
-    /// Program order: runs one instance after the other, until one is not complete at once.
-    fn run<E>(
-        &mut self,
-        schedule: &Schedule,
-        mut start: impl FnMut(Instance) -> Result<bool, E>,
-    ) -> Result<(), E> {
-        loop {
-            self.settle(schedule);
-            if self.first == schedule.steps.len() {
-                return Ok(());
-            }
-            let instance = Instance { step: StepId(self.first as u32), iteration: self.iteration };
-            self.over = start(instance)?;
-            self.stale = self.over;
-            if !self.over {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Program order: from what is complete to the next to run.
-    #[inline]
-    fn settle(&mut self, schedule: &Schedule) {
-        if std::mem::take(&mut self.over) {
-            self.pass(schedule);
-        }
-        // Loops without iterations.
-        while let Some(number) = schedule.steps.get(self.first).and_then(|step| step.in_loop) {
-            let this = &schedule.loops[usize::from(number)];
-            if this.count > 0 {
-                return;
-            }
-            self.first = (this.first + this.steps) as usize;
-        }
-    }
-
-    /// Program order: goes past the present instance.
-    #[inline]
-    fn pass(&mut self, schedule: &Schedule) {
-        let next = self.first + 1;
-        if let Some(number) = schedule.steps[self.first].in_loop {
-            let this = &schedule.loops[usize::from(number)];
-            if next < (this.first + this.steps) as usize {
-                self.first = next;
-                return;
-            }
-            if self.iteration + 1 < this.count {
-                self.first = this.first as usize;
-                self.iteration += 1;
-                return;
-            }
-        }
-        (self.first, self.iteration) = (next, 0);
     }
 
     /// One pass over the body of a loop; whether another one may find more to start.
@@ -238,6 +210,59 @@ impl Cursor {
             return before.done == count;
         }
         iteration < edge.distance || before.is_done((iteration - edge.distance).min(count - 1))
+    }
+}
+
+impl Strand {
+    /// Runs one instance after the other, until one is not complete at once.
+    fn run<E>(
+        &mut self,
+        schedule: &Schedule,
+        start: &mut impl FnMut(Instance) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        while !self.settle(schedule) && self.stage == Stage::Next {
+            self.stage = Stage::Started;
+            if start(Instance { step: StepId(self.step as u32), iteration: self.iteration })? {
+                self.stage = Stage::Over;
+            }
+        }
+        Ok(())
+    }
+
+    /// From what is complete to the next to run; whether this is the end.
+    #[inline]
+    fn settle(&mut self, schedule: &Schedule) -> bool {
+        if self.stage == Stage::Over {
+            self.stage = Stage::Next;
+            self.pass(schedule);
+        }
+        // Loops without iterations.
+        while self.step < self.end {
+            match schedule.steps[self.step].in_loop.map(|number| &schedule.loops[usize::from(number)]) {
+                Some(this) if this.count == 0 => self.step = (this.first + this.steps) as usize,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Goes past the present instance.
+    #[inline]
+    fn pass(&mut self, schedule: &Schedule) {
+        let next = self.step + 1;
+        if let Some(number) = schedule.steps[self.step].in_loop {
+            let this = &schedule.loops[usize::from(number)];
+            if next < (this.first + this.steps) as usize {
+                self.step = next;
+                return;
+            }
+            if self.iteration + 1 < this.count {
+                self.step = this.first as usize;
+                self.iteration += 1;
+                return;
+            }
+        }
+        (self.step, self.iteration) = (next, 0);
     }
 }
 
@@ -303,6 +328,41 @@ mod tests {
                 &[(1, 0), (2, 0), (3, 0), (2, 1), (3, 1), (2, 2), (3, 2), (5, 0), (5, 1), (6, 0)],
             );
         }
+    }
+
+    #[test]
+    fn strands_run_side_by_side() {
+        let mut builder = Builder::new(Unit::Byte);
+        builder.in_program_order();
+        builder.strand();
+        builder.post(0, 1);
+        builder.repeat(2, 1, |builder| {
+            builder.post(0, 1);
+        });
+        builder.strand();
+        builder.post(0, 1);
+        builder.strand();
+        let schedule = builder.finish();
+        assert_eq!(
+            (schedule.strands.as_slice(), schedule.strand(StepId(1)), schedule.strand(StepId(2))),
+            (&[2][..], 0, 1)
+        );
+        let mut cursor = Cursor::default();
+        cursor.reset(&schedule);
+        let mut rounds = Vec::new();
+        while !cursor.finished(&schedule) {
+            let mut round = Vec::new();
+            cursor
+                .advance(&schedule, |instance| {
+                    round.push(instance);
+                    Ok::<_, ()>(false)
+                })
+                .unwrap();
+            round.iter().for_each(|instance| cursor.complete(*instance));
+            rounds
+                .push(round.iter().map(|instance| (instance.step.0, instance.iteration)).collect::<Vec<_>>());
+        }
+        assert_eq!(rounds, [vec![(0, 0), (2, 0)], vec![(1, 0)], vec![(1, 1)]]);
     }
 
     #[test]

@@ -35,11 +35,16 @@
 //!   operation; so the owner leaves only after it has awaited that all are done with it. Peers count from the
 //!   first unit of the exposed span, and get at it after they awaited a flag that was posted after it was exposed.
 //!
-//! These steps need all ranks of the communicator on one node, and a schedule that has them is [`Order::Program`].
+//! These steps are for ranks of one node, and a schedule that has them is [`Order::Program`].
+//!
+//! # Strands: levels that overlap
+//! A schedule in program order may consist of several [`Schedule::strands`], which run at the same time, each in its own
+//! order. So one keeps the network busy while another moves data within the node (S4). They are joined by flags
+//! only: what a strand did before it posted is visible to whoever awaited that value, in another rank or in another
+//! strand of the same one. A lane towards one peer belongs to one strand.
 //!
 //! # To come
-//! `multicast` (S8) joins [`Kind`] when it is first used. Composition (S4) adds edges between the loops of two
-//! schedules, hence [`Edge::distance`] across loops.
+//! `multicast` (S8) joins [`Kind`] when it is first used.
 
 use std::sync::Arc;
 
@@ -555,8 +560,8 @@ pub enum Order {
     /// [`Step::after`] and windows, as the module says.
     Edges,
     /// Their place: a step starts when the one before it is complete, an iteration of a loop when the one
-    /// before it is. There are no edges, and windows are not looked at. All within a node is of this order: where nothing
-    /// is under way while a processor copies, there is nothing to overlap.
+    /// before it is, in each strand. There are no edges, and windows are not looked at. All within a node is of this order:
+    /// where nothing is under way while a processor copies, there is nothing to overlap.
     Program,
 }
 
@@ -578,6 +583,9 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Disjoint, in the order of their steps.
     pub loops: Vec<Loop>,
+    /// The first steps of the strands after the first one, which begins with step 0; ascending, no strand without steps.
+    /// None in [`Order::Edges`].
+    pub strands: Vec<u32>,
 }
 
 impl Schedule {
@@ -590,7 +598,7 @@ impl Schedule {
     }
 
     /// The first of the steps with which a rank ends that has exposed memory: it only waits until others are done with that.
-    /// Where all that it has exposed travelled by value, it need not. One past the last where there are none.
+    /// Where all that it has exposed travelled by value, it need not. One past the last where there are none, or several strands.
     pub fn parting(&self) -> StepId {
         let awaits = |step: &Step| matches!(step.kind, Kind::Await { .. });
         let mut first = self.steps.iter().rposition(|step| !awaits(step)).map_or(0, |last| last + 1);
@@ -598,8 +606,14 @@ impl Schedule {
         if let Some(last) = first.checked_sub(1).and_then(|last| self.steps[last].in_loop) {
             first += self.steps[first..].iter().take_while(|step| step.in_loop == Some(last)).count();
         }
-        let exposes = self.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
+        let exposes =
+            self.strands.is_empty() && self.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
         StepId(if exposes { first } else { self.steps.len() } as u32)
+    }
+
+    /// The strand of a step.
+    pub fn strand(&self, step: StepId) -> usize {
+        self.strands.partition_point(|first| *first <= step.0)
     }
 
     /// Units of all temporaries.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
-    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, reduce, reduce_scatter,
-    scan,
+    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, reduce,
+    reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -73,11 +73,19 @@ pub struct Requirements {
     pub node: Node,
     /// No more ranks than [`Requirements::FEW`]: a schedule grows with them.
     pub few_ranks: bool,
+    /// What it needs of the node holds among the ranks of each host; others are reached by messages.
+    pub several_hosts: bool,
 }
 
 impl Requirements {
     /// See [`Requirements::few_ranks`].
     pub const FEW: u32 = 16;
+
+    /// Whether ranks of `hosts` hosts, each of which gives its ranks `node`, have what is needed. What is for several hosts is
+    /// left to them: on one it would be what the algorithms of a node are.
+    pub fn are_met(&self, node: Node, hosts: u32) -> bool {
+        self.node == Node::Any || self.node <= node && self.several_hosts == (hosts > 1)
+    }
 }
 
 /// What an algorithm needs of the nodes that the ranks are on.
@@ -85,7 +93,7 @@ impl Requirements {
 pub enum Node {
     /// Nothing: it sends messages.
     Any,
-    /// All ranks are on one node, which gives them flags and banks (S1).
+    /// All ranks are on one node, which gives them flags and banks (S1); see also [`Requirements::several_hosts`].
     Shared,
     /// And they can get at each other's memory (S2).
     Exposed,
@@ -104,11 +112,17 @@ pub struct Parameters {
     pub distances: bool,
 }
 
-const ANY: Requirements =
-    Requirements { commutative: false, power_of_two: false, node: Node::Any, few_ranks: false };
+const ANY: Requirements = Requirements {
+    commutative: false,
+    power_of_two: false,
+    node: Node::Any,
+    few_ranks: false,
+    several_hosts: false,
+};
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const FEW: Requirements = Requirements { few_ranks: true, ..SHARED };
 const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
+const LEVELS: Requirements = Requirements { several_hosts: true, ..EXPOSED };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
@@ -163,6 +177,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
     entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
     entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed::bcast, cost::bcast_kary),
+    entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
     entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),

@@ -125,6 +125,11 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     if requires.few_ranks && shape.ranks > Requirements::FEW {
         return Some(format!("there are more than {} ranks", Requirements::FEW));
     }
+    let hosts = environment.layout.hosts();
+    if requires.node <= environment.node && !requires.are_met(environment.node, hosts) {
+        let why = if hosts > 1 { "the ranks are on several hosts" } else { "the ranks are on one host" };
+        return Some(why.to_string());
+    }
     if requires.node > environment.node {
         return Some(match requires.node {
             Node::Exposed => "ranks cannot get at each other's memory".to_string(),
@@ -144,7 +149,10 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
 
 /// Whether the node has banks as large as the algorithm asks for; which is the same on all ranks.
 fn fits(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> bool {
-    let bytes = || generator.generate(shape, params).bank * shape.unit_bytes;
+    let bytes = || {
+        let hierarchy = Some(environment.layout.hierarchy());
+        generator.generate_on(shape, params, hierarchy).bank * shape.unit_bytes
+    };
     generator.requires.node == Node::Any || bytes() <= environment.bank_bytes
 }
 
@@ -208,7 +216,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
     let possible = |generator: &&Generator| {
         generator.suits(shape)
-            && generator.requires.node <= environment.node
+            && generator.requires.are_met(environment.node, environment.layout.hosts())
             && name.is_none_or(|name| generator.name == name)
     };
     let mut all: Vec<Candidate> = Vec::new();

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::model::Model;
+use tutti_coll::registry::Association;
 use tutti_coll::simulate::{Binding, Layout, Load, Reach, Stage, predict};
-use tutti_coll::verify::{Case, verify};
+use tutti_coll::verify::{Case, verify_on};
 use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 
 const FLAT: u32 = Params::FLAT;
@@ -46,7 +47,9 @@ fn check(generator: &Generator, case: &Case, hierarchy: &Arc<Hierarchy>) {
     }
     let write = |rank| generator.generate_on(&case.shape(rank), &case.params, Some(hierarchy));
     let schedules: Vec<Schedule> = (0..case.ranks).map(write).collect();
-    if let Err(fault) = verify(case, &schedules) {
+    // Others take all ranks to be on one host.
+    let hosts = generator.requires.several_hosts.then_some(&**hierarchy);
+    if let Err(fault) = verify_on(case, &schedules, Association::Free, hosts) {
         panic!("{generator:?}, {case:?}, {hierarchy:?}: {fault}");
     }
 }

@@ -17,6 +17,7 @@ pub mod flags;
 pub mod gather;
 pub mod hierarchical;
 pub mod hierarchical_exposed;
+pub mod levels;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;

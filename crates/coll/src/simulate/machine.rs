@@ -551,8 +551,12 @@ impl<'a> Machine<'a> {
 
     /// Whether a rank knows already that a flag has a value.
     fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
-        let mut seen = self.ranks[rank as usize].seen.iter();
-        rank == peer || seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
+        let this = &self.ranks[rank as usize];
+        if rank == peer {
+            return this.flags.get(usize::from(flag)).is_some_and(|flag| flag.value >= value);
+        }
+        let mut seen = this.seen.iter();
+        seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
     }
 
     /// A rank has seen the value of a flag.

@@ -3,7 +3,7 @@
 //! An access is forgotten when a later one stands for it: whoever conflicts with the old one conflicts
 //! with the new one, and comes after the old one if it comes after the new one.
 
-use super::clocks::Clocks;
+use super::clocks::{Clocks, Thread};
 use crate::cursor::Instance;
 
 /// One step's use of units `start..end` of a buffer.
@@ -12,7 +12,8 @@ pub(super) struct Access {
     pub start: u64,
     pub end: u64,
     pub rank: u32,
-    /// The epoch of `rank`.
+    pub thread: Thread,
+    /// The epoch of `thread`.
     pub epoch: u32,
     pub instance: Instance,
 }
@@ -43,13 +44,13 @@ impl Accesses {
     /// An earlier one that it conflicts with and does not come after; `true` if that was a write.
     pub fn record(&mut self, access: Access, write: bool, clocks: &Clocks) -> Result<(), (Access, bool)> {
         let conflicts = |earlier: &&Access| {
-            earlier.overlaps(&access) && !clocks.knows(access.rank, earlier.rank, earlier.epoch)
+            earlier.overlaps(&access) && !clocks.knows(access.thread, earlier.thread, earlier.epoch)
         };
         if let Some(earlier) = self.writes.iter().find(conflicts) {
             return Err((*earlier, true));
         }
         if !write {
-            self.reads.retain(|earlier| earlier.rank != access.rank || !access.covers(earlier));
+            self.reads.retain(|earlier| earlier.thread != access.thread || !access.covers(earlier));
             self.reads.push(access);
             return Ok(());
         }
@@ -65,6 +66,6 @@ impl Accesses {
     /// An access that `owner` does not come after, at the end.
     pub fn beyond(&self, owner: u32, clocks: &Clocks) -> Option<&Access> {
         let mut all = self.reads.iter().chain(&self.writes);
-        all.find(|access| !clocks.knows(owner, access.rank, access.epoch))
+        all.find(|access| !clocks.leaves_after(owner, access.thread, access.epoch))
     }
 }

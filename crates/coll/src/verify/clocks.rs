@@ -1,5 +1,5 @@
-//! What happens before what, where every rank is one thread of events: its schedule in program order. A rank's
-//! vector clock says how much of every rank it comes after; flags and messages carry clocks.
+//! What happens before what, where every strand of a rank is one thread of events: its part of the schedule in program
+//! order. A thread's vector clock says how much of every thread it comes after; flags and messages carry clocks.
 //!
 //! Whoever awaits a value learns what the first post that reached it knew, however late he looks: the least that
 //! any timing gives him.
@@ -10,27 +10,35 @@ use super::Fault;
 use crate::cursor::Instance;
 use crate::ir::Kind;
 
+/// The strand of a rank, numbered over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Thread(pub u32);
+
 /// A rank that waits for a flag.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub rank: u32,
+    pub thread: Thread,
     pub instance: Instance,
     pub flag: u16,
     pub value: u64,
 }
 
-/// A value of a flag, and the clock of its rank then.
+/// A value of a flag, and the clock of its thread then.
 #[derive(Debug)]
 struct Posted {
     value: u64,
+    thread: Thread,
     clock: Rc<[u32]>,
 }
 
 /// The clocks and flags of all ranks.
 #[derive(Debug)]
 pub(super) struct Clocks {
-    /// Entry r of the clock of rank s: s comes after the events of r that are of this epoch or before.
+    /// Entry r of the clock of thread s: s comes after the events of r that are of this epoch or before.
     clocks: Vec<Box<[u32]>>,
+    /// The first thread of each rank, and one past the last of all.
+    firsts: Vec<u32>,
     /// Posts by rank and flag, in their order.
     flags: Vec<[Vec<Posted>; Kind::FLAGS as usize]>,
     /// By the rank that posts.
@@ -38,56 +46,83 @@ pub(super) struct Clocks {
 }
 
 impl Clocks {
-    /// All ranks are in their first epoch; nobody has heard of another.
-    pub fn new(ranks: usize) -> Clocks {
-        let clock = |rank: usize| (0..ranks).map(|other| u32::from(rank == other)).collect();
+    /// All threads are in their first epoch; nobody has heard of another. `strands` are those of each rank.
+    pub fn new(strands: impl Iterator<Item = u32>) -> Clocks {
+        let mut firsts = vec![0];
+        for strands in strands {
+            firsts.push(firsts[firsts.len() - 1] + strands);
+        }
+        let (ranks, threads) = (firsts.len() - 1, firsts[firsts.len() - 1]);
+        let clock = |thread: u32| (0..threads).map(|other| u32::from(thread == other)).collect();
         Clocks {
-            clocks: (0..ranks).map(clock).collect(),
+            clocks: (0..threads).map(clock).collect(),
+            firsts,
             flags: (0..ranks).map(|_| Default::default()).collect(),
             waiting: (0..ranks).map(|_| Vec::new()).collect(),
         }
     }
 
-    /// The present epoch of `rank`.
-    pub fn epoch(&self, rank: u32) -> u32 {
-        self.clocks[rank as usize][rank as usize]
+    /// A strand of a rank as a thread.
+    pub fn thread(&self, rank: u32, strand: usize) -> Thread {
+        Thread(self.firsts.get(rank as usize).map_or(0, |first| first + strand as u32))
     }
 
-    /// Whether `rank` comes after what `other` did in `epoch`.
-    pub fn knows(&self, rank: u32, other: u32, epoch: u32) -> bool {
-        self.clocks[rank as usize][other as usize] >= epoch
+    /// The present epoch of `thread`.
+    pub fn epoch(&self, thread: Thread) -> u32 {
+        self.clocks[thread.0 as usize][thread.0 as usize]
+    }
+
+    /// Whether `thread` comes after what `other` did in `epoch`.
+    pub fn knows(&self, thread: Thread, other: Thread, epoch: u32) -> bool {
+        self.clocks[thread.0 as usize][other.0 as usize] >= epoch
+    }
+
+    /// Whether some strand of `rank` comes after what `other` did in `epoch`: the rank leaves when all its strands have ended.
+    pub fn leaves_after(&self, rank: u32, other: Thread, epoch: u32) -> bool {
+        self.threads(rank).any(|thread| self.knows(thread, other, epoch))
     }
 
     /// How many ranks `rank` has heard of, itself included.
     pub fn heard(&self, rank: u32) -> u32 {
-        self.clocks[rank as usize].iter().map(|epoch| u32::from(*epoch > 0)).sum()
+        let heard = |other: u32| {
+            self.threads(rank).any(|thread| self.threads(other).any(|other| self.knows(thread, other, 1)))
+        };
+        (0..self.flags.len() as u32).map(|other| u32::from(heard(other))).sum()
+    }
+
+    fn threads(&self, rank: u32) -> impl Iterator<Item = Thread> + use<> {
+        (self.firsts[rank as usize]..self.firsts[rank as usize + 1]).map(Thread)
     }
 
     /// A message: the receiver comes after all that the sender did before. Not the other way round, since a
     /// message may have been sent long before it is received.
-    pub fn message(&mut self, sender: u32, receiver: u32) {
+    pub fn message(&mut self, sender: Thread, receiver: Thread) {
         let clock = self.publish(sender);
-        join(&mut self.clocks[receiver as usize], &clock);
+        join(&mut self.clocks[receiver.0 as usize], &clock);
     }
 
     /// Sets a flag. Returns who need not wait any more.
-    pub fn post(&mut self, rank: u32, flag: u16, value: u64) -> Result<Vec<Waiter>, Fault> {
+    pub fn post(&mut self, rank: u32, thread: Thread, flag: u16, value: u64) -> Result<Vec<Waiter>, Fault> {
         if flag >= Kind::FLAGS || value >= Kind::VALUES {
             return Err(Fault::new(format!("posts {value} to flag {flag}, out of bounds")));
         }
-        let clock = self.publish(rank);
+        let clock = self.publish(thread);
         let posts = &mut self.flags[rank as usize][usize::from(flag)];
         let before = posts.last().map_or(0, |post| post.value);
+        let foreign = posts.last().is_some_and(|post| post.thread != thread);
+        if foreign {
+            return Err(Fault::new(format!("posts to flag {flag}, which is another strand's")));
+        }
         if value <= before {
             return Err(Fault::new(format!("posts {value} to flag {flag}, which is {before}")));
         }
-        posts.push(Posted { value, clock: clock.clone() });
+        posts.push(Posted { value, thread, clock: clock.clone() });
         let (ready, waiting) = std::mem::take(&mut self.waiting[rank as usize])
             .into_iter()
             .partition(|waiter| waiter.flag == flag && waiter.value <= value);
         self.waiting[rank as usize] = waiting;
         let ready: Vec<Waiter> = ready;
-        ready.iter().for_each(|waiter| join(&mut self.clocks[waiter.rank as usize], &clock));
+        ready.iter().for_each(|waiter| join(&mut self.clocks[waiter.thread.0 as usize], &clock));
         Ok(ready)
     }
 
@@ -105,7 +140,7 @@ impl Clocks {
             self.waiting[peer as usize].push(waiter);
             return Ok(false);
         };
-        join(&mut self.clocks[waiter.rank as usize], &first.clock);
+        join(&mut self.clocks[waiter.thread.0 as usize], &first.clock);
         Ok(true)
     }
 
@@ -114,11 +149,12 @@ impl Clocks {
         (0..).zip(&self.waiting).flat_map(|(peer, waiting)| waiting.iter().map(move |waiter| (peer, waiter)))
     }
 
-    /// What a rank knows when it lets others know; what it does next is of another epoch.
-    fn publish(&mut self, rank: u32) -> Rc<[u32]> {
-        let clock = &mut self.clocks[rank as usize];
+    /// What a thread knows when it lets others know; what it does next is of another epoch.
+    fn publish(&mut self, thread: Thread) -> Rc<[u32]> {
+        let number = thread.0 as usize;
+        let clock = &mut self.clocks[number];
         let published = Rc::from(&**clock);
-        clock[rank as usize] += 1;
+        clock[number] += 1;
         published
     }
 }

@@ -1,18 +1,22 @@
 //! Runs the schedules of all ranks, each as far as it gets, until all have ended or none can go on.
 
+use std::collections::HashMap;
+
 use super::case::{Case, Sums};
-use super::clocks::{Clocks, Waiter};
+use super::clocks::{Clocks, Thread, Waiter};
 use super::memory::{Memory, Place, Run};
 use super::signals::Signals;
 use super::value::Values;
 use super::{Fault, LANES};
 use crate::cursor::{Cursor, Instance};
+use crate::hierarchy::{self, Hierarchy};
 use crate::ir::{Index, Kind, Order, Schedule, Span};
 use crate::shape::Collective;
 
 /// One side of a message that waits for the other.
 struct Posted {
     rank: u32,
+    thread: Thread,
     peer: u32,
     lane: u16,
     instance: Instance,
@@ -34,20 +38,32 @@ pub(super) struct Machine<'a> {
     recvs: Vec<Vec<Posted>>,
     /// Receiver and sender of messages that may have become complete.
     posted: Vec<(u32, u32)>,
+    /// Waits for flags that are over.
+    heard: Vec<(u32, Instance)>,
     /// Ranks that may go on.
     awake: Vec<u32>,
     /// For a barrier that is not in program order.
     signals: Option<Signals>,
+    /// Who shares a host, if not all do.
+    hosts: Option<&'a Hierarchy>,
+    /// Whose a lane is: by rank, peer, lane and whether it is one to receive by.
+    lanes: HashMap<(u32, u32, u16, bool), Thread>,
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(case: &'a Case, schedules: &'a [Schedule], sums: &'a [Sums]) -> Machine<'a> {
+    pub fn new(
+        case: &'a Case,
+        schedules: &'a [Schedule],
+        sums: &'a [Sums],
+        hosts: Option<&'a Hierarchy>,
+    ) -> Machine<'a> {
         let cursors = schedules.iter().map(|schedule| {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
             cursor
         });
         let program = schedules.iter().any(|schedule| schedule.order == Order::Program);
+        let strands = schedules.iter().map(|schedule| schedule.strands.len() as u32 + 1);
         let signals = case.collective == Collective::Barrier && !program;
         Machine {
             case,
@@ -56,12 +72,15 @@ impl<'a> Machine<'a> {
             values: Values::new(case.ranks),
             cursors: cursors.collect(),
             memory: Memory::new(case, schedules, sums),
-            clocks: Clocks::new(if program { schedules.len() } else { 0 }),
+            clocks: Clocks::new(strands.filter(|_| program)),
             sends: schedules.iter().map(|_| Vec::new()).collect(),
             recvs: schedules.iter().map(|_| Vec::new()).collect(),
             posted: Vec::new(),
+            heard: Vec::new(),
             awake: (0..schedules.len() as u32).rev().collect(),
             signals: signals.then(|| Signals::new(schedules.len())),
+            hosts,
+            lanes: HashMap::new(),
         }
     }
 
@@ -70,9 +89,14 @@ impl<'a> Machine<'a> {
             let mut cursor = std::mem::take(&mut self.cursors[rank as usize]);
             let schedule = &self.schedules[rank as usize];
             cursor.advance(schedule, |instance| {
-                self.start(Run { rank, instance }).map_err(|fault| fault.in_step(instance).at(rank))
+                let thread = self.clocks.thread(rank, schedule.strand(instance.step));
+                self.start(Run { rank, thread, instance }).map_err(|fault| fault.in_step(instance).at(rank))
             })?;
             self.cursors[rank as usize] = cursor;
+            for (rank, instance) in self.heard.drain(..) {
+                self.cursors[rank as usize].complete(instance);
+                self.awake.push(rank);
+            }
             while let Some((receiver, sender)) = self.posted.pop() {
                 self.matches(receiver, sender)?;
             }
@@ -96,7 +120,7 @@ impl<'a> Machine<'a> {
                 instance.step.0, instance.iteration
             ));
         }
-        for (peer, Waiter { rank, instance, flag, value }) in self.clocks.waiters() {
+        for (peer, Waiter { rank, instance, flag, value, .. }) in self.clocks.waiters() {
             waits.push(format!(
                 "rank {rank} in step {} (iteration {}) for flag {flag} of rank {peer} to be {value}",
                 instance.step.0, instance.iteration
@@ -114,15 +138,15 @@ impl<'a> Machine<'a> {
             Kind::Send { peer, lane, from } => return self.send_or_recv(run, false, *peer, *lane, from),
             Kind::Recv { peer, lane, into } => return self.send_or_recv(run, true, *peer, *lane, into),
             Kind::Await { peer, flag, value } => {
-                let (peer, value) = (self.peer(run, *peer)?, value.at(run.instance.iteration));
-                return self
-                    .clocks
-                    .wait(peer, Waiter { rank: run.rank, instance: run.instance, flag: *flag, value });
+                let (peer, value) = (self.neighbour(run, *peer)?, value.at(run.instance.iteration));
+                let Run { rank, thread, instance } = run;
+                return self.clocks.wait(peer, Waiter { rank, thread, instance, flag: *flag, value });
             }
             Kind::Post { flag, value } => {
-                for ready in self.clocks.post(run.rank, *flag, value.at(run.instance.iteration))? {
-                    self.cursors[ready.rank as usize].complete(ready.instance);
-                    self.awake.push(ready.rank);
+                for ready in
+                    self.clocks.post(run.rank, run.thread, *flag, value.at(run.instance.iteration))?
+                {
+                    self.heard.push((ready.rank, ready.instance));
                 }
             }
             Kind::Expose { slot, what, access } => {
@@ -162,7 +186,7 @@ impl<'a> Machine<'a> {
     }
 
     fn remote(&mut self, run: Run, peer: Index, span: &Span, write: bool) -> Result<Place, Fault> {
-        let peer = self.peer(run, peer)?;
+        let peer = self.neighbour(run, peer)?;
         let place = self.memory.remote(run, peer, span, write, &self.clocks)?;
         self.memory.touch(run, &place, write, &self.clocks)?;
         Ok(place)
@@ -174,6 +198,13 @@ impl<'a> Machine<'a> {
         peer.ok_or_else(|| Fault::new("has no such peer".into()))
     }
 
+    /// A peer whose flags and memory are within reach.
+    fn neighbour(&self, run: Run, peer: Index) -> Result<u32, Fault> {
+        let peer = self.peer(run, peer)?;
+        let far = self.hosts.is_some_and(|hosts| hosts.distance(run.rank, peer) == hierarchy::NETWORK);
+        if far { Err(Fault::new(format!("reaches for rank {peer} of another host"))) } else { Ok(peer) }
+    }
+
     fn send_or_recv(
         &mut self,
         run: Run,
@@ -182,16 +213,20 @@ impl<'a> Machine<'a> {
         lane: u16,
         span: &Span,
     ) -> Result<bool, Fault> {
-        let Run { rank, instance } = run;
+        let Run { rank, thread, instance } = run;
         let peer = self.peer(run, peer)?;
         if peer == rank || lane >= LANES {
             return Err(Fault::new("has no such peer or lane".into()));
+        }
+        let owner = *self.lanes.entry((rank, peer, lane, into)).or_insert(thread);
+        if owner != thread {
+            return Err(Fault::new(format!("uses lane {lane}, which is another strand's")));
         }
         let place = self.memory.own(run, span, into)?;
         if place.is_some_and(|place| place.range.length == 0) {
             return Ok(true);
         }
-        let waits = Posted { rank, peer, lane, instance, place };
+        let waits = Posted { rank, thread, peer, lane, instance, place };
         if into {
             self.recvs[rank as usize].push(waits);
             self.posted.push((rank, peer));
@@ -229,12 +264,12 @@ impl<'a> Machine<'a> {
 
     fn transfer(&mut self, send: &Posted, recv: &Posted) -> Result<(), Fault> {
         if self.program {
-            self.clocks.message(send.rank, recv.rank);
+            self.clocks.message(send.thread, recv.thread);
         }
         match (send.place, recv.place) {
             (Some(from), Some(into)) if from.range.length == into.range.length => {
                 self.memory.apply(&mut self.values, &from, None, &into)?;
-                let run = Run { rank: recv.rank, instance: recv.instance };
+                let run = Run { rank: recv.rank, thread: recv.thread, instance: recv.instance };
                 self.memory.touch(run, &into, true, &self.clocks)?;
             }
             (None, None) => {}

@@ -2,7 +2,7 @@
 
 use super::accesses::{Access, Accesses};
 use super::case::{Case, Sums};
-use super::clocks::Clocks;
+use super::clocks::{Clocks, Thread};
 use super::value::{Atom, Values};
 use super::{Fault, is_entry, table_of};
 use crate::cursor::Instance;
@@ -25,6 +25,7 @@ impl Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub rank: u32,
+    pub thread: Thread,
     pub instance: Instance,
 }
 
@@ -33,7 +34,8 @@ pub(super) struct Run {
 struct Exposure {
     range: Range,
     access: ir::Access,
-    /// Since this epoch of the owner.
+    /// By this thread of the owner, since this epoch of it.
+    thread: Thread,
     epoch: u32,
     /// Addressed by its entries.
     table: Option<Table>,
@@ -70,6 +72,8 @@ impl<'a> Memory<'a> {
             buffers.extend(others.map(|&units| vec![Atom::UNDEFINED; units as usize]));
             let mut accesses = vec![Accesses::default(); buffers.len()];
             accesses[buffers.len() - 1].watched = true;
+            // Strands share what is otherwise a rank's alone.
+            accesses.iter_mut().for_each(|accesses| accesses.watched |= !schedule.strands.is_empty());
             Own { buffers, accesses, exposures: Default::default() }
         });
         Memory { case, sums, ranks: ranks.collect() }
@@ -129,7 +133,7 @@ impl<'a> Memory<'a> {
             return Ok(Place { rank: peer, range });
         }
         let exposure = there.exposures[usize::from(slot)]
-            .filter(|exposure| clocks.knows(run.rank, peer, exposure.epoch));
+            .filter(|exposure| clocks.knows(run.thread, exposure.thread, exposure.epoch));
         let Some(exposure) = exposure else {
             return Err(Fault::new(format!("{span} of rank {peer} is not known to be exposed")));
         };
@@ -183,7 +187,13 @@ impl<'a> Memory<'a> {
         }
         match own.exposures.get_mut(usize::from(slot)) {
             Some(free @ None) => {
-                *free = Some(Exposure { range, access, epoch: clocks.epoch(run.rank), table });
+                *free = Some(Exposure {
+                    range,
+                    access,
+                    thread: run.thread,
+                    epoch: clocks.epoch(run.thread),
+                    table,
+                });
             }
             _ => return Err(Fault::new(format!("exposes number {slot} twice, or there is none"))),
         }
@@ -200,8 +210,8 @@ impl<'a> Memory<'a> {
             return Ok(());
         }
         let (start, end) = (place.range.start, place.range.end());
-        let access =
-            Access { start, end, rank: run.rank, epoch: clocks.epoch(run.rank), instance: run.instance };
+        let Run { rank, thread, instance } = run;
+        let access = Access { start, end, rank, thread, epoch: clocks.epoch(thread), instance };
         own.accesses[number].record(access, write, clocks).map_err(|(earlier, written)| {
             let verb = |write: bool| if write { "writes" } else { "reads" };
             Fault::new(format!(

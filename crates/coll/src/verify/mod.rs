@@ -37,7 +37,8 @@ pub use case::{Case, Sums};
 use machine::Machine;
 
 use crate::cursor::Instance;
-use crate::ir::{BufferId, Kind, Length, Order, Schedule, Span, Start, Step, Table};
+use crate::hierarchy::Hierarchy;
+use crate::ir::{BufferId, Kind, Length, Loop, Order, Schedule, Span, Start, Step, Table};
 use crate::registry::Association;
 
 /// Why schedules are wrong, for a person.
@@ -85,6 +86,19 @@ pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
 /// # Errors
 /// The first fault found.
 pub fn verify_as(case: &Case, schedules: &[Schedule], association: Association) -> Result<(), Fault> {
+    verify_on(case, schedules, association, None)
+}
+
+/// The same, for ranks of several hosts: flags and memory are in reach of those of one host only.
+///
+/// # Errors
+/// The first fault found.
+pub fn verify_on(
+    case: &Case,
+    schedules: &[Schedule],
+    association: Association,
+    hosts: Option<&Hierarchy>,
+) -> Result<(), Fault> {
     let sums: Vec<Sums> =
         (0..case.ranks).zip(schedules).map(|(rank, schedule)| case.sums(rank).with(schedule)).collect();
     for (rank, schedule) in (0..).zip(schedules) {
@@ -98,7 +112,7 @@ pub fn verify_as(case: &Case, schedules: &[Schedule], association: Association) 
             );
         }
     }
-    let mut machine = Machine::new(case, schedules, &sums);
+    let mut machine = Machine::new(case, schedules, &sums, hosts);
     machine.values.associate(association);
     machine.run()?;
     machine.check()
@@ -120,6 +134,9 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     if schedule.order == Order::Edges && local {
         return Err(Fault::new("steps within a node need program order".into()));
     }
+    if !are_strands(schedule) {
+        return Err(Fault::new(format!("has no such strands: {:?}", schedule.strands)));
+    }
     if schedule.order == Order::Program && schedule.steps.iter().any(|step| !step.after.is_empty()) {
         return Err(Fault::new("there are no edges in program order".into()));
     }
@@ -133,6 +150,17 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
         return Err(Fault::new(format!("{} steps, more than {bound}", schedule.steps.len())));
     }
     Ok(())
+}
+
+/// Whether strands begin at steps, one after the other, and outside of loops.
+fn are_strands(schedule: &Schedule) -> bool {
+    let mut last = 0;
+    schedule.strands.iter().all(|first| {
+        let within = |this: &Loop| this.first < *first && *first < this.first + this.steps;
+        let ascends = last < *first && (*first as usize) < schedule.steps.len();
+        last = *first;
+        ascends && schedule.order == Order::Program && !schedule.loops.iter().any(within)
+    })
 }
 
 /// Whether a step is one for ranks that share a node.

@@ -34,8 +34,8 @@ pub struct Execution<H> {
     flying: Vec<(Instance, H)>,
     /// A schedule in program order has its flags and its bank.
     granted: bool,
-    /// What it waits for within the node.
-    waiting: Option<Waiting>,
+    /// What it waits for within the node: at most one flag a strand.
+    waiting: Vec<Waiting>,
     /// The schedule compiled, and how far it is, where this run's memory allows that.
     program: Option<Program>,
     compiled: bool,
@@ -71,7 +71,7 @@ impl<H> Execution<H> {
             cursor,
             flying: Vec::new(),
             granted: false,
-            waiting: None,
+            waiting: Vec::new(),
             program,
             compiled: false,
             next: 0,
@@ -149,7 +149,7 @@ impl<H> Execution<H> {
     /// Cancels what is under way.
     pub fn abandon<P: Port<Handle = H>>(&mut self, port: &mut P) {
         self.flying.drain(..).for_each(|(_, handle)| port.cancel(handle));
-        self.waiting = None;
+        self.waiting.clear();
         if std::mem::take(&mut self.granted) {
             port.leave();
         }
@@ -187,28 +187,10 @@ impl<H> Execution<H> {
         if local && !self.ready(port) {
             return Ok(Status::Pending);
         }
-        let mut next = 0;
-        while next < self.flying.len() {
-            if port.done(&mut self.flying[next].1)? {
-                let (instance, _) = self.flying.swap_remove(next);
-                self.cursor.complete(instance);
-            } else {
-                next += 1;
-            }
-        }
-        let Execution { plan, bindings, cursor, flying, waiting, .. } = self;
+        self.land(port)?;
+        while self.advance(port)? && self.look(port) {}
+        let Execution { plan, bindings, cursor, .. } = self;
         let schedule = &plan.schedule;
-        cursor.advance(schedule, |instance| match begin(schedule, instance, bindings, port)? {
-            Begun::Done => Ok::<bool, Error>(true),
-            Begun::Flying(handle) => {
-                flying.push((instance, handle));
-                Ok(false)
-            }
-            Begun::Waiting(flag) => {
-                *waiting = Some(flag);
-                Ok(false)
-            }
-        })?;
         if !cursor.finished(schedule) {
             return Ok(Status::Pending);
         }
@@ -218,6 +200,38 @@ impl<H> Execution<H> {
             self.granted = false;
         }
         Ok(Status::Done)
+    }
+
+    /// Completes the messages that have come or gone.
+    fn land<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<()> {
+        let mut next = 0;
+        while next < self.flying.len() {
+            if port.done(&mut self.flying[next].1)? {
+                let (instance, _) = self.flying.swap_remove(next);
+                self.cursor.complete(instance);
+            } else {
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
+    fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
+        let Execution { plan, bindings, cursor, flying, waiting, .. } = self;
+        let schedule = &plan.schedule;
+        cursor.advance(schedule, |instance| match begin(schedule, instance, bindings, port)? {
+            Begun::Done => Ok::<bool, Error>(true),
+            Begun::Flying(handle) => {
+                flying.push((instance, handle));
+                Ok(false)
+            }
+            Begun::Waiting(flag) => {
+                waiting.push(flag);
+                Ok(false)
+            }
+        })?;
+        Ok(!schedule.strands.is_empty() && !waiting.is_empty())
     }
 
     /// Whether a schedule in program order has its bank and may go on.
@@ -231,14 +245,23 @@ impl<H> Execution<H> {
             let me = self.plan.shape.rank;
             self.bindings.bind_bank(port.bank(me));
         }
-        if let Some(Waiting { instance, peer, flag, value }) = self.waiting {
-            if !port.reached(peer, flag, value) {
-                return false;
+        // A schedule of one strand that waits for a flag can do nothing else.
+        self.waiting.is_empty() || self.look(port) || !self.plan.schedule.strands.is_empty()
+    }
+
+    /// Completes the waits for flags that are over; whether there were any.
+    #[inline]
+    fn look<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
+        let before = self.waiting.len();
+        let cursor = &mut self.cursor;
+        self.waiting.retain(|&Waiting { instance, peer, flag, value }| {
+            let over = port.reached(peer, flag, value);
+            if over {
+                cursor.complete(instance);
             }
-            self.waiting = None;
-            self.cursor.complete(instance);
-        }
-        true
+            !over
+        });
+        self.waiting.len() < before
     }
 }
 
