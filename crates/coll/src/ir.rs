@@ -413,7 +413,7 @@ pub enum Kind {
     },
     /// Sets the rank's own flag `flag` to `value`, more than any value before in this operation (0 at its beginning).
     Post {
-        /// Which flag: below [`Kind::FLAGS`].
+        /// Which flag: below [`Kind::ALL_FLAGS`].
         flag: u16,
         /// The new value.
         value: Index,
@@ -422,7 +422,7 @@ pub enum Kind {
     Await {
         /// Whose flag. May be the rank itself (nothing to wait for, once posted).
         peer: Index,
-        /// Which flag.
+        /// Which flag: below [`Kind::FLAGS`], or a private one of the rank itself.
         flag: u16,
         /// At least this.
         value: Index,
@@ -481,8 +481,10 @@ pub enum Access {
 }
 
 impl Kind {
-    /// Flags of a rank in an operation.
+    /// Flags of a rank in an operation that others can see.
     pub const FLAGS: u16 = 8;
+    /// All flags of a rank: those from [`Kind::FLAGS`] on are private, for its own strands to await.
+    pub const ALL_FLAGS: u16 = 128;
     /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
     pub const VALUES: u64 = 1 << 24;
 

@@ -69,7 +69,11 @@ impl Segments {
 impl Edges {
     fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
-        let tree = Tree::new(&hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
+        let tree = {
+            // Within a host everybody deals with the leader: the copies run at the same time.
+            let form = |distance| Form::Kary(if distance == NETWORK { params.radix } else { Params::FLAT });
+            Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
+        };
         // Whatever is ignored for the form of the tree.
         let hosts = b.hierarchy(shape.ranks, Ignored::NONE);
         let is_near = |peer: u32| hosts.distance(shape.rank, peer) != NETWORK;

@@ -41,6 +41,11 @@ pub struct Tree {
 impl Tree {
     /// The place of `rank` in the tree under `root`.
     pub fn new(hierarchy: &Hierarchy, form: Form, root: u32, rank: u32) -> Tree {
+        Tree::of_levels(hierarchy, |_| form, root, rank)
+    }
+
+    /// The same, where the form of a group depends on the distance of its subgroups.
+    pub fn of_levels(hierarchy: &Hierarchy, form: impl Fn(u8) -> Form, root: u32, rank: u32) -> Tree {
         let position = hierarchy.position[rank as usize];
         let mut tree = Tree { parent: None, children: Vec::new(), low: position, high: position + 1 };
         let mut finer: Option<usize> = None;
@@ -48,7 +53,7 @@ impl Tree {
             let group = hierarchy.range(level, hierarchy.index(level, rank));
             let star = Star::new(hierarchy, finer, group, root);
             let me = star.of(position);
-            let node = Node::new(form, star.starts.len() as u32, star.centre, false, me);
+            let node = Node::new(form(groups.distance), star.starts.len() as u32, star.centre, false, me);
             for part in node.left.iter().chain(&node.right) {
                 for child in 0..part.count {
                     let first = part.first + child * part.size;

@@ -571,8 +571,8 @@ impl<'a> Machine<'a> {
 
     fn flag(&mut self, owner: u32, flag: u16) -> &mut Flag {
         let flags = &mut self.ranks[owner as usize].flags;
-        if flags.is_empty() {
-            flags.resize_with(usize::from(Kind::FLAGS), Flag::default);
+        if flags.len() <= usize::from(flag) {
+            flags.resize_with(usize::from(flag.max(Kind::FLAGS - 1)) + 1, Flag::default);
         }
         &mut flags[usize::from(flag)]
     }

@@ -40,7 +40,7 @@ pub(super) struct Clocks {
     /// The first thread of each rank, and one past the last of all.
     firsts: Vec<u32>,
     /// Posts by rank and flag, in their order.
-    flags: Vec<[Vec<Posted>; Kind::FLAGS as usize]>,
+    flags: Vec<Vec<Vec<Posted>>>,
     /// By the rank that posts.
     waiting: Vec<Vec<Waiter>>,
 }
@@ -57,7 +57,7 @@ impl Clocks {
         Clocks {
             clocks: (0..threads).map(clock).collect(),
             firsts,
-            flags: (0..ranks).map(|_| Default::default()).collect(),
+            flags: (0..ranks).map(|_| Vec::new()).collect(),
             waiting: (0..ranks).map(|_| Vec::new()).collect(),
         }
     }
@@ -103,11 +103,15 @@ impl Clocks {
 
     /// Sets a flag. Returns who need not wait any more.
     pub fn post(&mut self, rank: u32, thread: Thread, flag: u16, value: u64) -> Result<Vec<Waiter>, Fault> {
-        if flag >= Kind::FLAGS || value >= Kind::VALUES {
+        if flag >= Kind::ALL_FLAGS || value >= Kind::VALUES {
             return Err(Fault::new(format!("posts {value} to flag {flag}, out of bounds")));
         }
         let clock = self.publish(thread);
-        let posts = &mut self.flags[rank as usize][usize::from(flag)];
+        let flags = &mut self.flags[rank as usize];
+        if flags.len() <= usize::from(flag) {
+            flags.resize_with(usize::from(flag) + 1, Vec::new);
+        }
+        let posts = &mut flags[usize::from(flag)];
         let before = posts.last().map_or(0, |post| post.value);
         let foreign = posts.last().is_some_and(|post| post.thread != thread);
         if foreign {
@@ -129,13 +133,14 @@ impl Clocks {
     /// Waits for a flag of `peer`: whether there is nothing to wait for.
     pub fn wait(&mut self, peer: u32, waiter: Waiter) -> Result<bool, Fault> {
         let Waiter { flag, value, .. } = waiter;
-        if flag >= Kind::FLAGS || value >= Kind::VALUES {
+        let within_reach = flag < Kind::FLAGS || peer == waiter.rank && flag < Kind::ALL_FLAGS;
+        if !within_reach || value >= Kind::VALUES {
             return Err(Fault::new(format!("awaits {value} of flag {flag}, out of bounds")));
         }
         if value == 0 {
             return Ok(true);
         }
-        let posts = &self.flags[peer as usize][usize::from(flag)];
+        let posts = self.flags[peer as usize].get(usize::from(flag)).map_or(&[][..], Vec::as_slice);
         let Some(first) = posts.get(posts.partition_point(|post| post.value < value)) else {
             self.waiting[peer as usize].push(waiter);
             return Ok(false);

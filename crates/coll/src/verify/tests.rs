@@ -73,7 +73,7 @@ fn bank() {
     );
     bcast("is 2", &[fill, post(2), post(2)], &[wait(1), pull(bank)]);
     bcast("out of bounds", &[fill, post(Kind::VALUES)], &[wait(1), pull(bank)]);
-    bcast("out of bounds", &[fill, Kind::Post { flag: Kind::FLAGS, value: Index::fixed(1) }], &[]);
+    bcast("out of bounds", &[fill, Kind::Post { flag: Kind::ALL_FLAGS, value: Index::fixed(1) }], &[]);
     bcast(
         "no such peer",
         &[fill, post(1)],

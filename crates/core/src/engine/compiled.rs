@@ -72,6 +72,9 @@ pub(super) enum Reached {
 impl Program {
     /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or needs tables or messages.
     pub(super) fn new(schedule: &Schedule, scale: usize) -> Option<Program> {
+        if !schedule.strands.is_empty() {
+            return None;
+        }
         let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
         let mut writer = Writer { scale, tables, instructions: Vec::new() };
         let (mut step, mut parting) = (0, usize::MAX);

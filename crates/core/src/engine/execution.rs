@@ -36,6 +36,8 @@ pub struct Execution<H> {
     granted: bool,
     /// What it waits for within the node: at most one flag a strand.
     waiting: Vec<Waiting>,
+    /// Its private flags: those from `Kind::FLAGS` on.
+    private: Vec<u64>,
     /// The schedule compiled, and how far it is, where this run's memory allows that.
     program: Option<Program>,
     compiled: bool,
@@ -65,6 +67,11 @@ impl<H> Execution<H> {
         let program = Program::new(&plan.schedule, scale);
         let bindings = Bindings::new(&plan.schedule, program.is_some());
         let cursor = Cursor::default();
+        let posted = plan.schedule.steps.iter().map(|step| match step.kind {
+            Kind::Post { flag, .. } => usize::from(flag) + 1,
+            _ => 0,
+        });
+        let private = posted.max().unwrap_or(0).saturating_sub(usize::from(Kind::FLAGS));
         Execution {
             plan,
             bindings,
@@ -72,6 +79,7 @@ impl<H> Execution<H> {
             flying: Vec::new(),
             granted: false,
             waiting: Vec::new(),
+            private: vec![0; private],
             program,
             compiled: false,
             next: 0,
@@ -95,6 +103,7 @@ impl<H> Execution<H> {
         (self.granted, self.next) = (false, 0);
         self.compiled = self.program.is_some() && self.bindings.is_flat();
         if !self.compiled {
+            self.private.fill(0);
             self.cursor.reset(&self.plan.schedule);
             self.bindings.begin();
         }
@@ -218,9 +227,9 @@ impl<H> Execution<H> {
 
     /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
     fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
-        let Execution { plan, bindings, cursor, flying, waiting, .. } = self;
+        let Execution { plan, bindings, cursor, flying, waiting, private, .. } = self;
         let schedule = &plan.schedule;
-        cursor.advance(schedule, |instance| match begin(schedule, instance, bindings, port)? {
+        cursor.advance(schedule, |instance| match begin(schedule, instance, (bindings, private), port)? {
             Begun::Done => Ok::<bool, Error>(true),
             Begun::Flying(handle) => {
                 flying.push((instance, handle));
@@ -253,9 +262,9 @@ impl<H> Execution<H> {
     #[inline]
     fn look<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
         let before = self.waiting.len();
-        let cursor = &mut self.cursor;
+        let (cursor, private) = (&mut self.cursor, &self.private);
         self.waiting.retain(|&Waiting { instance, peer, flag, value }| {
-            let over = port.reached(peer, flag, value);
+            let over = is_reached(private, port, peer, flag, value);
             if over {
                 cursor.complete(instance);
             }
@@ -270,7 +279,7 @@ impl<H> Execution<H> {
 fn begin<P: Port>(
     schedule: &Schedule,
     instance: Instance,
-    bindings: &mut Bindings,
+    (bindings, private): (&mut Bindings, &mut [u64]),
     port: &mut P,
 ) -> Result<Begun<P::Handle>> {
     let kind = &schedule.steps[instance.step.0 as usize].kind;
@@ -282,7 +291,7 @@ fn begin<P: Port>(
     | Kind::Combine { .. }
     | Kind::Push { .. } = kind
     {
-        return within_node(kind, instance, bindings, port);
+        return within_node(kind, instance, (bindings, private), port);
     }
     Ok(match message_or_local(kind, iteration, bindings, port)? {
         Started::Done => Begun::Done,
@@ -290,12 +299,21 @@ fn begin<P: Port>(
     })
 }
 
+/// Whether a flag is as far: of a neighbour, or a private one.
+#[inline]
+fn is_reached<P: NodePort>(private: &[u64], port: &mut P, peer: u32, flag: u16, value: u64) -> bool {
+    match flag.checked_sub(Kind::FLAGS) {
+        Some(own) => private[usize::from(own)] >= value,
+        None => port.reached(peer, flag, value),
+    }
+}
+
 /// A step that involves the memory or the flags of a neighbour.
 #[inline]
 fn within_node<P: Port>(
     kind: &Kind,
     instance: Instance,
-    bindings: &mut Bindings,
+    (bindings, private): (&mut Bindings, &mut [u64]),
     port: &mut P,
 ) -> Result<Begun<P::Handle>> {
     let iteration = instance.iteration;
@@ -306,11 +324,14 @@ fn within_node<P: Port>(
         if entry { range } else { Range { block: 0, ..range } }
     };
     match kind {
-        Kind::Post { flag, value } => port.post(*flag, value.at(iteration)),
+        Kind::Post { flag, value } => match flag.checked_sub(Kind::FLAGS) {
+            Some(own) => private[usize::from(own)] = value.at(iteration),
+            None => port.post(*flag, value.at(iteration)),
+        },
         Kind::Await { peer, flag, value } => {
             let (peer, value) = (peer.at(iteration) as u32, value.at(iteration));
             let free = instance.step >= bindings.parting && !port.lends();
-            if !free && !port.reached(peer, *flag, value) {
+            if !free && !is_reached(private, port, peer, *flag, value) {
                 return Ok(Begun::Waiting(Waiting { instance, peer, flag: *flag, value }));
             }
         }
