@@ -45,6 +45,32 @@ pub enum Mapped {
     Never,
 }
 
+/// When ranks on different hosts connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// Never: everything goes by datagrams.
+    Never,
+    /// Pairs that have exchanged enough.
+    OnDemand,
+    /// As on demand, and the neighbours at +-2^j from the start.
+    PartiallyStatic,
+    /// Everybody from the start.
+    Static,
+}
+
+impl Connections {
+    const NAMES: [(&str, Connections); 4] = [
+        ("never", Connections::Never),
+        ("on-demand", Connections::OnDemand),
+        ("partially-static", Connections::PartiallyStatic),
+        ("static", Connections::Static),
+    ];
+
+    fn name(self) -> &'static str {
+        Connections::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
 /// All settings, typed. Sizes in bytes, times with their unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -106,6 +132,18 @@ pub struct Config {
     pub silence_ms: u64,
     /// How long a host may take to start its daemon.
     pub start_ms: u64,
+    /// What carries messages between hosts: `auto`, `sockets`, or a provider of libfabric.
+    pub fabric: String,
+    /// When ranks on different hosts connect.
+    pub connections: Connections,
+    /// Messages between two ranks after which they connect.
+    pub connect_messages: u64,
+    /// Bytes between two ranks after which they connect.
+    pub connect_bytes: u64,
+    /// Most connections of a rank at a time (0: by the limit on descriptors).
+    pub max_connections: u64,
+    /// Print what was counted of the traffic with other hosts.
+    pub counters: bool,
 }
 
 impl Default for Config {
@@ -140,6 +178,12 @@ impl Default for Config {
             heartbeat_ms: 1000,
             silence_ms: 5000,
             start_ms: 60_000,
+            fabric: "auto".to_string(),
+            connections: Connections::OnDemand,
+            connect_messages: 16,
+            connect_bytes: 256 << 10,
+            max_connections: 0,
+            counters: false,
         }
     }
 }
@@ -380,6 +424,48 @@ pub static SETTINGS: &[Setting] = &[
         set: |c, v| size(v).map(|x| c.start_ms = x.max(1)),
         show: |c| c.start_ms.to_string(),
     },
+    Setting {
+        name: "TUTTI_FABRIC",
+        kind: "auto | sockets | tcp | verbs | efa | cxi | psm2 | psm3 | opx | other provider of libfabric",
+        doc: "what carries messages between hosts; auto: a fast network that is there, else sockets of the system",
+        set: |c, v| fabric(v).map(|x| c.fabric = x),
+        show: |c| c.fabric.clone(),
+    },
+    Setting {
+        name: "TUTTI_CONNECTIONS",
+        kind: "never | on-demand | partially-static | static",
+        doc: "when ranks on different hosts connect; until then they exchange datagrams",
+        set: |c, v| connections(v).map(|x| c.connections = x),
+        show: |c| c.connections.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_MESSAGES",
+        kind: "count",
+        doc: "messages between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.connect_messages = x),
+        show: |c| c.connect_messages.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_BYTES",
+        kind: "size",
+        doc: "bytes between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.connect_bytes = x),
+        show: |c| c.connect_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAX_CONNECTIONS",
+        kind: "count",
+        doc: "most connections of a rank at a time; 0: by the limit on descriptors",
+        set: |c, v| size(v).map(|x| c.max_connections = x),
+        show: |c| c.max_connections.to_string(),
+    },
+    Setting {
+        name: "TUTTI_COUNTERS",
+        kind: "0 | 1",
+        doc: "at the end print a line a rank with what was counted of the traffic with other hosts",
+        set: |c, v| flag(v).map(|x| c.counters = x),
+        show: |c| (c.counters as u8).to_string(),
+    },
 ];
 
 /// Names in the `TUTTI_` space that are no settings of the library: what the launcher and the library say to each
@@ -523,6 +609,17 @@ fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
         "never" => Ok(SingleCopy::Never),
         _ => Err("auto, always or never".to_string()),
     }
+}
+
+fn fabric(text: &str) -> std::result::Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-".contains(&byte);
+    let named = !text.is_empty() && text.bytes().all(plain);
+    if named { Ok(text.to_string()) } else { Err("auto, sockets or a provider of libfabric".to_string()) }
+}
+
+fn connections(text: &str) -> std::result::Result<Connections, String> {
+    let found = Connections::NAMES.iter().find(|entry| entry.0 == text);
+    found.map(|entry| entry.1).ok_or_else(|| "never, on-demand, partially-static or static".to_string())
 }
 
 fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {

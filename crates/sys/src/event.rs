@@ -14,6 +14,8 @@ pub enum Interest {
     Write,
     /// Either.
     Both,
+    /// Neither.
+    Nothing,
 }
 
 /// One descriptor that is ready.
@@ -91,6 +93,7 @@ impl Poller {
             Interest::Read => libc::EPOLLIN,
             Interest::Write => libc::EPOLLOUT,
             Interest::Both => libc::EPOLLIN | libc::EPOLLOUT,
+            Interest::Nothing => 0,
         };
         let mut event = libc::epoll_event { events: wanted.cast_unsigned(), u64: token };
         // SAFETY: both descriptors are open; the kernel copies the event.
@@ -172,6 +175,13 @@ pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
     };
     // SAFETY: the array has as many entries as stated; the kernel writes only into it.
     unsafe { libc::ppoll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, &limit, std::ptr::null()) };
+}
+
+/// Whether a read of a descriptor would find something now.
+pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, as stated; the kernel writes only into it.
+    unsafe { libc::poll(&mut watched, 1, 0) == 1 }
 }
 
 #[cfg(test)]

@@ -21,5 +21,6 @@ pub mod regions;
 pub mod remap;
 pub mod siblings;
 pub mod signal;
+pub mod socket;
 pub mod this_process;
 pub mod xpmem;

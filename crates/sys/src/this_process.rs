@@ -48,6 +48,14 @@ pub fn lockable_bytes() -> Option<u64> {
     (!free).then_some(limit.rlim_cur)
 }
 
+/// How many descriptors this process may have open.
+pub fn descriptor_limit() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    limit.rlim_cur
+}
+
 /// Writes a text to standard error at once. May be called between fork and exec, and when no memory is left.
 pub fn say(text: &str) {
     // SAFETY: the text is as long as it says; nothing can be done about an error.

@@ -19,6 +19,8 @@ pub mod bell;
 pub mod directory;
 #[cfg(not(loom))]
 pub mod exposure;
+#[cfg(not(loom))]
+pub mod fabric;
 pub mod link;
 #[cfg(not(loom))]
 pub mod links;
@@ -49,6 +51,8 @@ pub use banks::Banks;
 pub use directory::{Address, Directory};
 #[cfg(not(loom))]
 pub use exposure::Exposures;
+#[cfg(not(loom))]
+pub use fabric::FabricLink;
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use links::{FarLink, Links};

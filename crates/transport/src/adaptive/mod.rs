@@ -257,6 +257,12 @@ impl Adaptive {
         Some(connection)
     }
 
+    /// As [`Adaptive::connection_of`], without counting as use.
+    #[inline]
+    pub fn connection_to(&self, peer: Peer) -> Option<ConnectionId> {
+        self.pairs[self.peers.find(peer.0)?].connection.on
+    }
+
     /// Something arrived on this connection: it is in use. May be called seldom.
     #[inline]
     pub fn used(&mut self, connection: ConnectionId) {

@@ -1,0 +1,41 @@
+//! What a process's traffic with other hosts consisted of.
+
+use std::fmt;
+
+use crate::adaptive;
+
+/// Since the start of the process; what is marked so, now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Records sent, by datagrams and connections.
+    pub sent_records: u64,
+    /// Their payload in bytes.
+    pub sent_bytes: u64,
+    /// Records received.
+    pub received_records: u64,
+    /// Their payload in bytes.
+    pub received_bytes: u64,
+    /// Connections that were turned away: strangers.
+    pub foreign_connections: u64,
+    /// Memory for all of it in bytes, now.
+    pub memory_bytes: u64,
+    /// Datagrams and connections in detail.
+    pub adaptive: adaptive::Counters,
+}
+
+impl fmt::Display for Counters {
+    /// One line, `name=value` each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let detail = &self.adaptive;
+        let dropped = detail.malformed + detail.foreign + detail.forged + detail.absurd;
+        write!(f, "peers={} connections={}", detail.peers, detail.connections)?;
+        write!(f, " most_connections={} established={}", detail.most_connections, detail.established)?;
+        write!(f, " given_up={} failed={}", detail.given_up, detail.failed)?;
+        write!(f, " sent_records={} sent_bytes={}", self.sent_records, self.sent_bytes)?;
+        write!(f, " received_records={} received_bytes={}", self.received_records, self.received_bytes)?;
+        write!(f, " sent_datagrams={} repeated={}", detail.sent_datagrams, detail.repeated_datagrams)?;
+        write!(f, " received_datagrams={} dropped={dropped}", detail.received_datagrams)?;
+        write!(f, " rejected={} strangers={}", detail.rejected, self.foreign_connections)?;
+        write!(f, " memory_bytes={}", self.memory_bytes)
+    }
+}

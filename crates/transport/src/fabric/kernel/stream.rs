@@ -1,0 +1,306 @@
+//! One TCP connection: frames in both directions.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::TcpStream;
+
+use tutti_sys::event::Interest;
+
+use super::super::carrier::{Kind, RECORD_BYTES, RECORDS_PER_POLL};
+use crate::adaptive::ConnectionId;
+use crate::link::{Header, Verdict};
+
+/// What stands in front of every payload: length (4 bytes), kind (4), the record's header (24).
+pub const HEADER_BYTES: usize = 32;
+/// Bytes queued behind a full socket, but for one record.
+const QUEUE_BYTES: usize = 256 << 10;
+
+/// Frames that came or left on one socket.
+#[derive(Debug)]
+pub struct Stream {
+    name: ConnectionId,
+    socket: TcpStream,
+    /// A frame of which a part has arrived: its bytes so far, and room for all that are known to come.
+    partial: Vec<u8>,
+    filled: usize,
+    /// Frames that arrived and were not handed over yet, from `done` on.
+    backlog: Vec<u8>,
+    done: usize,
+    /// The first of them was left.
+    left: bool,
+    queue: VecDeque<u8>,
+    closed: bool,
+}
+
+/// Writes the header of a frame in front of its payload.
+pub fn write_header(frame: &mut [u8], kind: Kind, header: Header) {
+    let length = (frame.len() - HEADER_BYTES) as u32;
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    let kind: u32 = match kind {
+        Kind::Record => 0,
+        Kind::End => 1,
+    };
+    frame[4..8].copy_from_slice(&kind.to_le_bytes());
+    for (place, word) in frame[8..HEADER_BYTES].chunks_exact_mut(8).zip(header.0) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+/// Kind, header and bytes of payload; `None` for what no frame starts with.
+fn read_header(bytes: &[u8; HEADER_BYTES]) -> Option<(Kind, Header, usize)> {
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let kind = match word(4) {
+        0 => Kind::Record,
+        1 => Kind::End,
+        _ => return None,
+    };
+    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    let length = word(0) as usize;
+    (length <= RECORD_BYTES).then_some((kind, Header([long(8), long(16), long(24)]), length))
+}
+
+/// The first frame of `bytes`, if it is whole.
+fn first(bytes: &[u8]) -> io::Result<Option<(Kind, Header, &[u8])>> {
+    let Some(start) = bytes.first_chunk() else { return Ok(None) };
+    let malformed = || io::Error::new(ErrorKind::InvalidData, "what came over the connection is no record");
+    let (kind, header, length) = read_header(start).ok_or_else(malformed)?;
+    Ok(bytes.get(HEADER_BYTES..HEADER_BYTES + length).map(|payload| (kind, header, payload)))
+}
+
+impl Stream {
+    /// Over a connected socket that does not block, of which `early` bytes were read already.
+    pub fn new(name: ConnectionId, socket: TcpStream, early: Vec<u8>) -> Stream {
+        Stream {
+            name,
+            socket,
+            partial: Vec::new(),
+            filled: 0,
+            backlog: early,
+            done: 0,
+            left: false,
+            queue: VecDeque::new(),
+            closed: false,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> ConnectionId {
+        self.name
+    }
+
+    /// The socket.
+    pub fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Whether frames wait in memory; nothing is received meanwhile.
+    pub fn holds(&self) -> bool {
+        self.done < self.backlog.len()
+    }
+
+    /// Whether some of them were not left.
+    pub fn has_more(&self) -> bool {
+        self.holds() && !self.left
+    }
+
+    /// Whether something is queued to be sent.
+    pub fn is_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// What to be woken for while nothing is held.
+    pub fn interest(&self) -> Interest {
+        if self.is_queued() { Interest::Both } else { Interest::Read }
+    }
+
+    /// Whether a frame with this payload finds room.
+    #[inline]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.queue.is_empty() || self.queue.len() + HEADER_BYTES + bytes <= QUEUE_BYTES
+    }
+
+    /// Memory of this connection.
+    pub fn memory_bytes(&self) -> usize {
+        self.partial.capacity() + self.backlog.capacity() + self.queue.capacity()
+    }
+
+    /// Sends a frame, or queues what the socket does not take: whether all is sent.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    #[inline]
+    pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let sent = if self.queue.is_empty() { write(&mut &self.socket, &[IoSlice::new(frame)])? } else { 0 };
+        if sent == frame.len() {
+            return Ok(true);
+        }
+        self.queue.extend(&frame[sent..]);
+        Ok(false)
+    }
+
+    /// Sends what is queued: whether all is sent.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        while !self.queue.is_empty() {
+            let (front, back) = self.queue.as_slices();
+            let sent = write(&mut &self.socket, &[IoSlice::new(front), IoSlice::new(back)])?;
+            if sent == 0 {
+                return Ok(false);
+            }
+            self.queue.drain(..sent);
+        }
+        self.queue.shrink_to(HEADER_BYTES);
+        Ok(true)
+    }
+
+    /// Offers what is held; then, if nothing is, receives once into `room` and hands over the frames found, a bounded
+    /// number. True if anything was taken.
+    ///
+    /// # Errors
+    /// The connection is broken, or was closed by the peer (UnexpectedEof) and all that came before was taken.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        room: &mut [u8],
+        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+    ) -> io::Result<bool> {
+        if self.holds() {
+            return self.offer(hand);
+        }
+        if self.closed {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        let wanted = self.partial.len() - self.filled;
+        let got = if wanted == 0 {
+            read(&mut &self.socket, &mut [IoSliceMut::new(room)])?
+        } else {
+            let rest = IoSliceMut::new(&mut self.partial[self.filled..]);
+            read(&mut &self.socket, &mut [rest, IoSliceMut::new(room)])?
+        };
+        match got {
+            None => Ok(false),
+            Some(0) => {
+                self.closed = true;
+                Err(ErrorKind::UnexpectedEof.into())
+            }
+            Some(got) => self.found(&room[..got.saturating_sub(wanted)], got.min(wanted), hand),
+        }
+    }
+
+    /// Hands over what a read has brought: `into_partial` bytes of the frame begun before, then `fresh` ones.
+    fn found(
+        &mut self,
+        mut fresh: &[u8],
+        into_partial: usize,
+        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+    ) -> io::Result<bool> {
+        let mut taken = 0;
+        if !self.partial.is_empty() {
+            self.filled += into_partial;
+            if self.filled < self.partial.len() {
+                return Ok(false);
+            }
+            match first(&self.partial)? {
+                // Only its header was known to come.
+                None => {
+                    self.begin_partial(&[])?;
+                    let more = fresh.len().min(self.partial.len() - self.filled);
+                    self.partial[self.filled..self.filled + more].copy_from_slice(&fresh[..more]);
+                    return self.found(&fresh[more..], more, hand);
+                }
+                Some((kind, header, payload)) => {
+                    if hand(kind, header, payload) == Verdict::Left {
+                        self.backlog = std::mem::take(&mut self.partial);
+                        self.filled = 0;
+                        self.backlog.extend_from_slice(fresh);
+                        (self.done, self.left) = (0, true);
+                        return Ok(false);
+                    }
+                    taken += 1;
+                }
+            }
+            self.partial.clear();
+            self.filled = 0;
+        }
+        while let Some((kind, header, payload)) = first(fresh)? {
+            let left = taken < RECORDS_PER_POLL && hand(kind, header, payload) == Verdict::Left;
+            if left || taken == RECORDS_PER_POLL {
+                self.backlog = fresh.to_vec();
+                (self.done, self.left) = (0, left);
+                return Ok(taken > 0);
+            }
+            taken += 1;
+            fresh = &fresh[HEADER_BYTES + payload.len()..];
+        }
+        self.begin_partial(fresh)?;
+        Ok(taken > 0)
+    }
+
+    /// Keeps the beginning of a frame, or what was kept of it so far, with room for all of it that is known to come.
+    fn begin_partial(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !bytes.is_empty() {
+            self.partial.extend_from_slice(bytes);
+            self.filled = bytes.len();
+        }
+        if self.partial.is_empty() {
+            self.partial =
+                if self.partial.capacity() > 4096 { Vec::new() } else { std::mem::take(&mut self.partial) };
+            return Ok(());
+        }
+        let whole = match self.partial.first_chunk() {
+            None => HEADER_BYTES,
+            Some(start) => match read_header(start) {
+                Some((_, _, length)) => HEADER_BYTES + length,
+                None => return Err(ErrorKind::InvalidData.into()),
+            },
+        };
+        self.partial.resize(whole, 0);
+        Ok(())
+    }
+
+    /// Hands over what is held, a bounded number of frames.
+    fn offer(&mut self, hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict) -> io::Result<bool> {
+        let mut taken = 0;
+        while taken < RECORDS_PER_POLL {
+            let Some((kind, header, payload)) = first(&self.backlog[self.done..])? else {
+                let rest = self.backlog.split_off(self.done);
+                (self.backlog, self.done, self.left) = (Vec::new(), 0, false);
+                self.begin_partial(&rest)?;
+                break;
+            };
+            self.left = hand(kind, header, payload) == Verdict::Left;
+            if self.left {
+                break;
+            }
+            self.done += HEADER_BYTES + payload.len();
+            taken += 1;
+        }
+        Ok(taken > 0)
+    }
+}
+
+/// Bytes that the socket took.
+#[inline]
+fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    loop {
+        match socket.write_vectored(pieces) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
+
+/// Bytes that the socket had; `None`: none now.
+#[inline]
+fn read(socket: &mut impl Read, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+    loop {
+        match socket.read_vectored(pieces) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other.map(Some),
+        }
+    }
+}

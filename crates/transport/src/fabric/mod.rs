@@ -1,0 +1,197 @@
+//! Messages between hosts.
+//!
+//! [`FabricLink`] is a [`Link`] whose peers are ranks of the world. Every process has a datagram endpoint; pairs
+//! that talk much get a connection (S6; the machines in `adaptive` decide, [`driver`] does). What carries
+//! connections is a [`carrier`]: sockets of the kernel ([`kernel`]).
+//!
+//! Addresses come from a [`Directory`], of a rank when the first record to it is sent.
+
+pub mod address;
+pub mod carrier;
+mod counters;
+pub mod datagrams;
+pub mod driver;
+pub mod kernel;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+use tutti_base::config::{Config, Connections};
+use tutti_sys::job::Secret;
+use tutti_sys::{process, this_process};
+
+use crate::adaptive::{Mode, Settings};
+use crate::directory::Directory;
+use crate::link::{Full, Header, Link, Peer, Sink};
+use crate::links::FarLink;
+use carrier::Carrier;
+pub use counters::Counters;
+use datagrams::{DATAGRAM_BYTES, Datagrams};
+use driver::Driver;
+use kernel::Kernel;
+
+/// Descriptors that are left to the program, at least; and what part of the others is ours.
+const LEFT_TO_PROGRAM: u64 = 64;
+
+/// Who this process is among those it talks to.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Its rank in the world.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Tells the job from others.
+    pub job_id: u64,
+    /// Proves that somebody is of the job.
+    pub secret: Secret,
+    /// Address of the interface to use; empty: the one the system prefers.
+    pub interface: String,
+}
+
+/// The link to the ranks of other hosts.
+#[derive(Debug)]
+pub struct FabricLink {
+    back_end: BackEnd,
+}
+
+#[derive(Debug)]
+enum BackEnd {
+    Sockets(Driver<Kernel>),
+}
+
+/// Calls a method of whatever back end it is.
+macro_rules! each {
+    ($link:expr, $back_end:ident => $call:expr) => {
+        match $link {
+            BackEnd::Sockets($back_end) => $call,
+        }
+    };
+}
+
+impl FabricLink {
+    /// Opens the endpoints and publishes their address in `directory`.
+    ///
+    /// # Errors
+    /// What the system reports, for example that there is no such interface; InvalidInput for a setting that
+    /// cannot be met.
+    pub fn new(
+        config: &Config,
+        identity: &Identity,
+        directory: Box<dyn Directory>,
+    ) -> io::Result<FabricLink> {
+        let interface = interface(&identity.interface)?;
+        let datagrams = Datagrams::new(interface)?;
+        let carrier = Kernel::new(interface)?;
+        let settings = settings(config, identity, &datagrams, &carrier)?;
+        let driver = Driver::new(settings, carrier, datagrams, directory);
+        Ok(FabricLink { back_end: BackEnd::Sockets(driver) })
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        each!(&self.back_end, back_end => back_end.counters())
+    }
+}
+
+fn interface(text: &str) -> io::Result<IpAddr> {
+    if text.is_empty() {
+        return Ok(datagrams::default_interface());
+    }
+    let refused =
+        |_| io::Error::new(io::ErrorKind::InvalidInput, format!("{text:?} is no address of an interface"));
+    text.parse().map_err(refused)
+}
+
+fn settings(
+    config: &Config,
+    identity: &Identity,
+    datagrams: &Datagrams,
+    carrier: &impl Carrier,
+) -> io::Result<Settings> {
+    let mut seed = [0; 16];
+    for eight in seed.chunks_exact_mut(8) {
+        eight.copy_from_slice(&process::random()?.to_ne_bytes());
+    }
+    let limit = (this_process::descriptor_limit() / 2).saturating_sub(LEFT_TO_PROGRAM).max(1);
+    let wanted = if config.max_connections == 0 { limit } else { config.max_connections.min(limit) };
+    Ok(Settings {
+        ranks: identity.ranks,
+        rank: identity.rank,
+        job: (identity.job_id ^ identity.job_id >> 32) as u32,
+        secret: identity.secret.0,
+        seed,
+        datagram_bytes: DATAGRAM_BYTES,
+        record_bytes: carrier::RECORD_BYTES,
+        mode: match config.connections {
+            Connections::Never => Mode::Never,
+            Connections::OnDemand => Mode::OnDemand,
+            Connections::PartiallyStatic => Mode::PartiallyStatic,
+            Connections::Static => Mode::Static,
+        },
+        threshold_messages: config.connect_messages,
+        threshold_bytes: config.connect_bytes,
+        max_connections: wanted.min(1 << 16) as usize,
+        datagram_address: datagrams.address()?,
+        listen_address: carrier.listen_address().to_vec(),
+    })
+}
+
+impl Link for FabricLink {
+    fn max_payload(&self) -> usize {
+        each!(&self.back_end, back_end => back_end.max_payload())
+    }
+
+    #[inline]
+    fn try_send_with(
+        &mut self,
+        to: Peer,
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Full> {
+        each!(&mut self.back_end, back_end => back_end.try_send_with(to, header, bytes, fill))
+    }
+
+    #[inline]
+    fn has_room(&self, to: Peer, bytes: usize) -> bool {
+        each!(&self.back_end, back_end => back_end.has_room(to, bytes))
+    }
+
+    fn want_room(&mut self, to: Peer, bytes: usize) -> bool {
+        each!(&mut self.back_end, back_end => back_end.want_room(to, bytes))
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut impl Sink) -> bool {
+        each!(&mut self.back_end, back_end => back_end.poll(sink))
+    }
+
+    #[inline]
+    fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool {
+        each!(&mut self.back_end, back_end => back_end.poll_peer(from, sink))
+    }
+
+    #[inline]
+    fn pending(&self) -> bool {
+        each!(&self.back_end, back_end => back_end.pending())
+    }
+
+    #[inline]
+    fn failure(&mut self) -> Option<(Peer, String)> {
+        each!(&mut self.back_end, back_end => back_end.failure())
+    }
+}
+
+impl FarLink for FabricLink {
+    fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
+        each!(&mut self.back_end, back_end => back_end.before_sleep(descriptors))
+    }
+
+    fn is_flushed(&mut self) -> bool {
+        each!(&mut self.back_end, back_end => back_end.is_flushed())
+    }
+}
