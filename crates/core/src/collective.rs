@@ -212,10 +212,25 @@ fn run_saying(
     operation: &Operation<'_>,
     prefix: &str,
 ) -> Result<()> {
+    agree(held, process, comm)?;
     let run = prepare(held, process, comm, operation, Means::All);
     let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
     let ticket = comm.collectives.ticket(held, &run);
     finish(held, process, comm, run, ticket, &what)
+}
+
+/// Members on several hosts agree on what their hosts have to offer, before their first blocking operation.
+#[inline]
+fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    let its = &comm.collectives;
+    if !matches!(its.channel, Channel::Own) {
+        return Ok(());
+    }
+    if let Some(offer) = its.node.needs_accord(held, process, comm) {
+        let offer = internal::maximum(held, process, comm, offer)?;
+        its.node.settle(held, offer);
+    }
+    Ok(())
 }
 
 /// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
@@ -486,7 +501,10 @@ pub fn persistent(
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
 ) -> RequestId {
-    let mut run = prepare(held, process, comm, operation, Means::All);
+    // On several hosts it would have to be agreed upon whether each has banks for it.
+    let several = comm.collectives.node.numbers(process, comm).is_some();
+    let means = if several { Means::Messages } else { Means::All };
+    let mut run = prepare(held, process, comm, operation, means);
     let number = comm.collectives.next_persistent(held);
     let mut banks = None;
     if is_within_node(run.execution.plan()) {
@@ -680,6 +698,8 @@ fn prepare(
     means: Means,
 ) -> Run {
     let shape = operation.shape(comm.size(), comm.rank().0);
+    let several = comm.collectives.node.numbers(process, comm).is_some();
+    let means = if several && !comm.collectives.node.is_settled(held) { Means::Messages } else { means };
     let mut state = comm.collectives.state.borrow_mut(held);
     // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
     // what the other members use.
@@ -691,7 +711,8 @@ fn prepare(
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
             let room = is_within_node(&plan).then(|| Room::of(&plan));
-            let execution = Execution::new(plan);
+            // Members of banks have other numbers there, which straight-line code does not know.
+            let execution = if several { Execution::stepwise(plan) } else { Execution::new(plan) };
             Box::new(Prepared { execution, means, said: accord::said(&shape), room, words: None })
         }
     };
@@ -725,6 +746,9 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     let model = costs::model(process);
     let near = comm.collectives.near.of(process, comm);
     let bound = near.is_some();
+    let largest = |layout: &Arc<simulate::Layout>| layout.pools().iter().map(|pool| pool.ranks).max();
+    let several = near.as_ref().filter(|layout| layout.hosts() > 1);
+    let neighbours = several.and_then(largest).unwrap_or(comm.size());
     let surroundings = match near {
         Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
         near => {
@@ -734,7 +758,7 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     };
     let environment = Environment {
         node,
-        bank_bytes: header.banks.large_bytes_for(comm.size()),
+        bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.deterministic,
         reach: if header.reach == Reach::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call },
         ..surroundings

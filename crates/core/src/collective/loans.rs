@@ -61,13 +61,13 @@ impl Found {
 impl CommPort<'_> {
     fn published(&self, member: u32, number: u16) -> *mut Published {
         let (banks, slot) = self.banks();
-        let records = banks.records(slot, member).cast::<Published>();
+        let records = banks.records(slot, self.member(member)).cast::<Published>();
         records.wrapping_byte_add(usize::from(number) * RECORD_BYTES)
     }
 
     fn table(&self, member: u32, number: u16) -> *mut Entry {
         let (banks, slot) = self.banks();
-        let table = banks.table(slot, member, usize::from(number));
+        let table = banks.table(slot, self.member(member), usize::from(number));
         table.expect("memory is lent in large slots, which have tables").cast()
     }
 
@@ -77,7 +77,7 @@ impl CommPort<'_> {
         let turn = self.ticket.turn.as_ref().expect("who lends has a turn");
         let start = turn.bank_bytes().next_multiple_of(64);
         let room = banks.layout().slots[turn.class() as usize].payload.saturating_sub(start);
-        (banks.payload(slot, member).wrapping_add(start), room)
+        (banks.payload(slot, self.member(member)).wrapping_add(start), room)
     }
 
     /// Publishes own memory.
@@ -115,7 +115,7 @@ impl CommPort<'_> {
         lend: impl FnOnce(&mut exposure::Exposures, exposure::Access, Option<NonNull<EdgeRoom>>) -> Record,
     ) {
         let (banks, slot) = self.banks();
-        let edges = banks.edges(slot, self.comm.rank().0, usize::from(number));
+        let edges = banks.edges(slot, banks.me(), usize::from(number));
         let edges = edges.and_then(|room| NonNull::new(room.cast()));
         let access = match access {
             Access::Read => exposure::Access::Read,
@@ -185,7 +185,7 @@ impl CommPort<'_> {
             return Found::Carried(base.wrapping_add(offset as usize));
         }
         let (banks, slot) = self.banks();
-        let edges = banks.edges(slot, peer, usize::from(number));
+        let edges = banks.edges(slot, self.member(peer), usize::from(number));
         let edges = edges.map_or(ptr::null(), |room| room.cast_const().cast());
         let world = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator");
         let local = self.process.job.local_rank(world.0).expect("memory is lent within a host");

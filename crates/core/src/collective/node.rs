@@ -6,11 +6,15 @@
 //! the order of their calls, which MPI demands to be the same everywhere (MPI-5 section 6.14). Persistent operations start in
 //! any order, so each has banks of its own.
 //!
+//! Where the members are on several hosts, those of each host have banks of their own. Whether all have some is then agreed
+//! upon in the first blocking operation ([`Neighbourhood::needs_accord`]); until then messages are sent.
+//!
 //! [`BankPort`] is all that an operation needs which uses nothing but flags and banks: the usual small one.
 
 use std::cell::RefMut;
+use std::sync::OnceLock;
 
-use tutti_base::{BankSizes, Result};
+use tutti_base::{BankSizes, Result, WorldRank};
 use tutti_coll::Plan;
 use tutti_coll::ir::Access;
 use tutti_coll::registry::Node;
@@ -27,7 +31,26 @@ use crate::process::Process;
 
 /// The banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
-pub struct Neighbourhood(GiantCell<Door>);
+pub struct Neighbourhood {
+    door: GiantCell<Door>,
+    terms: GiantCell<Terms>,
+    /// For members on several hosts: the number of each among those of this host.
+    numbers: OnceLock<Option<Box<[u32]>>>,
+}
+
+/// What the members of several hosts have agreed upon.
+#[derive(Clone, Copy, Debug, Default)]
+enum Terms {
+    /// Nothing so far.
+    #[default]
+    Open,
+    /// They are at it.
+    Asked,
+    Settled(Node),
+}
+
+/// The number of a member that is on another host.
+const ELSEWHERE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
 enum Door {
@@ -72,14 +95,59 @@ impl Room {
 impl Neighbourhood {
     /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
     pub fn of_communicator(&self, held: &Held, process: &Process, comm: &Communicator) -> Node {
-        if matches!(*self.0.borrow(held), Door::Unknown) {
-            *self.0.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator);
+        if self.numbers(process, comm).is_some() {
+            return match *self.terms.borrow(held) {
+                Terms::Settled(node) => node,
+                Terms::Open | Terms::Asked => Node::Any,
+            };
         }
-        match *self.0.borrow(held) {
+        self.of_host(held, process, comm)
+    }
+
+    /// What the members on this host may use.
+    fn of_host(&self, held: &Held, process: &Process, comm: &Communicator) -> Node {
+        if matches!(*self.door.borrow(held), Door::Unknown) {
+            *self.door.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator);
+        }
+        match *self.door.borrow(held) {
             Door::Open(_) if process.job.header().reach != Reach::None => Node::Exposed,
             Door::Open(_) => Node::Shared,
             Door::Closed | Door::Unknown => Node::Any,
         }
+    }
+
+    /// Whether the members are on several hosts and have not agreed so far: then what this host has to offer, as a number of
+    /// which the largest of all hosts is given to [`Neighbourhood::settle`]. Until that only messages are sent.
+    pub fn needs_accord(&self, held: &Held, process: &Process, comm: &Communicator) -> Option<u32> {
+        self.numbers(process, comm)?;
+        let Terms::Open = *self.terms.borrow(held) else { return None };
+        *self.terms.borrow_mut(held) = Terms::Asked;
+        Some(match self.of_host(held, process, comm) {
+            Node::Exposed => 0,
+            Node::Shared => 1,
+            Node::Any => 2,
+        })
+    }
+
+    /// Whether members on several hosts have agreed.
+    pub fn is_settled(&self, held: &Held) -> bool {
+        matches!(*self.terms.borrow(held), Terms::Settled(_))
+    }
+
+    /// All hosts have this to offer.
+    pub fn settle(&self, held: &Held, offer: u32) {
+        let node = match offer {
+            0 => Node::Exposed,
+            1 => Node::Shared,
+            _ => Node::Any,
+        };
+        *self.terms.borrow_mut(held) = Terms::Settled(node);
+    }
+
+    /// For members on several hosts: the number of each among those of this host.
+    #[inline]
+    pub fn numbers(&self, process: &Process, comm: &Communicator) -> Option<&[u32]> {
+        self.numbers.get_or_init(|| numbers(process, comm)).as_deref()
     }
 
     /// The banks of the persistent operation `number` of a communicator; `None` if there are none to be had.
@@ -95,14 +163,15 @@ impl Neighbourhood {
             Layout::of_persistent(sizes, members, room.bytes.max(least))
         };
         let door = open(process, comm, number, layout);
-        matches!(door, Door::Open(_)).then(|| Neighbourhood(GiantCell::new(door)))
+        let is_open = matches!(door, Door::Open(_));
+        is_open.then(|| Neighbourhood { door: GiantCell::new(door), ..Neighbourhood::default() })
     }
 
     /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
     /// code that runs meanwhile, must not communicate (MPI-5 section 6.9.5).
     #[inline]
     pub fn banks<'a>(&'a self, held: &'a Held) -> Option<RefMut<'a, Banks>> {
-        RefMut::filter_map(self.0.borrow_mut(held), |door| match door {
+        RefMut::filter_map(self.door.borrow_mut(held), |door| match door {
             Door::Open(banks) => Some(&mut **banks),
             Door::Unknown | Door::Closed => None,
         })
@@ -227,21 +296,37 @@ impl NodePort for BankPort<'_> {
     fn leave(&mut self) {}
 }
 
+fn numbers(process: &Process, comm: &Communicator) -> Option<Box<[u32]>> {
+    places::local_ranks(process, comm).is_none().then(|| {
+        let mut next = 0;
+        let number = |world: WorldRank| match process.job.local_rank(world.0) {
+            Some(_) => {
+                next += 1;
+                next - 1
+            }
+            None => ELSEWHERE,
+        };
+        comm.group().iter().map(number).collect()
+    })
+}
+
 fn open(
     process: &Process,
     comm: &Communicator,
     number: u32,
     layout: impl Fn(&BankSizes, u32) -> Layout,
 ) -> Door {
-    let members = comm.size();
-    if members < 2 {
+    if comm.size() < 2 {
         return Door::Closed;
     }
-    let Some(ranks) = places::local_ranks(process, comm) else { return Door::Closed };
+    let job = &process.job;
+    let ranks: Vec<u32> = comm.group().iter().filter_map(|world| job.local_rank(world.0)).collect();
+    let members = ranks.len() as u32;
+    let me = ranks.iter().position(|local| *local == process.local).expect("a member is on its host") as u32;
     let lowest = ranks.iter().copied().min().expect("a communicator has members");
     let key = RegionKey { context: comm.context().0, lowest, number };
     let layout = layout(&process.job.header().banks, members);
-    match Banks::open(&process.job, key, &layout, &ranks, comm.rank().0) {
+    match Banks::open(job, key, &layout, &ranks, me) {
         Ok(Some(banks)) => Door::Open(Box::new(banks)),
         Ok(None) => Door::Closed,
         Err(error) => process

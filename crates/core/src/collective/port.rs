@@ -85,6 +85,15 @@ impl<'a> CommPort<'a> {
         (banks, turn.slot())
     }
 
+    /// The number of a rank of the communicator among the members of the banks.
+    #[inline]
+    pub(super) fn member(&self, rank: u32) -> u32 {
+        match self.comm.collectives.node.numbers(self.process, self.comm) {
+            None => rank,
+            Some(numbers) => numbers[rank as usize],
+        }
+    }
+
     /// Nobody gets at what was exposed any more.
     #[cold]
     fn withdraw(&mut self) {
@@ -179,24 +188,26 @@ impl NodePort for CommPort<'_> {
 
     #[inline]
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
+        let member = self.member(peer);
         let (banks, slot) = self.banks();
         for _ in 0..=self.patience {
-            if banks.is_reached(slot, peer, flag, value) {
+            if banks.is_reached(slot, member, flag, value) {
                 return true;
             }
             std::hint::spin_loop();
         }
-        if banks.is_at_odds(slot, peer, flag) {
+        if banks.is_at_odds(slot, member, flag) {
             self.ticket.accord.is_at_odds_with(peer);
             return false;
         }
-        self.process.is_about_to_sleep() && banks.want(slot, peer, flag, value)
+        self.process.is_about_to_sleep() && banks.want(slot, member, flag, value)
     }
 
     #[inline]
     fn bank(&mut self, peer: u32) -> *mut u8 {
+        let member = self.member(peer);
         let (banks, slot) = self.banks();
-        banks.bank(slot, peer)
+        banks.bank(slot, member)
     }
 
     fn expose(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Result<()> {

@@ -63,8 +63,16 @@ enum Begun<H> {
 impl<H> Execution<H> {
     /// A run of `plan`, not started; bind its memory first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
-        let scale = plan.shape.unit_bytes as usize;
-        let program = Program::new(&plan.schedule, scale);
+        let program = Program::new(&plan.schedule, plan.shape.unit_bytes as usize);
+        Execution::with(plan, program)
+    }
+
+    /// The same, never as straight-line code.
+    pub fn stepwise(plan: Arc<Plan>) -> Execution<H> {
+        Execution::with(plan, None)
+    }
+
+    fn with(plan: Arc<Plan>, program: Option<Program>) -> Execution<H> {
         let bindings = Bindings::new(&plan.schedule, program.is_some());
         let cursor = Cursor::default();
         let posted = plan.schedule.steps.iter().map(|step| match step.kind {
