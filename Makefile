@@ -40,6 +40,7 @@ test-loom: need
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --release --quiet --target-dir target/loom loom_
 
 test-programs: python
+	@scripts/need.sh fabric hosts
 	build/python/bin/python -m pytest -q tests
 
 test-mpi4py: python

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric]
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts]
 set -u
 
 packages=
@@ -25,7 +25,13 @@ for part in "${@:-build}"; do
         fabric)
             want "test -f /usr/include/rdma/fi_domain.h" libfabric1 libfabric-dev
             ;;
-        *) echo "need: unknown part $part (build, python or fabric)" >&2; exit 2 ;;
+        hosts)
+            # Several hosts on one machine.
+            want "command -v ip && command -v tc" iproute2
+            want "command -v nsenter && command -v unshare" util-linux
+            want "command -v nft" nftables
+            ;;
+        *) echo "need: unknown part $part (build, python, fabric or hosts)" >&2; exit 2 ;;
     esac
 done
 

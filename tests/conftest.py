@@ -3,6 +3,7 @@
 import pytest
 
 from harness import Mpi
+from hosts import Testbed, refusal
 
 
 def pytest_addoption(parser):
@@ -32,3 +33,20 @@ def tutti(mpi):
 def job(mpi):
     """The program that behaves in many ways."""
     return mpi.compile("job.c")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """Makes testbeds of N hosts, gone after the module: `hosts(4, rate="1gbit")`. The same one for the same words."""
+    if why := refusal():
+        pytest.skip(why)
+    made = {}
+
+    def make(count, rate=""):
+        if (count, rate) not in made:
+            made[count, rate] = Testbed(count, rate, share=[tmp_path_factory.getbasetemp()])
+        return made[count, rate]
+
+    yield make
+    for testbed in made.values():
+        testbed.down()

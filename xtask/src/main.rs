@@ -1,4 +1,4 @@
-//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/` and the tidy test.
+//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, several hosts on one machine.
 
 mod generate;
 mod tidy;
@@ -6,10 +6,23 @@ mod tidy;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask generate [--check] | tidy";
+use clap::Parser;
+
+const USAGE: &str = "usage: cargo xtask generate [--check] | tidy | testbed ACTION";
+
+/// Several hosts on one machine.
+#[derive(Parser)]
+#[command(name = "testbed", bin_name = "cargo xtask testbed")]
+struct Testbed {
+    #[command(subcommand)]
+    action: tutti_testbed::Action,
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|word| word == "testbed") {
+        return tutti_testbed::run(Testbed::parse_from(&arguments).action);
+    }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     // The manifest directory is <root>/xtask.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask sits in the root folder");

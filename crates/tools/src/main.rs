@@ -48,6 +48,9 @@ enum Command {
     Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
     Headlines(headlines::Options),
+    /// Several hosts on this machine, in namespaces.
+    #[command(subcommand)]
+    Testbed(tutti_testbed::Action),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
+        Command::Testbed(action) => return tutti_testbed::run(action),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

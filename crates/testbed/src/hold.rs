@@ -1,0 +1,116 @@
+//! The holder: the first process of a host. It makes the host's mounts, keeps its namespaces, and is its sshd.
+
+use std::io::BufRead;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::remote;
+use crate::state::{self, Pid};
+
+/// How often a holder looks whether the process it lives with is still there.
+const LOOK: Duration = Duration::from_millis(300);
+
+/// What a holder is told on its command line.
+#[derive(Args, Clone, Debug)]
+pub struct Hold {
+    /// Name of the host; `switch` is the one that the links end at.
+    #[arg(long)]
+    host: String,
+    /// Folder of the testbed.
+    #[arg(long)]
+    directory: PathBuf,
+    /// Folders below /tmp or /dev/shm that stay visible.
+    #[arg(long)]
+    share: Vec<PathBuf>,
+    /// The testbed ends with this process.
+    #[arg(long)]
+    with: Option<u32>,
+}
+
+/// Namespaces of mounts are private here. A shared folder is bound into the new tree before that one hides it. The
+/// interfaces under /sys are those of the namespace that mounted it; cgroups live below and are carried over.
+const HOST: &str = r#"
+hostname "$host" 2>/dev/null || echo "$host" > /proc/sys/kernel/hostname
+ip link set lo up
+mkdir -p "$directory/$host"
+mount -t tmpfs -o mode=755 testbed "$directory/$host"
+for place in /tmp /dev/shm; do
+    new="$directory/$host$place"
+    mkdir -p "$new"
+    mount -t tmpfs -o mode=1777 testbed "$new"
+    for folder in "$@"; do
+        case $folder in
+            "$place"/*) mkdir -p "$new${folder#"$place"}"; mount --rbind "$folder" "$new${folder#"$place"}" ;;
+        esac
+    done
+    mount --rbind "$new" "$place"
+done
+if mkdir "$directory/$host/cgroup" && mount --rbind /sys/fs/cgroup "$directory/$host/cgroup" 2>/dev/null; then
+    mount -t sysfs sysfs /sys && mount --rbind "$directory/$host/cgroup" /sys/fs/cgroup
+fi
+umount -l "$directory/$host"
+mount --bind "$directory/hosts" /etc/hosts
+"#;
+
+const SWITCH: &str = "
+ip link add br0 type bridge stp_state 0
+ip link set br0 up
+";
+
+/// Without IPv6 nothing is on the wire that nobody asked for.
+const QUIET: &str = "for kind in all default; do
+    echo 1 > /proc/sys/net/ipv6/conf/$kind/disable_ipv6
+done 2>/dev/null || true
+";
+
+/// Makes the host and keeps it; returns when there is nothing to keep any more.
+///
+/// # Errors
+/// A mount or a command is refused.
+pub fn hold(options: &Hold) -> Result<(), String> {
+    let is_switch = options.host == "switch";
+    prepare(options, if is_switch { SWITCH } else { HOST })?;
+    println!("ready");
+    let mut words = std::io::stdin().lock().lines().map_while(Result::ok);
+    let mut listener = None;
+    let stays = words.any(|word| {
+        if word == "serve" {
+            listener = TcpListener::bind(("0.0.0.0", remote::PORT)).ok();
+            println!("{}", if listener.is_some() { "ready" } else { "no server" });
+        }
+        word == "stay"
+    });
+    if !stays {
+        // Who was building has been killed.
+        return if is_switch { state::abandon(&options.directory) } else { Ok(()) };
+    }
+    if let Some(listener) = listener {
+        std::thread::spawn(move || remote::serve(&listener));
+    }
+    let with = options.with.and_then(Pid::of);
+    while options.with.is_none() || with.is_some_and(Pid::alive) {
+        std::thread::sleep(LOOK);
+    }
+    end(&options.directory, is_switch)
+}
+
+fn prepare(options: &Hold, script: &str) -> Result<(), String> {
+    let mut command = Command::new("sh");
+    command.args(["-euc", &format!("{QUIET}{script}"), "sh"]).args(&options.share);
+    command.env("host", &options.host).env("directory", &options.directory);
+    let status = command.status().map_err(|error| format!("cannot start sh: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{}: cannot be made ({status})", options.host)) }
+}
+
+/// The process that this testbed lived with has gone.
+fn end(directory: &Path, is_switch: bool) -> Result<(), String> {
+    let left = state::kill_beside(std::process::id());
+    if is_switch {
+        state::remove(directory)?;
+    }
+    left.map_err(|left| format!("{left} processes do not end"))
+}

@@ -1,0 +1,306 @@
+//! What is known of a testbed: its folder, the holders of its hosts, the processes in them.
+//!
+//! The folder is `/run/tutti-testbed/NAME`. A holder is named by its number and its time of start, so that a number
+//! used again is not taken for it; a testbed whose holders are gone is stale, and the next command removes it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tutti_sys::process;
+
+/// Where testbeds keep what they must remember; visible in all hosts.
+const BASE: &str = "/run/tutti-testbed";
+const SIGKILL: i32 = 9;
+/// How long killed processes may take to be gone.
+const GONE: Duration = Duration::from_secs(10);
+
+/// A process that is not mistaken for a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pid {
+    pub number: u32,
+    /// Clock ticks after the start of the machine.
+    pub started: u64,
+}
+
+/// A host of the testbed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, n0 and so on.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    pub(crate) holder: Pid,
+}
+
+/// A testbed that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Testbed {
+    pub(crate) directory: PathBuf,
+    pub(crate) switch: Pid,
+    /// Rate of the links as tc takes it; unlimited if empty.
+    pub rate: String,
+    /// Its hosts in order.
+    pub hosts: Vec<Host>,
+}
+
+impl Pid {
+    /// The process `number` as it is now.
+    pub fn of(number: u32) -> Option<Pid> {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // The name in parentheses may hold anything; state is the next field, the time of start the 20th from there.
+        let rest: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let dead = matches!(rest.first(), Some(&"Z" | &"X"));
+        let started = rest.get(19)?.parse().ok()?;
+        (!dead).then_some(Pid { number, started })
+    }
+
+    pub fn alive(self) -> bool {
+        Pid::of(self.number) == Some(self)
+    }
+
+    pub fn kill(self) {
+        if self.alive() {
+            process::kill(self.number as i32, SIGKILL);
+        }
+    }
+}
+
+impl Host {
+    /// Numbers of the processes that run on this host.
+    pub fn processes(&self) -> Vec<u32> {
+        processes_beside(self.holder.number)
+    }
+
+    /// The command that runs `program` on this host, in the directory and environment of this process.
+    pub fn command(&self, program: &str) -> Command {
+        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let mut command = Command::new("nsenter");
+        command.arg("-t").arg(self.holder.number.to_string());
+        command.args(["--net", "--uts", "--ipc", "--mount", "--", "sh", "-c", ENTER]).arg(here).arg(program);
+        command
+    }
+
+    /// Ends all processes of this host at once.
+    ///
+    /// # Errors
+    /// Some do not end.
+    pub(crate) fn kill_processes(&self) -> Result<(), String> {
+        kill_beside(self.holder.number).map_err(|left| format!("{}: {left} processes do not end", self.name))
+    }
+}
+
+/// Namespaces of mounts have no common directory, so the shell enters it again by name.
+const ENTER: &str = r#"cd "$0" 2>/dev/null || cd /; exec "$@""#;
+
+impl Testbed {
+    /// The testbed `name`, if it is up.
+    ///
+    /// # Errors
+    /// The name is none, or the testbed is being built.
+    pub fn find(name: &str) -> Result<Option<Testbed>, String> {
+        let directory = directory(name)?;
+        let Ok(text) = fs::read_to_string(directory.join("state")) else {
+            return match builder(&directory) {
+                Some(pid) => Err(format!("testbed {name} is being built by process {}", pid.number)),
+                None => Ok(None),
+            };
+        };
+        let found =
+            parse(&directory, &text).ok_or_else(|| format!("{}: not a testbed", directory.display()))?;
+        let alive = found.switch.alive() && found.hosts.iter().all(|host| host.holder.alive());
+        Ok(alive.then_some(found))
+    }
+
+    /// The same, where it has to be up.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn get(name: &str) -> Result<Testbed, String> {
+        Testbed::find(name)?
+            .ok_or_else(|| format!("no testbed {name} is up: testbed up N --name {name} makes it"))
+    }
+
+    /// The host with this name or address.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn host(&self, name: &str) -> Result<&Host, String> {
+        let found = self.hosts.iter().find(|host| host.name == name || host.address == name);
+        found.ok_or_else(|| format!("no host {name} here (n0 to n{})", self.hosts.len() - 1))
+    }
+
+    /// The program that takes the place of ssh.
+    pub fn agent(&self) -> PathBuf {
+        self.directory.join("agent")
+    }
+
+    pub(crate) fn keep(&self) -> Result<(), String> {
+        let pid = |pid: Pid| format!("{} {}", pid.number, pid.started);
+        let mut text =
+            format!("switch {} {}\n", pid(self.switch), if self.rate.is_empty() { "-" } else { &self.rate });
+        for host in &self.hosts {
+            text += &format!("{} {} {}\n", host.name, pid(host.holder), host.address);
+        }
+        write(&self.directory.join("state"), &text)
+    }
+}
+
+/// Removes the testbed `name` with all that runs in it; what is not there is no error.
+///
+/// # Errors
+/// A process does not end, or a file cannot be removed.
+pub fn down(name: &str) -> Result<(), String> {
+    let directory = directory(name)?;
+    if let Some(pid) = builder(&directory) {
+        // Its holders end by themselves, as their input ends.
+        pid.kill();
+        wait_for(|| !pid.alive());
+    }
+    let known = fs::read_to_string(directory.join("state")).ok().and_then(|text| parse(&directory, &text));
+    for host in known.iter().flat_map(|testbed| &testbed.hosts).filter(|host| host.holder.alive()) {
+        host.kill_processes()?;
+    }
+    let holders: Vec<Pid> = known
+        .iter()
+        .flat_map(|testbed| testbed.hosts.iter().map(|host| host.holder).chain([testbed.switch]))
+        .collect();
+    holders.iter().for_each(|holder| holder.kill());
+    wait_for(|| !holders.iter().any(|holder| holder.alive()));
+    remove(&directory)
+}
+
+/// The folder of the testbed `name`.
+pub fn directory(name: &str) -> Result<PathBuf, String> {
+    let good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+    if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
+        return Err(format!("{name:?} is no name of a testbed (letters, digits, - and _)"));
+    }
+    Ok(Path::new(BASE).join(name))
+}
+
+/// Takes the folder for this process to build in; a stale one is emptied first.
+pub fn claim(directory: &Path) -> Result<(), String> {
+    let own = Pid::of(std::process::id()).ok_or("this process is not in /proc")?;
+    fs::create_dir_all(BASE).map_err(|error| format!("{BASE}: {error}"))?;
+    remove(directory)?;
+    fs::create_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    write(&directory.join("builder"), &format!("{} {}\n", own.number, own.started))
+}
+
+/// Who builds in this folder at the moment.
+fn builder(directory: &Path) -> Option<Pid> {
+    let text = fs::read_to_string(directory.join("builder")).ok()?;
+    let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+    let pid = Pid { number: u32::try_from(words.next()??).ok()?, started: words.next()?? };
+    (pid.alive() && pid.number != std::process::id()).then_some(pid)
+}
+
+/// Removes the folder of a testbed that nobody builds any more; another `up` may have claimed it meanwhile.
+pub fn abandon(directory: &Path) -> Result<(), String> {
+    if builder(directory).is_some() { Ok(()) } else { remove(directory) }
+}
+
+/// Removes a folder, if it is there.
+pub fn remove(directory: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", directory.display())),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+pub fn write(path: &Path, text: &str) -> Result<(), String> {
+    let temporary = path.with_extension("new");
+    let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Processes in the network namespace of `holder`, without itself.
+fn processes_beside(holder: u32) -> Vec<u32> {
+    let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let Some(wanted) = namespace(holder) else { return Vec::new() };
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|&pid| pid != holder && namespace(pid).as_ref() == Some(&wanted)).collect()
+}
+
+/// Kills processes beside `holder` until there are none; returns how many there still are otherwise.
+pub fn kill_beside(holder: u32) -> Result<(), usize> {
+    let mut left = Vec::new();
+    let done = wait_for(|| {
+        left = processes_beside(holder).into_iter().filter_map(Pid::of).collect();
+        left.iter().for_each(|pid| pid.kill());
+        left.is_empty()
+    });
+    if done { Ok(()) } else { Err(left.len()) }
+}
+
+fn wait_for(mut done: impl FnMut() -> bool) -> bool {
+    let limit = Instant::now() + GONE;
+    while !done() {
+        if Instant::now() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    true
+}
+
+fn parse(directory: &Path, text: &str) -> Option<Testbed> {
+    let mut lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let pid = |words: &[&str]| {
+        Some(Pid { number: words.get(1)?.parse().ok()?, started: words.get(2)?.parse().ok()? })
+    };
+    let first = lines.next()?;
+    let host = |words: Vec<&str>| {
+        Some(Host { name: words[0].to_string(), address: (*words.get(3)?).to_string(), holder: pid(&words)? })
+    };
+    Some(Testbed {
+        directory: directory.to_path_buf(),
+        switch: pid(&first)?,
+        rate: first.get(3).filter(|rate| **rate != "-").map_or_else(String::new, ToString::to_string),
+        hosts: lines.map(host).collect::<Option<_>>()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Expected: the rate and all hosts.
+    fn check(text: &str, expected: Option<&str>) {
+        let shown = parse(Path::new("/run/x"), text).map(|testbed| {
+            let host = |host: &Host| format!(" {} {} {}", host.name, host.address, host.holder.number);
+            testbed.rate.clone() + &testbed.hosts.iter().map(host).collect::<String>()
+        });
+        assert_eq!(shown.as_deref(), expected);
+    }
+
+    #[test]
+    fn the_state_is_read_back() {
+        check(
+            "switch 7 70 1gbit\nn0 8 80 10.0.0.1\nn1 9 90 10.0.0.2\n",
+            Some("1gbit n0 10.0.0.1 8 n1 10.0.0.2 9"),
+        );
+        check("switch 7 70 -\n", Some(""));
+        check("switch 7\n", None);
+        check("switch 7 70 -\nn0 8 80\n", None);
+        check("", None);
+    }
+
+    #[test]
+    fn a_process_is_more_than_its_number() {
+        let own = Pid::of(std::process::id()).expect("this process runs");
+        assert!(own.alive());
+        assert!(!Pid { started: own.started + 1, ..own }.alive());
+    }
+
+    #[test]
+    fn names_are_simple() {
+        assert!(directory("tests-12_a").is_ok());
+        assert!(["", "..", "a/b", "a b"].iter().all(|name| directory(name).is_err()));
+    }
+}

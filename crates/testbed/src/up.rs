@@ -1,0 +1,204 @@
+//! Building a testbed: holders first, then the links between them, then their network and servers.
+//!
+//! Until the last holder has been told to stay, all of them end with the process that builds: their standard input is a
+//! pipe that it holds. So a killed `up` leaves no process and no interface.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crate::state::{self, Host, Pid, Testbed};
+
+/// Hosts fit into one network of the last two numbers, with room for a name for each.
+const MOST_HOSTS: u32 = 250;
+/// Depth of the bucket and longest wait in it: 64 KiB and 50 ms give 0.93 of 1 Gbit/s to a stream.
+const SHAPE: &str = "burst 64kb latency 50ms";
+
+/// What a testbed is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Lines {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Rate of each link as tc takes it (1gbit), both ways; unlimited if empty.
+    pub rate: String,
+    /// Folders below /tmp or /dev/shm that all hosts share with this machine.
+    pub shared: Vec<PathBuf>,
+    /// The testbed ends with this process, if there is one.
+    pub with: Option<u32>,
+}
+
+/// Builds the testbed `name`, or finds it as it is wanted.
+///
+/// # Errors
+/// It may not (not root, no namespaces), a command is missing, or another testbed has this name.
+pub fn up(name: &str, lines: &Lines) -> Result<Testbed, String> {
+    if !(1..=MOST_HOSTS).contains(&lines.hosts) {
+        return Err(format!("{} hosts: 1 to {MOST_HOSTS} are possible", lines.hosts));
+    }
+    if let Some(there) = Testbed::find(name)? {
+        if there.hosts.len() == lines.hosts as usize && there.rate == lines.rate {
+            return Ok(there);
+        }
+        return Err(format!("testbed {name} is up with {} hosts: take it down first", there.hosts.len()));
+    }
+    let directory = state::directory(name)?;
+    state::claim(&directory)?;
+    let built = build(&directory, lines);
+    if let Err(why) = &built {
+        let log = std::fs::read_to_string(directory.join("log")).unwrap_or_default();
+        state::remove(&directory)?;
+        return Err(format!("{why}\n{}", log.trim_end()).trim_end().to_string());
+    }
+    built
+}
+
+fn build(directory: &Path, lines: &Lines) -> Result<Testbed, String> {
+    let names: Vec<String> = (0..lines.hosts).map(|host| format!("n{host}")).collect();
+    let addresses: Vec<String> = (0..lines.hosts).map(|host| format!("10.0.0.{}", host + 1)).collect();
+    write_files(directory, &names, &addresses)?;
+    let mut switch = Holder::start(directory, "switch", lines)?;
+    let mut holders =
+        names.iter().map(|name| Holder::start(directory, name, lines)).collect::<Result<Vec<_>, _>>()?;
+    switch.ready()?;
+    holders.iter_mut().try_for_each(Holder::ready)?;
+    let pids: Vec<u32> = holders.iter().map(|holder| holder.child.id()).collect();
+    let links: String = (0..).zip(&pids).map(|(port, pid)| link(port, *pid)).collect();
+    batch(switch.child.id(), "ip", &links)?;
+    let ports: String = (0..lines.hosts).map(|port| shape(&format!("p{port}"), &lines.rate)).collect();
+    batch(switch.child.id(), "tc", &ports)?;
+    for (pid, address) in pids.iter().zip(&addresses) {
+        batch(*pid, "ip", &format!("address add {address}/24 dev eth0\nlink set eth0 up\n"))?;
+        batch(*pid, "tc", &shape("eth0", &lines.rate))?;
+    }
+    for holder in &mut holders {
+        holder.tell("serve")?;
+    }
+    holders.iter_mut().try_for_each(Holder::ready)?;
+    let hosts = names
+        .into_iter()
+        .zip(addresses)
+        .zip(&holders)
+        .map(|((name, address), holder)| Ok(Host { name, address, holder: holder.pid()? }));
+    let testbed = Testbed {
+        directory: directory.to_path_buf(),
+        switch: switch.pid()?,
+        rate: lines.rate.clone(),
+        hosts: hosts.collect::<Result<_, String>>()?,
+    };
+    testbed.keep()?;
+    for holder in holders.iter_mut().chain([&mut switch]) {
+        holder.tell("stay")?;
+    }
+    std::fs::remove_file(directory.join("builder")).map_err(|error| error.to_string())?;
+    Ok(testbed)
+}
+
+/// The names of all hosts, and the agent: a program in the place of ssh that knows its testbed.
+fn write_files(directory: &Path, names: &[String], addresses: &[String]) -> Result<(), String> {
+    let mut hosts = "127.0.0.1 localhost\n".to_string();
+    for (name, address) in names.iter().zip(addresses) {
+        hosts += &format!("{address} {name}\n");
+    }
+    state::write(&directory.join("hosts"), &hosts)?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let agent = directory.join("agent");
+    state::write(
+        &agent,
+        &format!("#!/bin/sh\nexec '{}' testbed agent --name {name} -- \"$@\"\n", program.display()),
+    )?;
+    let mut permissions = std::fs::metadata(&agent).map_err(|error| error.to_string())?.permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    std::fs::set_permissions(&agent, permissions).map_err(|error| error.to_string())
+}
+
+/// A port of the switch and the host's end of its cable.
+fn link(port: u32, pid: u32) -> String {
+    format!(
+        "link add p{port} type veth peer name eth0 netns {pid}\nlink set p{port} master br0\nlink set p{port} up\n"
+    )
+}
+
+fn shape(device: &str, rate: &str) -> String {
+    if rate.is_empty() {
+        String::new()
+    } else {
+        format!("qdisc add dev {device} root tbf rate {rate} {SHAPE}\n")
+    }
+}
+
+/// Runs `ip` or `tc` in the network namespace of `pid` with `lines` as its commands.
+pub fn batch(pid: u32, program: &str, lines: &str) -> Result<(), String> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    feed(pid, &[program, "-batch", "-"], lines)
+}
+
+/// Runs a command in the network namespace of `pid` with `lines` as its input.
+pub fn feed(pid: u32, command: &[&str], lines: &str) -> Result<(), String> {
+    let mut nsenter = Command::new("nsenter");
+    nsenter.args(["-t", &pid.to_string(), "--net", "--"]).args(command);
+    nsenter.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = nsenter.spawn().map_err(|error| format!("cannot start nsenter (util-linux): {error}"))?;
+    let mut input = child.stdin.take().expect("standard input is piped");
+    // Who does not read all of it says why.
+    let _ = input.write_all(lines.as_bytes());
+    drop(input);
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// A holder that still listens to the process that builds.
+struct Holder {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    fn start(directory: &Path, name: &str, lines: &Lines) -> Result<Holder, String> {
+        let program =
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let log = File::options().create(true).append(true).open(directory.join("log"));
+        let log = log.map_err(|error| format!("{}: {error}", directory.display()))?;
+        // A session of its own, so that neither a terminal's signals nor its end reach the host.
+        let mut command = Command::new("setsid");
+        command.args(["unshare", "--net", "--uts", "--ipc", "--mount", "--propagation", "private", "--"]);
+        command.arg(program).args(["testbed", "hold", "--host", name, "--directory"]).arg(directory);
+        for folder in &lines.shared {
+            command.arg("--share").arg(folder);
+        }
+        if let Some(pid) = lines.with {
+            command.args(["--with", &pid.to_string()]);
+        }
+        command.env_clear().env("PATH", crate::remote::PATH).current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut child =
+            command.spawn().map_err(|error| format!("cannot start setsid (util-linux): {error}"))?;
+        let input = child.stdin.take().expect("standard input is piped");
+        let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        Ok(Holder { child, input, output })
+    }
+
+    /// Waits until the holder is done with what it was told.
+    fn ready(&mut self) -> Result<(), String> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line) {
+            Ok(_) if line == "ready\n" => Ok(()),
+            _ => Err("a host does not come up (are namespaces permitted? root is needed)".to_string()),
+        }
+    }
+
+    fn tell(&mut self, word: &str) -> Result<(), String> {
+        writeln!(self.input, "{word}").map_err(|error| format!("a host has gone: {error}"))
+    }
+
+    fn pid(&self) -> Result<Pid, String> {
+        Pid::of(self.child.id()).ok_or_else(|| "a host has gone".to_string())
+    }
+}

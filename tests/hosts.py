@@ -1,0 +1,83 @@
+"""Several hosts on this machine (`tutti testbed`), for tests: made for one test or module, gone with it or with its process."""
+
+import itertools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness import ROOT, Job, Mpi
+
+NUMBERS = itertools.count()
+
+
+def refusal():
+    """Why there can be no testbed here, or nothing."""
+    if os.geteuid() != 0:
+        return "several hosts on one machine take root"
+    missing = [name for name in ("ip", "tc", "nsenter", "unshare", "setsid") if not shutil.which(name)]
+    if missing:
+        return f"commands are missing: {', '.join(missing)} (scripts/need.sh hosts installs them)"
+    tried = subprocess.run(["unshare", "--net", "--uts", "--ipc", "--mount", "true"], capture_output=True, text=True)
+    return f"namespaces are not permitted: {tried.stderr.strip()}" if tried.returncode else None
+
+
+class Testbed:
+    """Hosts n0, n1, ... that see this checkout and the folders `share`."""
+
+    __test__ = False
+
+    def __init__(self, hosts, rate="", share=()):
+        self.name = f"test-{os.getpid()}-{next(NUMBERS)}"
+        self.size = hosts
+        self.hosts = [f"n{i}" for i in range(hosts)]
+        self.program = ROOT / "build" / "stage" / "bin" / "tutti"
+        shared = [word for folder in (ROOT, *share) for word in ("--share", folder)]
+        # It goes with this process, however that ends.
+        self.act("up", "--with", os.getpid(), "--rate", rate, *shared, hosts)
+        self.agent = Path("/run/tutti-testbed") / self.name / "agent"
+
+    def act(self, action, *words, check=True):
+        """`tutti testbed ACTION`, its output."""
+        command = [str(word) for word in (self.program, "testbed", action, "--name", self.name, *words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
+        return done.stdout
+
+    def on(self, host, *command):
+        """The command line that runs `command` on a host."""
+        return [self.program, "testbed", "exec", "--name", self.name, host, *command]
+
+    def processes(self):
+        """What runs on the hosts: (host, number, name)."""
+        lines = [line.split(" ", 2) for line in self.act("ps").splitlines()]
+        return [(host, int(pid), name) for host, pid, name in lines]
+
+    def down(self):
+        """Removes it."""
+        self.act("down")
+
+
+class Cluster(Mpi):
+    """A library whose jobs run on the hosts of a testbed, so many ranks on each."""
+
+    def __init__(self, name, testbed, per_host):
+        super().__init__(name)
+        self.testbed, self.per_host = testbed, per_host
+        self.env = {**self.env, **({} if self.is_tutti else {"LD_LIBRARY_PATH": str(self.prefix / "lib")})}
+
+    def place(self, ranks):
+        """Options that put `ranks` ranks on as many hosts as they need."""
+        hosts = self.testbed.hosts[:-(-ranks // self.per_host)]
+        if self.is_tutti:
+            return ["--agent", self.testbed.agent, "--host", ",".join(f"{host}:{self.per_host}" for host in hosts)]
+        return ["-launcher", "ssh", "-launcher-exec", self.testbed.agent, "-hosts", ",".join(hosts), "-ppn", self.per_host]
+
+    def command(self, ranks, program, *arguments, options=()):
+        return self.testbed.on("n0", self.mpirun, *self.place(ranks), *options, "-n", ranks, program, *arguments)
+
+    def begin(self, ranks, program, *arguments, options=(), env=None, **more):
+        # Nothing is inherited by other hosts: what a test sets goes through the launcher.
+        passed = [word for key, value in (env or {}).items() for word in ("-env", key, value)]
+        command = self.command(ranks, program, *arguments, options=[*passed, *options])
+        return Job(command, self.env, **more)
