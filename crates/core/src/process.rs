@@ -11,7 +11,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
-use tutti_transport::memory::MemoryLink;
+use tutti_transport::fabric::{FabricLink, Identity};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
 use crate::boot::{self, Boot, Network};
@@ -50,7 +50,7 @@ pub enum ThreadLevel {
 }
 
 /// All links of a process.
-pub type AllLinks = Links<MemoryLink>;
+pub type AllLinks = Links<FabricLink>;
 
 /// One process of the job.
 #[derive(Debug)]
@@ -169,7 +169,8 @@ impl Process {
         let crowded = header.local_ranks > header.processors;
         let near = ShmLink::new(Arc::clone(&job), local)
             .map_err(|error| Error::new(ErrorClass::Other, format!("cannot use the job object: {error}")))?;
-        let link = Links::new(near, network.map(|network| far_link(&job, network)).transpose()?);
+        let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
+        let link = Links::new(near, far);
         let exposures = Exposures::new(&config);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
@@ -254,8 +255,19 @@ impl Process {
 }
 
 /// The link to other hosts.
-fn far_link(_job: &Arc<Job>, _network: Network) -> Result<Box<MemoryLink>> {
-    Err(Error::new(ErrorClass::Other, "jobs on several hosts are not supported yet"))
+fn far_link(config: &Config, job: &Arc<Job>, rank: WorldRank, network: Network) -> Result<Box<FabricLink>> {
+    let header = job.header();
+    let identity = Identity {
+        rank: rank.0,
+        ranks: header.world_size,
+        job_id: header.job_id,
+        secret: header.secret,
+        interface: header.interface().to_string(),
+    };
+    job.set_bells(network.bells);
+    let link = FabricLink::new(config, &identity, network.directory);
+    let refused = |error| Error::new(ErrorClass::Other, format!("cannot use the network: {error}"));
+    link.map(Box::new).map_err(refused)
 }
 
 /// The exit status for an abort code: never 0 unless the code is.
