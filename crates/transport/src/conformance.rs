@@ -315,6 +315,19 @@ fn datagrams_conform() {
 }
 
 #[test]
+fn connections_of_libfabric_conform() {
+    let missing = "libfabric";
+    for connections in [Connections::OnDemand, Connections::Static] {
+        let config = Config { fabric: "tcp".to_string(), connections, ..Config::default() };
+        if tutti_sys::fabric::version().is_ok() {
+            fabric_conforms(&config);
+        } else {
+            eprintln!("not tested: {missing} is not installed");
+        }
+    }
+}
+
+#[test]
 fn connections_on_demand_conform() {
     fabric_conforms(&Config::default());
 }

@@ -7,10 +7,13 @@
 //! Addresses come from a [`Directory`], of a rank when the first record to it is sent.
 
 pub mod address;
+mod buffers;
 pub mod carrier;
+mod connected;
 mod counters;
 pub mod datagrams;
 pub mod driver;
+mod frame;
 pub mod kernel;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -21,6 +24,7 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 use tutti_base::config::{Config, Connections};
+use tutti_sys::fabric::{EndpointKind, Query};
 use tutti_sys::job::Secret;
 use tutti_sys::{process, this_process};
 
@@ -29,6 +33,7 @@ use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink};
 use crate::links::FarLink;
 use carrier::Carrier;
+use connected::Connected;
 pub use counters::Counters;
 use datagrams::{DATAGRAM_BYTES, Datagrams};
 use driver::Driver;
@@ -61,6 +66,7 @@ pub struct FabricLink {
 #[derive(Debug)]
 enum BackEnd {
     Sockets(Driver<Kernel>),
+    Connected(Driver<Connected>),
 }
 
 /// Calls a method of whatever back end it is.
@@ -68,6 +74,7 @@ macro_rules! each {
     ($link:expr, $back_end:ident => $call:expr) => {
         match $link {
             BackEnd::Sockets($back_end) => $call,
+            BackEnd::Connected($back_end) => $call,
         }
     };
 }
@@ -85,16 +92,46 @@ impl FabricLink {
     ) -> io::Result<FabricLink> {
         let interface = interface(&identity.interface)?;
         let datagrams = Datagrams::new(interface)?;
-        let carrier = Kernel::new(interface)?;
-        let settings = settings(config, identity, &datagrams, &carrier)?;
-        let driver = Driver::new(settings, carrier, datagrams, directory);
-        Ok(FabricLink { back_end: BackEnd::Sockets(driver) })
+        let back_end = match choose(config)? {
+            Choice::Sockets => {
+                let carrier = Kernel::new(interface)?;
+                let settings = settings(config, identity, &datagrams, &carrier)?;
+                BackEnd::Sockets(Driver::new(settings, carrier, datagrams, directory))
+            }
+            Choice::Connected(provider) => {
+                let carrier = open_connected(&provider, interface)?;
+                let settings = settings(config, identity, &datagrams, &carrier)?;
+                BackEnd::Connected(Driver::new(settings, carrier, datagrams, directory))
+            }
+        };
+        Ok(FabricLink { back_end })
     }
 
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         each!(&self.back_end, back_end => back_end.counters())
     }
+}
+
+/// What carries the messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    Sockets,
+    Connected(String),
+}
+
+fn choose(config: &Config) -> io::Result<Choice> {
+    Ok(match config.fabric.as_str() {
+        "auto" | "sockets" => Choice::Sockets,
+        provider => Choice::Connected(provider.to_string()),
+    })
+}
+
+fn open_connected(provider: &str, interface: IpAddr) -> io::Result<Connected> {
+    let source = interface.to_string();
+    let query = Query { provider, kind: EndpointKind::Connected, source: &source, remote_access: true };
+    let offers = query.run().map_err(io::Error::other)?;
+    Connected::new(&offers[0]).map_err(io::Error::other)
 }
 
 fn interface(text: &str) -> io::Result<IpAddr> {

@@ -21,9 +21,10 @@ use tutti_sys::socket;
 
 use super::address;
 use super::carrier::{Carrier, Event, Frames, Kind, RECORD_BYTES, RequestId, place_of};
+use super::frame::{Front, HEADER_BYTES};
 use crate::adaptive::ConnectionId;
 use crate::link::{Full, Header};
-use stream::{HEADER_BYTES, Stream};
+use stream::Stream;
 use waiting::{Opening, Waiting};
 
 /// Memory that all connections receive into: some records, and little enough to stay in a processor's cache.
@@ -275,7 +276,7 @@ impl Carrier for Kernel {
             return Err(Full);
         }
         let frame = &mut self.scratch[..HEADER_BYTES + bytes];
-        stream::write_header(frame, kind, header);
+        Front { kind, line: 0, header, bytes }.write(frame);
         fill(&mut frame[HEADER_BYTES..]);
         let was_queued = stream.is_queued();
         match stream.send(frame) {

@@ -6,12 +6,11 @@ use std::net::TcpStream;
 
 use tutti_sys::event::Interest;
 
-use super::super::carrier::{Kind, RECORD_BYTES, RECORDS_PER_POLL};
+use super::super::carrier::{Kind, RECORDS_PER_POLL};
+use super::super::frame::{Front, HEADER_BYTES};
 use crate::adaptive::ConnectionId;
 use crate::link::{Header, Verdict};
 
-/// What stands in front of every payload: length (4 bytes), kind (4), the record's header (24).
-pub const HEADER_BYTES: usize = 32;
 /// Bytes queued behind a full socket, but for one record.
 const QUEUE_BYTES: usize = 256 << 10;
 
@@ -32,39 +31,13 @@ pub struct Stream {
     closed: bool,
 }
 
-/// Writes the header of a frame in front of its payload.
-pub fn write_header(frame: &mut [u8], kind: Kind, header: Header) {
-    let length = (frame.len() - HEADER_BYTES) as u32;
-    frame[..4].copy_from_slice(&length.to_le_bytes());
-    let kind: u32 = match kind {
-        Kind::Record => 0,
-        Kind::End => 1,
-    };
-    frame[4..8].copy_from_slice(&kind.to_le_bytes());
-    for (place, word) in frame[8..HEADER_BYTES].chunks_exact_mut(8).zip(header.0) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-}
-
-/// Kind, header and bytes of payload; `None` for what no frame starts with.
-fn read_header(bytes: &[u8; HEADER_BYTES]) -> Option<(Kind, Header, usize)> {
-    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let kind = match word(4) {
-        0 => Kind::Record,
-        1 => Kind::End,
-        _ => return None,
-    };
-    let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-    let length = word(0) as usize;
-    (length <= RECORD_BYTES).then_some((kind, Header([long(8), long(16), long(24)]), length))
-}
-
 /// The first frame of `bytes`, if it is whole.
 fn first(bytes: &[u8]) -> io::Result<Option<(Kind, Header, &[u8])>> {
     let Some(start) = bytes.first_chunk() else { return Ok(None) };
     let malformed = || io::Error::new(ErrorKind::InvalidData, "what came over the connection is no record");
-    let (kind, header, length) = read_header(start).ok_or_else(malformed)?;
-    Ok(bytes.get(HEADER_BYTES..HEADER_BYTES + length).map(|payload| (kind, header, payload)))
+    let front = Front::read(start).ok_or_else(malformed)?;
+    let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + front.bytes);
+    Ok(payload.map(|payload| (front.kind, front.header, payload)))
 }
 
 impl Stream {
@@ -251,8 +224,8 @@ impl Stream {
         }
         let whole = match self.partial.first_chunk() {
             None => HEADER_BYTES,
-            Some(start) => match read_header(start) {
-                Some((_, _, length)) => HEADER_BYTES + length,
+            Some(start) => match Front::read(start) {
+                Some(front) => HEADER_BYTES + front.bytes,
                 None => return Err(ErrorKind::InvalidData.into()),
             },
         };

@@ -1,0 +1,81 @@
+//! Frames: what carriers put in front of every payload.
+
+use super::carrier::{Kind, RECORD_BYTES};
+use crate::link::Header;
+
+/// Bytes in front of the payload: its length and what the frame is (4), whom it belongs to (4), the record's header (24).
+pub const HEADER_BYTES: usize = 32;
+
+/// What stands in front of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// What the frame is.
+    pub kind: Kind,
+    /// Where the receiver is not known by other means: what belongs to the frame's sender there.
+    pub line: u32,
+    /// Opaque.
+    pub header: Header,
+    /// Bytes of payload.
+    pub bytes: usize,
+}
+
+impl Front {
+    /// Writes it to the start of a frame.
+    #[inline]
+    pub fn write(&self, frame: &mut [u8]) {
+        let kind: u32 = match self.kind {
+            Kind::Record => 0,
+            Kind::End => 1,
+        };
+        frame[..4].copy_from_slice(&(self.bytes as u32 | kind << 24).to_le_bytes());
+        frame[4..8].copy_from_slice(&self.line.to_le_bytes());
+        for (place, word) in frame[8..HEADER_BYTES].chunks_exact_mut(8).zip(self.header.0) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    /// Reads it; `None` for what no frame starts with.
+    #[inline]
+    pub fn read(bytes: &[u8; HEADER_BYTES]) -> Option<Front> {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let kind = match word(0) >> 24 {
+            0 => Kind::Record,
+            1 => Kind::End,
+            _ => return None,
+        };
+        let length = (word(0) & 0xff_ffff) as usize;
+        let header = Header([long(8), long(16), long(24)]);
+        (length <= RECORD_BYTES).then_some(Front { kind, line: word(4), header, bytes: length })
+    }
+
+    /// The front and payload of a message that is one whole frame.
+    #[inline]
+    pub fn of_message(message: &[u8]) -> Option<(Front, &[u8])> {
+        let (front, payload) = message.split_first_chunk()?;
+        let front = Front::read(front)?;
+        (front.bytes == payload.len()).then_some((front, payload))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(front: Front, expected: bool) {
+        let mut frame = vec![7; HEADER_BYTES + front.bytes];
+        front.write(&mut frame);
+        let payload = vec![7; front.bytes];
+        assert_eq!(Front::of_message(&frame), expected.then_some((front, &payload[..])));
+        assert_eq!(Front::of_message(&frame[..frame.len() - 1]), None);
+    }
+
+    #[test]
+    fn frames_are_read_as_they_were_written() {
+        let header = Header([u64::MAX, 1, 1 << 63]);
+        check(Front { kind: Kind::Record, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: Kind::End, line: u32::MAX, header, bytes: RECORD_BYTES }, true);
+        check(Front { kind: Kind::Record, line: 0, header, bytes: RECORD_BYTES + 1 }, false);
+        assert_eq!(Front::read(&[9; HEADER_BYTES]), None);
+    }
+}
