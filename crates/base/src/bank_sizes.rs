@@ -37,7 +37,7 @@ impl BankSizes {
             large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
             small_bytes: small_bytes.clamp(64, 1 << 20).next_multiple_of(64),
             small_slots: small_slots.clamp(2, u64::from(Self::MAX_SLOTS)).next_power_of_two() as u32,
-            large_slots: 8,
+            large_slots: 16,
         }
     }
 
@@ -76,7 +76,7 @@ mod tests {
     fn what_is_asked_for_is_made_possible() {
         let sizes = BankSizes::new(Some(0), Some(5000), 100, 33, 4);
         assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
-        assert_eq!((sizes.small_slots, sizes.large_slots), (64, 8));
+        assert_eq!((sizes.small_slots, sizes.large_slots), (64, 16));
         assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
         assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 100 << 30);
     }

@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 mod accord;
+mod carrying;
 mod choices;
 mod costs;
 mod internal;
@@ -25,6 +26,7 @@ mod places;
 mod port;
 
 use std::fmt;
+use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -105,13 +107,23 @@ struct Prepared {
     /// What it needs of a slot, if it is within the node.
     room: Option<Room>,
     words: Option<Words>,
+    /// With the words: see [`Operation::listed`].
+    lists: Vec<i64>,
+    given: Given,
 }
+
+/// Addresses that a user gave, to be compared and counted from.
+#[derive(Clone, Copy, Debug)]
+struct Given([*mut u8; 2]);
+
+// SAFETY: nothing is read or written through them.
+unsafe impl Send for Given {}
 
 /// Boxed, since it is handed around.
 type Run = Box<Prepared>;
 
-/// The arguments of a call but for its addresses, as they came: calls with equal words on one communicator are the same
-/// operation, so that it need not be taken apart again.
+/// The arguments of a call but for its addresses and lists, as they came: calls with equal words and lists on one
+/// communicator are the same operation, so that it need not be taken apart again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words {
     /// Which.
@@ -243,10 +255,11 @@ pub unsafe fn run_again(
     process: &Process,
     comm: &Communicator,
     words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
 ) -> Option<Result<()>> {
     // SAFETY: passed on.
-    match unsafe { attempt(held, process, comm, words, addresses, process.flag_looks)? } {
+    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.flag_looks)? } {
         Attempt::Over(result) => Some(result),
         Attempt::Waits(run, ticket) => {
             let what = || waiting_for(words.collective, comm);
@@ -265,10 +278,11 @@ pub unsafe fn start_again(
     process: &Process,
     comm: &Arc<Communicator>,
     words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
 ) -> Option<RequestId> {
     // SAFETY: passed on.
-    Some(match unsafe { attempt(held, process, comm, words, addresses, hope(process))? } {
+    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, hope(process))? } {
         Attempt::Over(Ok(())) => RequestId::DONE,
         Attempt::Over(Err(error)) => {
             let requests = &mut process.messages.borrow_mut(held).state;
@@ -305,13 +319,14 @@ unsafe fn attempt(
     process: &Process,
     comm: &Communicator,
     words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
     looks: u32,
 ) -> Option<Attempt> {
     let its = &comm.collectives;
     let mut state = its.state.borrow_mut(held);
     // SAFETY: passed on.
-    let place = unsafe { state.awaken(words, addresses)? };
+    let place = unsafe { state.awaken(words, has_lists, addresses)? };
     let tag = if let Channel::Own = its.channel { state.next_tag() } else { its.fixed_tag() };
     let run = state.rest[place].as_mut().expect("it was just found");
     let mut banks = its.node.banks(held);
@@ -322,7 +337,9 @@ unsafe fn attempt(
         },
         None => Ticket::new(tag, None, Accord::UNKNOWN),
     };
-    if !run.execution.is_plain() && !ticket.accord.is_lost() {
+    if !ticket.accord.is_lost() {
+        // What it could do before, it need not look for again.
+        let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
         let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
         match run.execution.progress(&mut port.looking(looks)) {
             Ok(Status::Pending) => {}
@@ -330,6 +347,19 @@ unsafe fn attempt(
         }
     }
     Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))
+}
+
+impl Prepared {
+    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
+    #[cold]
+    fn compile(&mut self) -> bool {
+        let Given(given) = self.given;
+        let compiled = !self.lists.is_empty() && self.execution.compile(given);
+        if !compiled && !self.lists.is_empty() {
+            self.words = None;
+        }
+        compiled
+    }
 }
 
 impl State {
@@ -346,12 +376,22 @@ impl State {
     /// # Safety
     /// As for [`run_again`].
     #[inline]
-    unsafe fn awaken(&mut self, words: &Words, [send, recv]: [*mut u8; 2]) -> Option<usize> {
-        let said = |run: &Option<Run>| run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words));
+    unsafe fn awaken(
+        &mut self,
+        words: &Words,
+        has_lists: impl Fn(&[i64]) -> bool,
+        [send, recv]: [*mut u8; 2],
+    ) -> Option<usize> {
+        let said = |run: &Option<Run>| {
+            run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words) && has_lists(&run.lists))
+        };
         let place = self.rest.iter().position(said)?;
         let run = self.rest[place].as_mut()?;
         // SAFETY: passed on.
-        if unsafe { run.execution.restart(send, recv) } { Some(place) } else { None }
+        let ready = unsafe {
+            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
+        };
+        if ready { Some(place) } else { None }
     }
 }
 
@@ -386,20 +426,25 @@ fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
     Ticket::new(tag, turn, accord)
 }
 
-/// As [`ticket`], and does the operation if it uses nothing but flags and banks and need not wait: then there is no ticket.
+/// As [`ticket`], and does the operation if it is compiled, needs no more than a [`BankPort`], and need not wait: then there is no
+/// ticket.
 #[inline(always)]
 fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> Option<Ticket> {
-    let Some(room) = run.room.filter(|_| run.execution.is_plain()) else {
+    let Some(room) = run.room.filter(|_| run.execution.is_compiled()) else {
         return Some(ticket(tag, number, banks, run));
     };
     let mut turn = Turn::take(banks, room, run.said.accord);
     let accord = Accord::begin(banks, number, &run.said, Some(&turn));
     if !accord.is_lost() && turn.grant(banks) {
-        let mut port = BankPort { banks, slot: *turn.slot(), looks };
-        if let Status::Done = run.execution.dash(&mut port) {
+        let slot = *turn.slot();
+        let mut port = BankPort { banks, slot, bank_bytes: room.bytes, carried_bytes: 0, looks };
+        let status = run.execution.dash(&mut port);
+        let carried_bytes = port.carried_bytes;
+        if let Status::Done = status {
             turn.leave(banks);
             return None;
         }
+        return Some(Ticket { carried_bytes, ..Ticket::new(tag, Some(turn), accord) });
     }
     Some(Ticket::new(tag, Some(turn), accord))
 }
@@ -440,7 +485,13 @@ fn doubt(
     ticket: &mut Ticket,
 ) -> Result<Status> {
     let Some(mut banks) = node.banks(held) else { return Ok(Status::Pending) };
-    let Some(complaint) = ticket.accord.complaint(&banks, comm) else { return Ok(Status::Pending) };
+    let numbers = comm.collectives.node.numbers(process, comm);
+    let rank_of = |member| {
+        let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
+        place.map_or(member, |rank| rank as u32)
+    };
+    let complaint = ticket.accord.complaint(&banks, comm, rank_of);
+    let Some(complaint) = complaint else { return Ok(Status::Pending) };
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
         banks.give_up();
@@ -506,11 +557,17 @@ pub fn persistent(
     let means = if several { Means::Messages } else { Means::All };
     let mut run = prepare(held, process, comm, operation, means);
     let number = comm.collectives.next_persistent(held);
+    let compile = |run: &mut Run| {
+        let Given(given) = run.given;
+        let _ = !run.lists.is_empty() && run.execution.compile(given);
+    };
+    compile(&mut run);
     let mut banks = None;
     if is_within_node(run.execution.plan()) {
         banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan());
         if banks.is_none() {
             run = prepare(held, process, comm, operation, Means::Messages);
+            compile(&mut run);
         }
     }
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
@@ -581,9 +638,10 @@ impl Restart for Kept {
             }
             None => Ticket::new(self.tag, None, Accord::UNKNOWN),
         };
-        if ticket.turn.is_some() && !run.execution.is_plain() && !ticket.accord.is_lost() {
+        if ticket.turn.is_some() && !ticket.accord.is_lost() {
+            let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
             let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
-            let result = run.execution.progress(&mut port.looking(hope(process)));
+            let result = run.execution.progress(&mut port.looking(looks));
             if !matches!(result, Ok(Status::Pending)) {
                 process.messages.borrow_mut(held).state.requests.complete(request, result.err());
                 return Ok(());
@@ -713,12 +771,24 @@ fn prepare(
             let room = is_within_node(&plan).then(|| Room::of(&plan));
             // Members of banks have other numbers there, which straight-line code does not know.
             let execution = if several { Execution::stepwise(plan) } else { Execution::new(plan) };
-            Box::new(Prepared { execution, means, said: accord::said(&shape), room, words: None })
+            Box::new(Prepared {
+                execution,
+                means,
+                said: accord::said(&shape),
+                room,
+                words: None,
+                lists: Vec::new(),
+                given: Given([null_mut(); 2]),
+            })
         }
     };
     operation.bind(run.execution.bindings(), comm.size());
     run.execution.start();
     run.words = operation.words();
+    let (lists, given) = operation.lists();
+    run.lists.clear();
+    run.lists.extend_from_slice(lists);
+    run.given = Given(given);
     run
 }
 

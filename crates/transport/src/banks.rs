@@ -247,6 +247,12 @@ impl Banks {
         self.at(member, payload)
     }
 
+    /// How long the payload of a slot is.
+    #[inline]
+    pub fn room(&self, slot: &Slot) -> usize {
+        self.layout.slots[slot.class as usize].payload
+    }
+
     /// The exposure records of `member`: 4 of 128 bytes, 64-aligned.
     #[inline]
     pub fn records(&self, slot: &Slot, member: u32) -> *mut u8 {

@@ -193,7 +193,22 @@ fn again(
     buffers: [Address; 2],
     form: Form,
 ) -> Option<Result<()>> {
+    again_with(call, comm, words, [], buffers, form)
+}
+
+/// As [`again`], if these lists are equal too.
+#[inline(always)]
+fn again_with<const N: usize>(
+    call: &mut Call,
+    comm: &Arc<Communicator>,
+    words: &Words,
+    lists: [CountArray; N],
+    buffers: [Address; 2],
+    form: Form,
+) -> Option<Result<()>> {
     let [send, recv] = buffers;
+    let ranks = comm.size();
+    let has_lists = |known: &[i64]| N == 0 || is_list_of(known, &lists, ranks);
     if send == recv {
         return None;
     }
@@ -201,16 +216,49 @@ fn again(
     match form {
         // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
         Form::Blocking(_) => unsafe {
-            collective::run_again(&mut call.held, process, comm, words, addresses)
+            collective::run_again(&mut call.held, process, comm, words, has_lists, addresses)
         },
         Form::Nonblocking(request) => {
             request.check().ok()?;
             // SAFETY: as above.
-            let id = unsafe { collective::start_again(&call.held, process, comm, words, addresses)? };
+            let id =
+                unsafe { collective::start_again(&call.held, process, comm, words, has_lists, addresses)? };
             Some(request.set(handle_of(id)))
         }
         Form::Persistent(..) => None,
     }
+}
+
+/// Whether `known` are these lists, one behind the other.
+#[inline]
+fn is_list_of(known: &[i64], lists: &[CountArray], ranks: u32) -> bool {
+    let mut rest = known;
+    for list in lists {
+        let (Some((head, tail)), Ok(all)) = (rest.split_at_checked(ranks as usize), list.read(ranks.into()))
+        else {
+            return false;
+        };
+        if !all.eq(head.iter().copied()) {
+            return false;
+        }
+        rest = tail;
+    }
+    rest.is_empty()
+}
+
+/// These lists, one behind the other, and the addresses from which displacements count.
+fn listed<'s>(
+    operation: Operation<'s>,
+    lists: &[CountArray],
+    buffers: [Address; 2],
+    comm: &Communicator,
+) -> Result<Operation<'s>> {
+    let ranks = i64::from(comm.size());
+    let mut all = Vec::with_capacity(lists.len() * ranks as usize);
+    for list in lists {
+        all.extend(list.read(ranks)?);
+    }
+    Ok(operation.listed(all, buffers.map(Address::pointer)))
 }
 
 /// MPI_Barrier.
@@ -288,11 +336,24 @@ pub fn gatherv(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
-    let root = root_of(root, comm)?;
+    let (root, buffers) = (root_of(root, comm)?, [sendbuf, recvbuf]);
     let at_root = comm.rank().0 == root;
+    let said = words(Collective::Gatherv, root as c_int, buffers, [sendcount, 0], [sendtype, recvtype]);
+    let lists = [recvcounts, displs];
+    let before = match at_root {
+        true => again_with(call, comm, &said, lists, buffers, form),
+        false => again(call, comm, &said, buffers, form),
+    };
+    if let Some(result) = before {
+        return result;
+    }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
     let recv = if at_root { entries(recvbuf, recvcounts, displs, recvtype, comm)? } else { Side::Absent };
-    perform(call, comm, &operation(Collective::Gatherv, send, recv)?.rooted(root), form)
+    let mut whole = operation(Collective::Gatherv, send, recv)?.rooted(root).said(said);
+    if at_root {
+        whole = listed(whole, &lists, buffers, comm)?;
+    }
+    perform(call, comm, &whole, form)
 }
 
 /// MPI_Scatter.
@@ -338,11 +399,24 @@ pub fn scatterv(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
-    let root = root_of(root, comm)?;
+    let (root, buffers) = (root_of(root, comm)?, [sendbuf, recvbuf]);
     let at_root = comm.rank().0 == root;
+    let said = words(Collective::Scatterv, root as c_int, buffers, [0, recvcount], [sendtype, recvtype]);
+    let lists = [sendcounts, displs];
+    let before = match at_root {
+        true => again_with(call, comm, &said, lists, buffers, form),
+        false => again(call, comm, &said, buffers, form),
+    };
+    if let Some(result) = before {
+        return result;
+    }
     let send = if at_root { entries(sendbuf, sendcounts, displs, sendtype, comm)? } else { Side::Absent };
     let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    perform(call, comm, &operation(Collective::Scatterv, send, recv)?.rooted(root), form)
+    let mut whole = operation(Collective::Scatterv, send, recv)?.rooted(root).said(said);
+    if at_root {
+        whole = listed(whole, &lists, buffers, comm)?;
+    }
+    perform(call, comm, &whole, form)
 }
 
 /// MPI_Allgather.
@@ -384,9 +458,15 @@ pub fn allgatherv(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let (buffers, lists) = ([sendbuf, recvbuf], [recvcounts, displs]);
+    let said = words(Collective::Allgatherv, 0, buffers, [sendcount, 0], [sendtype, recvtype]);
+    if let Some(result) = again_with(call, comm, &said, lists, buffers, form) {
+        return result;
+    }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
     let recv = entries(recvbuf, recvcounts, displs, recvtype, comm)?;
-    perform(call, comm, &operation(Collective::Allgatherv, send, recv)?, form)
+    let whole = operation(Collective::Allgatherv, send, recv)?.said(said);
+    perform(call, comm, &listed(whole, &lists, buffers, comm)?, form)
 }
 
 /// MPI_Alltoall.
@@ -429,12 +509,25 @@ pub fn alltoallv(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
-    let send = match sendbuf.is_in_place() {
+    let buffers = [sendbuf, recvbuf];
+    let said = words(Collective::Alltoallv, 0, buffers, [0; 2], [sendtype, recvtype]);
+    let (received, all) = ([recvcounts, rdispls], [sendcounts, sdispls, recvcounts, rdispls]);
+    let in_place = sendbuf.is_in_place();
+    let before = match in_place {
+        true => again_with(call, comm, &said, received, buffers, form),
+        false => again_with(call, comm, &said, all, buffers, form),
+    };
+    if let Some(result) = before {
+        return result;
+    }
+    let send = match in_place {
         true => Side::InPlace,
         false => entries(sendbuf, sendcounts, sdispls, sendtype, comm)?,
     };
     let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm)?;
-    perform(call, comm, &operation(Collective::Alltoallv, send, recv)?, form)
+    let whole = operation(Collective::Alltoallv, send, recv)?.said(said);
+    let lists: &[CountArray] = if in_place { &received } else { &all };
+    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
 }
 
 /// MPI_Alltoallw.
@@ -560,6 +653,14 @@ pub fn reduce_scatter(
     form: Form,
 ) -> Result<()> {
     let comm = intra(comm)?;
+    let buffers = [sendbuf, recvbuf];
+    let said = Words {
+        operator: op.raw().bits(),
+        ..words(Collective::ReduceScatter, 0, buffers, [0; 2], [datatype])
+    };
+    if let Some(result) = again_with(call, comm, &said, [recvcounts], buffers, form) {
+        return result;
+    }
     let (reducer, commutative) = operator(op, datatype)?;
     let counts = recvcounts.read(i64::from(comm.size()))?;
     let blocks = counts.map(|items| count(items, recvcounts.name())).collect::<Result<Vec<u64>>>()?;
@@ -572,5 +673,5 @@ pub fn reduce_scatter(
     let recv = block(recvbuf, own, datatype)?;
     let whole =
         operation(Collective::ReduceScatter, send, recv)?.reducing(reducer, commutative).blocks(blocks);
-    perform(call, comm, &whole, form)
+    perform(call, comm, &listed(whole.said(said), &[recvcounts], buffers, comm)?, form)
 }

@@ -49,11 +49,11 @@ pub fn said(shape: &Shape) -> Said {
 }
 
 /// Kinds are never 0.
-fn kind(collective: Collective) -> u16 {
-    collective as u16 + 1
+fn kind(collective: Collective) -> u8 {
+    collective as u8 + 1
 }
 
-fn name(kind: u16) -> &'static str {
+fn name(kind: u8) -> &'static str {
     let place = usize::from(kind).wrapping_sub(1);
     Collective::ALL.get(place).map_or("another operation", |collective| collective.name())
 }
@@ -65,16 +65,16 @@ impl Accord {
     /// Of an operation that begins: notes what it is to this member.
     #[inline]
     pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&Turn>) -> Accord {
-        let turn = turn.map_or(0, |turn| (turn.class() as u64) << 63 | (turn.number() + 1));
+        let turn = turn.map_or(0, |turn| (turn.class() as u8) << 7 | (turn.number() & 0x3f | 0x40) as u8);
         banks.say(number, &Said { turn, ..*said });
         let lost = banks.has_given_up(banks.me());
         Accord { number, noted: true, lost, ..Accord::UNKNOWN }
     }
 
-    /// The flag of `peer` says that it means something else.
+    /// The flag of a member says that it means something else.
     #[cold]
-    pub fn is_at_odds_with(&mut self, peer: u32) {
-        self.odd = peer;
+    pub fn is_at_odds_with(&mut self, member: u32) {
+        self.odd = member;
     }
 
     /// Whether this member has lost step before.
@@ -95,13 +95,19 @@ impl Accord {
         if self.lost { Some(lost(comm)) } else { None }
     }
 
-    /// Why the operation, which waits, can go no further, if members disagree about it.
+    /// Why the operation, which waits, can go no further, if members disagree about it. `rank_of` is the rank of a member.
     #[cold]
-    pub fn complaint(&mut self, banks: &Banks, comm: &Communicator) -> Option<Error> {
+    pub fn complaint(
+        &mut self,
+        banks: &Banks,
+        comm: &Communicator,
+        rank_of: impl Fn(u32) -> u32,
+    ) -> Option<Error> {
         let number = self.number;
         let mine = banks.said(banks.me(), number);
         if self.odd != NOBODY {
-            return Some(disagreement(mine, banks.said(self.odd, number), self.odd, comm));
+            let rank = rank_of(self.odd);
+            return Some(disagreement(mine, banks.said(self.odd, number), rank, comm));
         }
         self.sleeps = self.sleeps.saturating_add(1);
         if self.sleeps < LONG {
@@ -118,7 +124,7 @@ impl Accord {
                 banks.give_up();
             }
             if theirs != mine {
-                return Some(disagreement(Some(mine), Some(theirs), member, comm));
+                return Some(disagreement(Some(mine), Some(theirs), rank_of(member), comm));
             }
         }
         None

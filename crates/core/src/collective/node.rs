@@ -9,7 +9,7 @@
 //! Where the members are on several hosts, those of each host have banks of their own. Whether all have some is then agreed
 //! upon in the first blocking operation ([`Neighbourhood::needs_accord`]); until then messages are sent.
 //!
-//! [`BankPort`] is all that an operation needs which uses nothing but flags and banks: the usual small one.
+//! [`BankPort`] is all that an operation needs which uses nothing but flags, banks and what travels by value: the usual small one.
 
 use std::cell::RefMut;
 use std::sync::OnceLock;
@@ -22,6 +22,7 @@ use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
 
+use super::carrying::Carrier;
 use super::places;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
@@ -78,7 +79,8 @@ pub struct Turn {
 /// What a plan needs of a slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    bytes: usize,
+    /// Of the bank.
+    pub bytes: usize,
     /// Exposed memory has tables and edges, for which only large slots have room.
     large: bool,
 }
@@ -232,21 +234,47 @@ impl Turn {
     }
 }
 
-/// The node for an operation that uses only its flags and banks, and is granted them.
+/// The node for an operation that is granted its flags and banks, as long as what it exposes travels by value. All members of the
+/// communicator are here, and have the numbers there that their ranks are.
 #[derive(Debug)]
 pub struct BankPort<'a> {
     /// The banks.
     pub banks: &'a Banks,
     /// Those of the operation.
     pub slot: Slot,
+    /// Bytes of the bank of the schedule.
+    pub bank_bytes: usize,
+    /// What is carried beside it.
+    pub carried_bytes: usize,
     /// Looks at a flag beyond the first.
     pub looks: u32,
 }
 
-/// Who takes a [`BankPort`] has asked for that.
-const ONLY_BANKS: &str = "a plain program uses only flags and banks";
+/// The engine leaves all else to another port.
+const LIGHT: &str = "a light port only carries";
+
+impl BankPort<'_> {
+    fn carrier(&self) -> Carrier<'_> {
+        Carrier { banks: self.banks, slot: &self.slot, bank_bytes: self.bank_bytes, rank: self.banks.me() }
+    }
+}
 
 impl NodePort for BankPort<'_> {
+    const LIGHT: bool = true;
+
+    #[inline]
+    fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
+        let mut used = self.carried_bytes;
+        let is_carried = self.carrier().carry(number, memory, access, &mut used);
+        self.carried_bytes = used;
+        is_carried
+    }
+
+    #[inline]
+    fn carried(&mut self, from: Remote) -> Option<*const u8> {
+        self.carrier().carried(from.peer, from)
+    }
+
     fn granted(&mut self) -> bool {
         true
     }
@@ -273,7 +301,7 @@ impl NodePort for BankPort<'_> {
     }
 
     fn expose(&mut self, _: u16, _: Exposed<'_>, _: Access) -> Result<()> {
-        unreachable!("{ONLY_BANKS}")
+        unreachable!("{LIGHT}")
     }
 
     #[inline(always)]
@@ -282,15 +310,15 @@ impl NodePort for BankPort<'_> {
     }
 
     fn direct(&mut self, _: Remote, _: u64) -> Option<*const u8> {
-        unreachable!("{ONLY_BANKS}")
+        unreachable!("{LIGHT}")
     }
 
     fn pull(&mut self, _: Remote, _: &Buffer) -> Result<()> {
-        unreachable!("{ONLY_BANKS}")
+        unreachable!("{LIGHT}")
     }
 
     fn push(&mut self, _: &Buffer, _: Remote) -> Result<()> {
-        unreachable!("{ONLY_BANKS}")
+        unreachable!("{LIGHT}")
     }
 
     fn leave(&mut self) {}

@@ -6,6 +6,8 @@
 //! those of the blocks the user described.
 #![allow(unsafe_code)]
 
+use std::ptr::null_mut;
+
 use tutti_coll::{Collective, Shape};
 use tutti_data::Reducer;
 
@@ -35,6 +37,8 @@ pub struct Operation<'a> {
     reducer: Option<(Reducer, bool)>,
     blocks: Vec<u64>,
     words: Option<Words>,
+    lists: Vec<i64>,
+    given: [*mut u8; 2],
 }
 
 impl<'a> Operation<'a> {
@@ -43,7 +47,17 @@ impl<'a> Operation<'a> {
     /// # Safety
     /// See the module's Safety section.
     pub unsafe fn new(collective: Collective, send: Side<'a>, recv: Side<'a>) -> Operation<'a> {
-        Operation { collective, root: 0, send, recv, reducer: None, blocks: Vec::new(), words: None }
+        Operation {
+            collective,
+            root: 0,
+            send,
+            recv,
+            reducer: None,
+            blocks: Vec::new(),
+            words: None,
+            lists: Vec::new(),
+            given: [null_mut(); 2],
+        }
     }
 
     /// With a root.
@@ -64,6 +78,17 @@ impl<'a> Operation<'a> {
     /// With the words of the call.
     pub fn said(self, words: Words) -> Operation<'a> {
         Operation { words: Some(words), ..self }
+    }
+
+    /// With the lists of counts and displacements of the call, one behind the other, and the addresses of the send and receive
+    /// buffers from which displacements count.
+    pub fn listed(self, lists: Vec<i64>, given: [*mut u8; 2]) -> Operation<'a> {
+        Operation { lists, given, ..self }
+    }
+
+    /// As given to [`Operation::listed`], else empty and null.
+    pub(super) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
+        (&self.lists, self.given)
     }
 
     /// The words of the call, if it was said that they tell all.

@@ -5,6 +5,7 @@ use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
 use super::accord::Accord;
+use super::loans::Found;
 use super::node::Turn;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
@@ -197,7 +198,7 @@ impl NodePort for CommPort<'_> {
             std::hint::spin_loop();
         }
         if banks.is_at_odds(slot, member, flag) {
-            self.ticket.accord.is_at_odds_with(peer);
+            self.ticket.accord.is_at_odds_with(member);
             return false;
         }
         self.process.is_about_to_sleep() && banks.want(slot, member, flag, value)
@@ -221,7 +222,10 @@ impl NodePort for CommPort<'_> {
     }
 
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
-        self.find(from).direct(from.offset, bytes)
+        match self.find(from) {
+            Found::Carried(copy) => Some(copy),
+            Found::Lent(window) => window.direct(from.offset, bytes).map(<*mut u8>::cast_const),
+        }
     }
 
     fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()> {

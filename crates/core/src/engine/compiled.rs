@@ -2,8 +2,8 @@
 //! bytes, so that running it looks nothing up. It comes from the schedule and does what
 //! [`super::execution`] does with it step by step; it is there for the operations whose nanoseconds count.
 //!
-//! It fits a run whose buffers are single runs of memory, with elements side by side, and that has no table; others
-//! take the schedule itself.
+//! It fits a run whose buffers are single runs of memory, or entries that are, with elements side by side; others take the
+//! schedule itself. Where there are tables it is made for those of one run, and serves while they stay the same.
 //!
 //! # Safety
 //! As for [`super::memory`]: who binds memory has promised that it is as large as the shape says, and the verifier has
@@ -12,7 +12,7 @@
 
 use tutti_base::Result;
 use tutti_coll::Schedule;
-use tutti_coll::ir::{Access, BufferId, Kind, Range, Span, Start, StepId, Tables};
+use tutti_coll::ir::{Access, BufferId, Kind, Length, Range, Span, Start, StepId, Tables};
 use tutti_data::Reducer;
 
 use super::port::{Exposed, NodePort, Remote};
@@ -37,16 +37,67 @@ pub(super) const BANK: usize = 2;
 /// One instruction. Lengths are in bytes, counts in elements.
 #[derive(Clone, Copy, Debug)]
 enum Instruction {
-    Copy { from: At, into: At, bytes: usize },
-    Reduce { left: At, right: At, count: u64 },
-    Post { flag: u16, value: u64 },
-    Await { peer: u32, flag: u16, value: u64 },
-    Pull { peer: u32, from: usize, into: At, bytes: usize },
-    Combine { peer: u32, from: usize, with: At, into: At, count: u64 },
-    Expose { slot: u16, what: At, bytes: usize, access: Access },
-    Fetch { from: Remote, into: At, bytes: usize },
-    FetchCombine { from: Remote, with: At, into: At, count: u64 },
-    Push { from: At, into: Remote, bytes: usize },
+    Copy {
+        from: At,
+        into: At,
+        bytes: usize,
+    },
+    Reduce {
+        left: At,
+        right: At,
+        count: u64,
+    },
+    Post {
+        flag: u16,
+        value: u64,
+    },
+    Await {
+        peer: u32,
+        flag: u16,
+        value: u64,
+    },
+    Pull {
+        peer: u32,
+        from: usize,
+        into: At,
+        bytes: usize,
+    },
+    Combine {
+        peer: u32,
+        from: usize,
+        with: At,
+        into: At,
+        count: u64,
+    },
+    Expose {
+        slot: u16,
+        what: At,
+        bytes: usize,
+        access: Access,
+    },
+    /// Entries `first..first + count` of [`Program::rows`].
+    ExposeRows {
+        slot: u16,
+        first: u32,
+        count: u32,
+        access: Access,
+    },
+    Fetch {
+        from: Remote,
+        into: At,
+        bytes: usize,
+    },
+    FetchCombine {
+        from: Remote,
+        with: At,
+        into: At,
+        count: u64,
+    },
+    Push {
+        from: At,
+        into: Remote,
+        bytes: usize,
+    },
 }
 
 /// See the module. Without messages nothing is under way, so the steps of [`tutti_coll::ir::Order::Edges`] may be done in
@@ -54,10 +105,10 @@ enum Instruction {
 #[derive(Debug)]
 pub(super) struct Program {
     instructions: Box<[Instruction]>,
+    /// Places and bytes of exposed entries.
+    rows: Box<[(At, usize)]>,
     /// From here on it waits for those who use its memory ([`Schedule::parting`]).
     parting: usize,
-    /// It uses flags and banks, and nothing that its rank or others expose.
-    pub(super) plain: bool,
 }
 
 /// How a program stands after [`Program::run`].
@@ -65,18 +116,29 @@ pub(super) struct Program {
 pub(super) enum Reached {
     /// Its end.
     End,
-    /// An instruction that waits for a flag.
+    /// An instruction that waits for a flag, or that is not for a light port.
     Flag(usize),
 }
 
+/// What is known of one run: its tables, and of buffers with entries where these begin and their running sums.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lookup<'a> {
+    pub(super) tables: Tables<'a>,
+    pub(super) entries: [Option<(&'a [isize], &'a [u64])>; 2],
+}
+
 impl Program {
-    /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or needs tables or messages.
-    pub(super) fn new(schedule: &Schedule, scale: usize) -> Option<Program> {
+    /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or sends messages, or needs tables and
+    /// there is no `lookup`.
+    pub(super) fn new(schedule: &Schedule, scale: usize, lookup: Option<Lookup<'_>>) -> Option<Program> {
         if !schedule.strands.is_empty() {
             return None;
         }
-        let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
-        let mut writer = Writer { scale, tables, instructions: Vec::new() };
+        let has_tables = lookup.is_some();
+        let Lookup { tables, entries } = lookup.unwrap_or_default();
+        let tables = Tables { permutation: &schedule.permutation, ..tables };
+        let (instructions, rows) = (Vec::new(), Vec::new());
+        let mut writer = Writer { scale, tables, has_tables, entries, instructions, rows };
         let (mut step, mut parting) = (0, usize::MAX);
         while step < schedule.steps.len() {
             let (steps, count) = match schedule.steps[step].in_loop {
@@ -99,8 +161,7 @@ impl Program {
             }
             step += steps;
         }
-        let plain = writer.instructions.iter().all(|instruction| instruction.is_plain());
-        Some(Program { instructions: writer.instructions.into(), parting, plain })
+        Some(Program { instructions: writer.instructions.into(), rows: writer.rows.into(), parting })
     }
 
     /// Goes on from instruction `next`.
@@ -147,42 +208,89 @@ impl Program {
                 Instruction::Reduce { left, right, count } => {
                     combine(reducer, at(left), at(right), at(right), count);
                 }
-                _ => exposed(instruction, at, reducer, port)?,
+                _ if P::LIGHT => {
+                    if !self.by_value(instruction, at, reducer, port) {
+                        return Ok(Reached::Flag(next));
+                    }
+                }
+                _ => self.exposed(instruction, at, reducer, port)?,
             }
             next += 1;
         }
         Ok(Reached::End)
     }
-}
 
-/// The steps on exposed memory: they move much, or make system calls.
-fn exposed<P: NodePort>(
-    instruction: &Instruction,
-    at: impl Fn(At) -> *mut u8,
-    reducer: Option<&Reducer>,
-    port: &mut P,
-) -> Result<()> {
-    // SAFETY: the module's Safety section.
-    let buffer = |place: At, bytes: usize| unsafe { Buffer::bytes_at(at(place), bytes as u64) };
-    match *instruction {
-        Instruction::Expose { slot, what, bytes, access } => {
-            port.expose(slot, Exposed::Run(at(what), bytes as u64), access)
-        }
-        Instruction::Fetch { from, into, bytes } => port.pull(from, &buffer(into, bytes)),
-        Instruction::Push { from, into, bytes } => port.push(&buffer(from, bytes), into),
-        Instruction::FetchCombine { from, with, into, count } => {
-            let size = reducer.map_or(1, |reducer| reducer.datatype().size() as u64);
-            if let Some(left) = port.direct(from, count * size) {
-                combine(reducer, left, at(with), at(into), count);
-                return Ok(());
+    /// The steps on exposed memory for a light port; whether it could do this one.
+    #[inline]
+    fn by_value<P: NodePort>(
+        &self,
+        instruction: &Instruction,
+        at: impl Fn(At) -> *mut u8,
+        reducer: Option<&Reducer>,
+        port: &mut P,
+    ) -> bool {
+        match *instruction {
+            Instruction::Expose { slot, what, bytes, access } => {
+                port.carry(slot, Exposed::Run(at(what), bytes as u64), access)
             }
-            super::node::in_pieces(port, from, count, size, |left, first, count| {
-                let offset = (first * size) as usize;
-                let (with, into) = (at(with).wrapping_add(offset), at(into).wrapping_add(offset));
-                combine(reducer, left, with, into, count);
-            })
+            Instruction::ExposeRows { slot, first, count, access } => {
+                let row = |number| self.row(first + number, &at);
+                port.carry(slot, Exposed::Table(count, &row), access)
+            }
+            Instruction::Fetch { from, into, bytes } => {
+                let Some(found) = port.carried(from) else { return false };
+                // SAFETY: the module's Safety section.
+                unsafe { copy(found, at(into), bytes) };
+                true
+            }
+            Instruction::FetchCombine { from, with, into, count } => {
+                let Some(left) = port.carried(from) else { return false };
+                combine(reducer, left, at(with), at(into), count);
+                true
+            }
+            _ => false,
         }
-        _ => unreachable!("the other instructions are done where they are met"),
+    }
+
+    fn row(&self, number: u32, at: impl Fn(At) -> *mut u8) -> (*mut u8, u64) {
+        let (place, bytes) = self.rows[number as usize];
+        (at(place), bytes as u64)
+    }
+
+    /// The steps on exposed memory: they move much, or make system calls.
+    fn exposed<P: NodePort>(
+        &self,
+        instruction: &Instruction,
+        at: impl Fn(At) -> *mut u8,
+        reducer: Option<&Reducer>,
+        port: &mut P,
+    ) -> Result<()> {
+        // SAFETY: the module's Safety section.
+        let buffer = |place: At, bytes: usize| unsafe { Buffer::bytes_at(at(place), bytes as u64) };
+        match *instruction {
+            Instruction::Expose { slot, what, bytes, access } => {
+                port.expose(slot, Exposed::Run(at(what), bytes as u64), access)
+            }
+            Instruction::ExposeRows { slot, first, count, access } => {
+                let row = |number| self.row(first + number, &at);
+                port.expose(slot, Exposed::Table(count, &row), access)
+            }
+            Instruction::Fetch { from, into, bytes } => port.pull(from, &buffer(into, bytes)),
+            Instruction::Push { from, into, bytes } => port.push(&buffer(from, bytes), into),
+            Instruction::FetchCombine { from, with, into, count } => {
+                let size = reducer.map_or(1, |reducer| reducer.datatype().size() as u64);
+                if let Some(left) = port.direct(from, count * size) {
+                    combine(reducer, left, at(with), at(into), count);
+                    return Ok(());
+                }
+                super::node::in_pieces(port, from, count, size, |left, first, count| {
+                    let offset = (first * size) as usize;
+                    let (with, into) = (at(with).wrapping_add(offset), at(into).wrapping_add(offset));
+                    combine(reducer, left, with, into, count);
+                })
+            }
+            _ => unreachable!("the other instructions are done where they are met"),
+        }
     }
 }
 
@@ -239,14 +347,18 @@ fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut
 struct Writer<'a> {
     scale: usize,
     tables: Tables<'a>,
+    has_tables: bool,
+    entries: [Option<(&'a [isize], &'a [u64])>; 2],
     instructions: Vec<Instruction>,
+    rows: Vec<(At, usize)>,
 }
 
 impl Writer<'_> {
     /// Appends a step; `None` if it does not fit.
     fn write(&mut self, kind: &Kind, iteration: u32) -> Option<()> {
         let (scale, tables) = (self.scale, self.tables);
-        let range = |span: &Span, iteration| range(span, iteration, &tables);
+        let has_tables = self.has_tables;
+        let range = |span: &Span, iteration| range(span, iteration, &tables, has_tables);
         let bytes = |range: &Range| range.length as usize * scale;
         let instruction = match kind {
             Kind::Send { .. } | Kind::Recv { .. } => return None,
@@ -264,6 +376,11 @@ impl Writer<'_> {
                 Instruction::Reduce { left: self.at(&left), right: self.at(&right), count: right.length }
             }
             Kind::Expose { slot, what, access } => {
+                let whole = !matches!(what.length, Length::Blocks { count: 1, .. });
+                if whole && let Some(instruction) = self.rows_of(what.buffer, *slot, *access) {
+                    self.instructions.push(instruction);
+                    return Some(());
+                }
                 let what = range(what, iteration)?;
                 let (at, bytes) = (self.at(&what), bytes(&what));
                 Instruction::Expose { slot: *slot, what: at, bytes, access: *access }
@@ -306,7 +423,22 @@ impl Writer<'_> {
             BufferId::BANK => BANK,
             buffer => buffer.temporary().map_or(usize::from(buffer.0), |number| BANK + 1 + number),
         };
-        At { base: base as u32, offset: range.start as usize * self.scale }
+        let offset = match self.entries.get(base) {
+            Some(Some((offsets, _))) => offsets[range.block as usize] as usize,
+            _ => range.start as usize * self.scale,
+        };
+        At { base: base as u32, offset }
+    }
+
+    /// Exposes all entries of a buffer, if it has some.
+    fn rows_of(&mut self, buffer: BufferId, slot: u16, access: Access) -> Option<Instruction> {
+        let base = usize::from(buffer.0);
+        let (offsets, sums) = (*self.entries.get(base)?)?;
+        let first = self.rows.len() as u32;
+        let lengths = sums.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+        let place = |offset: &isize| At { base: base as u32, offset: *offset as usize };
+        self.rows.extend(offsets.iter().map(place).zip(lengths));
+        Some(Instruction::ExposeRows { slot, first, count: offsets.len() as u32, access })
     }
 
     fn remote(&self, peer: u32, range: &Range) -> Option<Remote> {
@@ -316,17 +448,6 @@ impl Writer<'_> {
 }
 
 impl Instruction {
-    /// Whether it exposes nothing, and uses nothing exposed.
-    fn is_plain(&self) -> bool {
-        !matches!(
-            self,
-            Instruction::Expose { .. }
-                | Instruction::Fetch { .. }
-                | Instruction::FetchCombine { .. }
-                | Instruction::Push { .. }
-        )
-    }
-
     /// Whether it moves nothing.
     fn is_empty(&self) -> bool {
         match self {
@@ -337,17 +458,22 @@ impl Instruction {
             Instruction::Reduce { count, .. }
             | Instruction::Combine { count, .. }
             | Instruction::FetchCombine { count, .. } => *count == 0,
-            Instruction::Post { .. } | Instruction::Await { .. } | Instruction::Expose { .. } => false,
+            Instruction::Post { .. }
+            | Instruction::Await { .. }
+            | Instruction::Expose { .. }
+            | Instruction::ExposeRows { .. } => false,
         }
     }
 }
 
-/// The range of a span, if it takes no table to tell.
-fn range(span: &Span, iteration: u32, tables: &Tables<'_>) -> Option<Range> {
-    if span.uses_table() || matches!(span.start, Start::Entry(_)) {
+/// The range of a span, if it takes no table to tell or there are tables.
+fn range(span: &Span, iteration: u32, tables: &Tables<'_>, has_tables: bool) -> Option<Range> {
+    let is_entry = matches!(span.start, Start::Entry(_));
+    if span.uses_table() && !has_tables {
         return None;
     }
-    let mut range = span.at(iteration, tables);
-    range.block = 0;
-    Some(range)
+    let range = span.at(iteration, tables);
+    // As in the steps of a schedule: a block of exposed memory is a part of it, an entry where its owner has a table.
+    let is_part = range.buffer.exposure().is_some() && !is_entry;
+    Some(if is_part { Range { block: 0, ..range } } else { range })
 }

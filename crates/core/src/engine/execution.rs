@@ -42,6 +42,10 @@ pub struct Execution<H> {
     program: Option<Program>,
     compiled: bool,
     next: usize,
+    /// The program is one for the tables that are bound.
+    tabled: bool,
+    /// Never compiled.
+    stepwise: bool,
 }
 
 /// A flag of a peer that has not come so far.
@@ -63,13 +67,13 @@ enum Begun<H> {
 impl<H> Execution<H> {
     /// A run of `plan`, not started; bind its memory first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
-        let program = Program::new(&plan.schedule, plan.shape.unit_bytes as usize);
+        let program = Program::new(&plan.schedule, plan.shape.unit_bytes as usize, None);
         Execution::with(plan, program)
     }
 
     /// The same, never as straight-line code.
     pub fn stepwise(plan: Arc<Plan>) -> Execution<H> {
-        Execution::with(plan, None)
+        Execution { stepwise: true, ..Execution::with(plan, None) }
     }
 
     fn with(plan: Arc<Plan>, program: Option<Program>) -> Execution<H> {
@@ -91,6 +95,8 @@ impl<H> Execution<H> {
             program,
             compiled: false,
             next: 0,
+            tabled: false,
+            stepwise: false,
         }
     }
 
@@ -102,6 +108,9 @@ impl<H> Execution<H> {
     /// Its memory, to be bound before it starts.
     pub fn bindings(&mut self) -> &mut Bindings {
         assert!(self.flying.is_empty(), "a running execution keeps its memory");
+        if std::mem::take(&mut self.tabled) {
+            self.program = None;
+        }
         &mut self.bindings
     }
 
@@ -129,13 +138,29 @@ impl<H> Execution<H> {
         self.compiled && unsafe { self.bindings.rebind([send, recv]) }
     }
 
-    /// Whether [`Execution::dash`] can run it, once it is restarted.
-    #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.compiled && self.program.as_ref().is_some_and(|program| program.plain)
+    /// Compiles a run whose tables are likely to come again; `given` are the addresses that the user gave for it, null where
+    /// there are none. Whether it is compiled, now or before.
+    #[cold]
+    pub fn compile(&mut self, given: [*mut u8; 2]) -> bool {
+        if !self.compiled && !self.stepwise && self.flying.is_empty() {
+            let scale = self.plan.shape.unit_bytes as usize;
+            let lookup = self.bindings.flatten_entries(given);
+            let program = lookup.and_then(|lookup| Program::new(&self.plan.schedule, scale, Some(lookup)));
+            if program.is_some() {
+                (self.program, self.compiled, self.tabled) = (program, true, true);
+            }
+        }
+        self.compiled
     }
 
-    /// As the first [`Execution::progress`] of a run that is plain, whose flags and bank are granted. Leaving is the caller's.
+    /// Whether it is compiled, so that [`Execution::dash`] can run it.
+    #[inline]
+    pub fn is_compiled(&self) -> bool {
+        self.compiled
+    }
+
+    /// As the first [`Execution::progress`] of a compiled run within the node, whose flags and bank are granted, with a port that
+    /// never fails: if it is light, what it cannot do is left to another. Leaving is the caller's.
     #[inline(always)]
     pub fn dash<P: NodePort>(&mut self, port: &mut P) -> Status {
         self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
@@ -147,7 +172,7 @@ impl<H> Execution<H> {
                 (self.granted, self.next) = (true, next);
                 Status::Pending
             }
-            Err(_) => unreachable!("flags and banks do not fail"),
+            Err(_) => unreachable!("a light port does not fail"),
         }
     }
 

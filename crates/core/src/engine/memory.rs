@@ -16,7 +16,7 @@ use tutti_coll::Schedule;
 use tutti_coll::ir::{Access, BufferId, Kind, Order, Range, StepId, Tables, Unit};
 use tutti_data::{Datatype, Reducer};
 
-use super::compiled::{BANK, Bases};
+use super::compiled::{BANK, Bases, Lookup};
 use crate::buffer::Buffer;
 
 /// Items of a datatype in the user's memory.
@@ -169,6 +169,8 @@ pub struct Bindings {
     flat: bool,
     /// From the addresses that the user gave to the bases of send and receive; `None` where there is no buffer.
     origins: [Option<isize>; 2],
+    /// Where entries begin, from those addresses on, for a program that was made for these entries.
+    offsets: [Vec<isize>; 2],
 }
 
 /// Packed memory in the place of exposed memory of the user's that has gaps.
@@ -229,6 +231,7 @@ impl Bindings {
             parting: schedule.parting(),
             flat: false,
             origins: [None; 2],
+            offsets: [Vec::new(), Vec::new()],
         }
     }
 
@@ -315,6 +318,35 @@ impl Bindings {
             *into = given[1].wrapping_offset(origin);
         }
         self.flat
+    }
+
+    /// As noting where the buffers begin, where some have entries: `given` are the addresses that the user gave with their
+    /// displacements, null where there are none. What a program needs to know, if every entry is one run.
+    #[cold]
+    pub(super) fn flatten_entries(&mut self, given: [*mut u8; 2]) -> Option<Lookup<'_>> {
+        self.flatten();
+        let Bindings { user, bases, offsets, origins, .. } = self;
+        let mut flat = (self.unit == Unit::Byte || self.dense) && self.stand_ins.is_empty();
+        for side in 0..2 {
+            offsets[side].clear();
+            match &user[side] {
+                Place::Entries(entries) if !given[side].is_null() => {
+                    for entry in entries {
+                        let Place::Run { base, .. } = entry else { return None };
+                        offsets[side].push((*base as isize).wrapping_sub(given[side] as isize));
+                    }
+                    (bases[side], origins[side]) = (given[side], Some(0));
+                }
+                Place::Entries(_) | Place::Typed { .. } => flat = false,
+                Place::Absent | Place::Run { .. } | Place::Packed { .. } => {}
+            }
+        }
+        self.flat = flat;
+        let entries = [0, 1].map(|side| {
+            let has_entries = matches!(self.user[side], Place::Entries(_));
+            has_entries.then_some((&self.offsets[side][..], &self.sums[side][..]))
+        });
+        flat.then(|| Lookup { tables: self.tables(), entries })
     }
 
     /// Notes where the buffers begin, after they were bound.
@@ -474,15 +506,18 @@ impl Bindings {
         place.buffer(start, range.length)
     }
 
-    /// The entries of a buffer given by a table, each one run: base and bytes.
-    pub(super) fn entries(&self, buffer: BufferId) -> Option<impl ExactSizeIterator<Item = (*mut u8, u64)>> {
+    /// The entries of a buffer given by a table, each one run: how many, and base and bytes of each.
+    pub(super) fn entries(&self, buffer: BufferId) -> Option<(u32, impl Fn(u32) -> (*mut u8, u64))> {
         let which = usize::from(buffer.0);
         let Some(Place::Entries(entries)) = self.user.get(which) else { return None };
-        let lengths = self.sums[which].windows(2).map(|pair| pair[1] - pair[0]);
-        Some(entries.iter().zip(lengths).map(|(place, length)| {
-            let buffer = place.buffer(0, length);
+        let sums = &self.sums[which];
+        let entry = move |number: u32| {
+            let number = number as usize;
+            let length = sums[number + 1] - sums[number];
+            let buffer = entries[number].buffer(0, length);
             (buffer.address() as usize as *mut u8, length)
-        }))
+        };
+        Some((entries.len() as u32, entry))
     }
 }
 

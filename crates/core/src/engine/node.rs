@@ -66,12 +66,11 @@ impl Bindings {
         (what, whole): (&Range, bool),
         access: Access,
     ) -> Result<()> {
-        let run = |buffer: Buffer| (buffer.address() as usize as *mut u8, buffer.bytes());
-        if let Some(mut entries) = self.entries(what.buffer).filter(|_| whole) {
-            return port.expose(slot, Exposed::Table(&mut entries), access);
+        if whole && let Some((count, entry)) = self.entries(what.buffer) {
+            return port.expose(slot, Exposed::Table(count, &entry), access);
         }
-        let (base, bytes) = run(self.buffer(what));
-        port.expose(slot, Exposed::Run(base, bytes), access)
+        let buffer = self.buffer(what);
+        port.expose(slot, Exposed::Run(buffer.address() as usize as *mut u8, buffer.bytes()), access)
     }
 
     /// Copies a range of a peer's to an own one.

@@ -60,11 +60,32 @@ pub struct Remote {
 }
 
 /// Memory to be exposed: one run, or one for each rank. Base and bytes.
+#[derive(Clone, Copy)]
 pub enum Exposed<'a> {
     /// One run.
     Run(*mut u8, u64),
-    /// Entries.
-    Table(&'a mut dyn ExactSizeIterator<Item = (*mut u8, u64)>),
+    /// So many entries, by their number.
+    Table(u32, &'a dyn Fn(u32) -> (*mut u8, u64)),
+}
+
+impl Exposed<'_> {
+    /// How many runs it has.
+    #[inline]
+    pub fn runs(&self) -> u32 {
+        match self {
+            Exposed::Run(..) => 1,
+            Exposed::Table(count, _) => *count,
+        }
+    }
+
+    /// Run `number`.
+    #[inline]
+    pub fn run(&self, number: u32) -> (*mut u8, u64) {
+        match self {
+            Exposed::Run(base, bytes) => (*base, *bytes),
+            Exposed::Table(_, entry) => entry(number),
+        }
+    }
 }
 
 /// What a schedule in program order needs of the node, for one operation. Peers are ranks of the communicator and may be
@@ -88,6 +109,21 @@ pub trait NodePort {
     /// # Errors
     /// Why the memory cannot be exposed.
     fn expose(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> Result<()>;
+
+    /// It moves exposed memory by value, and nothing else of it: see [`NodePort::carry`].
+    const LIGHT: bool = false;
+
+    /// Of a light port: gives the others a copy of own memory; whether that can be done.
+    fn carry(&mut self, slot: u16, memory: Exposed<'_>, access: Access) -> bool {
+        let _ = (slot, memory, access);
+        false
+    }
+
+    /// Of a light port: where the copy is, if the peer has given one.
+    fn carried(&mut self, from: Remote) -> Option<*const u8> {
+        let _ = from;
+        None
+    }
 
     /// Whether others may get at own memory, so that this rank has to stay until they are done.
     fn lends(&self) -> bool {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | operations left, small, then large; each in a line of its own | 2 x 64 |
 //! | what the member waits for, written only before it sleeps; whether it has given up | 128 |
-//! | what it has said about its latest operations | 768 |
+//! | what it has said about its latest operations | 2048 |
 //! | a head for each small slot: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
 //! | the same for each large slot | 128 |
 //! | exposure records of each slot, small then large | 512 |
@@ -37,7 +37,7 @@ const FEWEST_ROWS: usize = 64;
 
 pub(super) const WAITS_OFFSET: usize = 128;
 pub(super) const SAID_OFFSET: usize = 256;
-pub(super) const SAID_BYTES: usize = 768;
+pub(super) const SAID_BYTES: usize = 2048;
 pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
 const PAGE: usize = 4096;

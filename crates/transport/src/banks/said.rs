@@ -3,7 +3,7 @@
 //! Flags carry an accord ([`super::turns::word`]): who reads what a member has written sees whether the two mean the same operation. That
 //! does not help who waits for a flag that never comes, since the other, which took the operation for something else, uses another
 //! slot or sends messages. So every member notes what each operation is to it, in its own part, and who has waited
-//! for long compares. Notes are three stores to a line that nobody else has; what they say is only looked at in trouble.
+//! for long compares. Notes are two stores to a line that nobody else has; what they say is only looked at in trouble.
 //!
 //! # Safety
 //! As for [`super`]: notes are atomics, at places that the layout keeps for them.
@@ -13,7 +13,7 @@ use tutti_base::sync::{AtomicU64, Ordering};
 use super::layout::{SAID_BYTES, SAID_OFFSET};
 use super::{Banks, Parts};
 
-/// Operations of which a member's notes are kept.
+/// Operations of which a member's notes are kept: more than it can be ahead of the others within the node.
 const KEPT: usize = SAID_BYTES / size_of::<Note>();
 
 /// What an operation is to a member. What it means is the caller's affair.
@@ -21,20 +21,19 @@ const KEPT: usize = SAID_BYTES / size_of::<Note>();
 pub struct Said {
     /// Equal where members agree.
     pub accord: u16,
-    /// A kind, for a message.
-    pub kind: u16,
+    /// A kind, not 0, for a message.
+    pub kind: u8,
     /// A size, for a message.
     pub bytes: u64,
-    /// Which turn it takes at which slots; members that differ in this have lost step.
-    pub turn: u64,
+    /// Which turn it takes at which slots, in short; members that differ in this have lost step.
+    pub turn: u8,
 }
 
 #[repr(C)]
 pub(super) struct Note {
-    /// Lowest bits of the number, kind, accord.
+    /// Lowest bits of the number, accord, kind, turn.
     word: AtomicU64,
     bytes: AtomicU64,
-    turn: AtomicU64,
 }
 
 impl Banks {
@@ -44,8 +43,8 @@ impl Banks {
         let note = self.parts.note(self.me, number);
         let Said { accord, kind, bytes, turn } = *said;
         note.bytes.store(bytes, Ordering::Relaxed);
-        note.turn.store(turn, Ordering::Relaxed);
-        let word = u64::from(number) << 32 | u64::from(kind) << 16 | u64::from(accord);
+        let said = u32::from(accord) << 16 | u32::from(kind) << 8 | u32::from(turn);
+        let word = u64::from(number) << 32 | u64::from(said);
         note.word.store(word, Ordering::Release);
     }
 
@@ -53,11 +52,11 @@ impl Banks {
     pub fn said(&self, member: u32, number: u32) -> Option<Said> {
         let note = self.parts.note(member, number);
         let word = note.word.load(Ordering::Acquire);
-        let (bytes, turn) = (note.bytes.load(Ordering::Acquire), note.turn.load(Ordering::Acquire));
+        let bytes = note.bytes.load(Ordering::Acquire);
         let same = (word >> 32) as u32 == number && note.word.load(Ordering::Relaxed) == word;
-        // Kinds are never 0, notes that nobody has written are.
-        let kind = (word >> 16) as u16;
-        (same && kind != 0).then_some(Said { accord: word as u16, kind, bytes, turn })
+        let (accord, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8, word as u8);
+        // Notes that nobody has written are 0.
+        (same && kind != 0).then_some(Said { accord, kind, bytes, turn })
     }
 
     /// This member has lost step with the others, and uses the set no more.

@@ -1,0 +1,218 @@
+//! Exposed memory that travels by value: its owner copies what is short and only read beside its bank and says where, which costs
+//! less than the system call of a peer, or than asking the kernel whether a mapped buffer still is one.
+//!
+//! An operation that has no bank of its own uses the line of flag 0 instead: there is the word that says where, and the memory
+//! itself if it is short enough, so that payload and flag move as one line, as those of a bank do. Entries lie at equal
+//! distances where that does not waste much, else a table says where each one is.
+//!
+//! # Safety
+//! What is carried, and the word, lie in the slot of the operation, which is this operation's until all have left it; they
+//! are written before a flag is posted and read after it was awaited, as the verifier has shown of every schedule. The
+//! memory of an operation is valid until it is over.
+#![allow(unsafe_code)]
+
+use tutti_coll::ir::Access;
+use tutti_transport::banks::layout::{INLINE_BYTES, RECORD_BYTES};
+use tutti_transport::banks::{Banks, Slot};
+use tutti_transport::exposure::{Entry, Record};
+
+use crate::engine::{Exposed, Remote, copy_to_bank};
+
+/// What travels by value at the most where the memory can be mapped: copying this costs what a look at the mapping does.
+const CARRIED_BYTES: u64 = 32 << 10;
+/// Bytes behind the word in the line of flag 0.
+const IN_LINE: u64 = (INLINE_BYTES - size_of::<u64>()) as u64;
+
+/// What an owner publishes where the word is not in the line of flag 0.
+#[repr(C)]
+pub(super) struct Published {
+    pub(super) record: Record,
+    word: u64,
+}
+
+const _: () = assert!(size_of::<Published>() <= RECORD_BYTES, "a record has its room");
+
+/// The word: 0 if the memory does not travel by value; else this bit,
+const CARRIED: u64 = 1 << 63;
+/// this one if it lies behind the word,
+const BEHIND: u64 = 1 << 62;
+/// this one if there is a table of entries,
+const TABLE: u64 = 1 << 61;
+/// from here on the distance of entries in eights of bytes, 0 if there are none,
+const DISTANCE_SHIFT: u32 = 40;
+const DISTANCE_MASK: u64 = (1 << 20) - 1;
+/// and where it begins in what the owner carries.
+const PLACE_MASK: u64 = (1 << DISTANCE_SHIFT) - 1;
+
+/// The slot of an operation, as those see it who carry. Members go by their numbers in the banks.
+#[derive(Clone, Copy)]
+pub(super) struct Carrier<'a> {
+    pub(super) banks: &'a Banks,
+    pub(super) slot: &'a Slot,
+    /// Of the bank of the schedule.
+    pub(super) bank_bytes: usize,
+    /// Of this member in its communicator: entries are numbered so.
+    pub(super) rank: u32,
+}
+
+/// Runs that are copied to equal distances.
+struct Rows {
+    count: u32,
+    /// The row that is for none of the others.
+    own: Option<u32>,
+    bytes: u64,
+    longest: u64,
+}
+
+impl Carrier<'_> {
+    /// Whether exposure `number` has its word in the line of flag 0.
+    #[inline]
+    fn has_line(&self, number: u16) -> bool {
+        number == 0 && self.bank_bytes == 0
+    }
+
+    #[inline]
+    fn word(&self, member: u32, number: u16) -> *mut u64 {
+        if self.has_line(number) {
+            return self.banks.bank(self.slot, member).cast();
+        }
+        // SAFETY: the address of a field; see the module.
+        unsafe { &raw mut (*self.published(member, number)).word }
+    }
+
+    /// What a member publishes of what does not travel by value.
+    #[inline]
+    pub(super) fn published(&self, member: u32, number: u16) -> *mut Published {
+        let records = self.banks.records(self.slot, member).cast::<Published>();
+        records.wrapping_byte_add(usize::from(number) * RECORD_BYTES)
+    }
+
+    /// The table of an exposure.
+    pub(super) fn table(&self, member: u32, number: u16) -> *mut Entry {
+        let table = self.banks.table(self.slot, member, usize::from(number));
+        table.expect("memory is lent in large slots, which have tables").cast()
+    }
+
+    /// Where what travels by value begins in a bank, and how much room there is in all.
+    #[inline]
+    fn room(&self, member: u32) -> (*mut u8, u64) {
+        let start = self.bank_bytes.next_multiple_of(64);
+        let room = self.banks.room(self.slot).saturating_sub(start);
+        (self.banks.payload(self.slot, member).wrapping_add(start), room as u64)
+    }
+
+    /// Says that exposure `number` of this member does not travel by value.
+    pub(super) fn lend(&self, number: u16, record: Record) {
+        let me = self.banks.me();
+        // SAFETY: see the module.
+        unsafe {
+            self.word(me, number).write(0);
+            (&raw mut (*self.published(me, number)).record).write(record);
+        }
+    }
+
+    /// Copies memory beside the bank if that is the better way; whether it was. `used` bytes there are taken.
+    #[inline]
+    pub(super) fn carry(&self, number: u16, memory: Exposed<'_>, access: Access, used: &mut usize) -> bool {
+        if access != Access::Read {
+            return false;
+        }
+        let me = self.banks.me();
+        let (base, room) = self.room(me);
+        let room = CARRIED_BYTES.min(room.saturating_sub(*used as u64));
+        let rows = Rows::of(memory, self.rank);
+        let distance = if rows.own.is_some() { rows.longest.next_multiple_of(8) } else { rows.bytes };
+        let span = distance * u64::from(rows.count);
+        let word = self.word(me, number);
+        let kind = CARRIED | if rows.own.is_some() { (distance / 8) << DISTANCE_SHIFT } else { 0 };
+        // SAFETY: see the module, for all of these; the room was looked at.
+        unsafe {
+            if span <= IN_LINE && self.has_line(number) {
+                rows.copy(memory, word.add(1).cast(), distance as usize);
+                word.write(kind | BEHIND);
+                return true;
+            }
+            if span <= room && (rows.own.is_none() || span <= 2 * rows.bytes + 256) {
+                rows.copy(memory, base.add(*used), distance as usize);
+                word.write(kind | *used as u64);
+                *used += (span as usize).next_multiple_of(64);
+                return true;
+            }
+            if rows.own.is_none() || rows.bytes > room {
+                return false;
+            }
+            rows.copy_closely(memory, base.add(*used), self.table(me, number));
+            word.write(CARRIED | TABLE | *used as u64);
+        }
+        *used += (rows.bytes as usize).next_multiple_of(64);
+        true
+    }
+
+    /// Where the copy of a member's memory is, or of an entry, if it travels by value. `remote` says which part.
+    #[inline]
+    pub(super) fn carried(&self, peer: u32, remote: Remote) -> Option<*const u8> {
+        let Remote { slot: number, entry, offset, .. } = remote;
+        let place = self.word(peer, number);
+        // SAFETY: the schedule has awaited a flag that the peer posted after it wrote the word.
+        let word = unsafe { place.read() };
+        if word & CARRIED == 0 {
+            return None;
+        }
+        let entries = (word >> DISTANCE_SHIFT & DISTANCE_MASK) * 8 * u64::from(entry);
+        let base: *const u8 = if word & BEHIND != 0 {
+            place.wrapping_add(1).cast()
+        } else {
+            self.room(peer).0.wrapping_add((word & PLACE_MASK) as usize)
+        };
+        let mut within = entries + offset;
+        if word & TABLE != 0 {
+            // SAFETY: the peer has written a row for each of the others.
+            within += unsafe { self.table(peer, number).add(entry as usize).read() }.offset;
+        }
+        Some(base.wrapping_add(within as usize))
+    }
+}
+
+impl Rows {
+    /// The runs of `memory` of rank `me`.
+    #[inline]
+    fn of(memory: Exposed<'_>, me: u32) -> Rows {
+        match memory {
+            Exposed::Run(_, bytes) => Rows { count: 1, own: None, bytes, longest: bytes },
+            Exposed::Table(count, entry) => {
+                let others = (0..count).filter(|&row| row != me).map(|row| entry(row).1);
+                let (bytes, longest) = others.fold((0, 0), |(sum, most), one| (sum + one, one.max(most)));
+                Rows { count, own: Some(me), bytes, longest }
+            }
+        }
+    }
+
+    /// # Safety
+    /// There is room for all runs at this distance.
+    #[inline]
+    unsafe fn copy(&self, memory: Exposed<'_>, into: *mut u8, distance: usize) {
+        for row in (0..self.count).filter(|&row| Some(row) != self.own) {
+            let (from, bytes) = memory.run(row);
+            // SAFETY: the promise of the caller, and of the module.
+            unsafe { copy_to_bank(from, into.add(row as usize * distance), bytes as usize) };
+        }
+    }
+
+    /// One behind the other; the table says where.
+    ///
+    /// # Safety
+    /// There is room for all runs, and in the table.
+    #[cold]
+    unsafe fn copy_closely(&self, memory: Exposed<'_>, into: *mut u8, table: *mut Entry) {
+        let mut offset = 0;
+        for row in (0..self.count).filter(|&row| Some(row) != self.own) {
+            let (from, bytes) = memory.run(row);
+            // SAFETY: the promise of the caller, and of the module.
+            unsafe {
+                copy_to_bank(from, into.add(offset as usize), bytes as usize);
+                table.add(row as usize).write(Entry { offset, bytes });
+            }
+            offset += bytes;
+        }
+    }
+}
