@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
-    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, reduce,
-    reduce_scatter, scan,
+    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_reduce,
+    reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -123,6 +123,7 @@ const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const FEW: Requirements = Requirements { few_ranks: true, ..SHARED };
 const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
 const LEVELS: Requirements = Requirements { several_hosts: true, ..EXPOSED };
+const LEVELS_COMMUTES: Requirements = Requirements { commutative: true, ..LEVELS };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
@@ -205,6 +206,8 @@ static GENERATORS: &[Generator] = &[
     flat(entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary)),
     entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
     entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
+    entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
+    entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),

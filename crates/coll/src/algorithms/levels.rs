@@ -12,42 +12,54 @@
 
 use super::tree::Form;
 use crate::build::{self, Builder};
-use crate::hierarchy::{Ignored, NETWORK, Tree};
+use crate::hierarchy::{Child, Ignored, NETWORK, Tree};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
 use crate::shape::{Params, Shape};
 
 /// Messages under way on one edge between hosts.
 const STREAMS: u32 = 2;
-/// The flag of what all strands of a rank begin with.
-const READY: u16 = 7;
-/// The flag of a rank that is done with others' memory.
-const DONE: u16 = 6;
-/// The first of the flags that count arrivals; one a stream.
+/// Most children of a rank on other hosts: each costs strands, and on the way up room for segments.
+const MOST_FAR: u32 = 32;
+/// The first of the flags that count what has come down the tree; one a stream.
 const HERE: u16 = 0;
+/// The first of the flags that count what is ready to go up; one a stream.
+pub(super) const PARTIAL: u16 = 2;
+/// The flag of a rank that has combined what its children have.
+pub(super) const COMBINED: u16 = 5;
+/// The flag of a rank that has got what its parent has.
+const DONE: u16 = 6;
+/// The flag of a rank that has lent its memory.
+pub(super) const READY: u16 = 7;
+/// The number under which what goes down is lent.
+const DOWN: u16 = 0;
+/// The number under which what goes up is lent.
+pub(super) const UP: u16 = 1;
 
 /// The segments of an operation.
 #[derive(Clone, Copy)]
-struct Segments {
-    division: Division,
+pub(super) struct Segments {
+    pub(super) division: Division,
     /// At most [`STREAMS`].
-    streams: u32,
+    pub(super) streams: u32,
     /// So many turns of all streams; the last segments may be empty.
-    turns: u32,
+    pub(super) turns: u32,
 }
 
 /// Who is around a rank in the tree.
-struct Edges {
-    me: u32,
-    root: u32,
-    parent: Option<u32>,
+pub(super) struct Edges {
+    pub(super) me: u32,
+    pub(super) root: u32,
+    pub(super) parent: Option<u32>,
     /// Its parent is on the same host.
-    parent_is_near: bool,
-    near: Vec<u32>,
-    far: Vec<u32>,
+    pub(super) parent_is_near: bool,
+    /// Children on the same host, and which of them have none of their own.
+    pub(super) near: Vec<u32>,
+    pub(super) near_leaves: Vec<bool>,
+    pub(super) far: Vec<u32>,
 }
 
 impl Segments {
-    fn new(units: u64, params: &Params) -> Segments {
+    pub(super) fn new(units: u64, params: &Params) -> Segments {
         let least = units.div_ceil(Kind::VALUES / 2 - 2);
         let segment = if params.segment == 0 { 0 } else { params.segment.max(least) };
         let (division, count) = super::segments(units, &Params { segment, ..*params });
@@ -56,30 +68,59 @@ impl Segments {
     }
 
     /// The segment that stream `stream` has in each turn.
-    fn of(self, stream: u32, buffer: BufferId) -> Span {
+    pub(super) fn of(self, stream: u32, buffer: BufferId) -> Span {
         build::block(buffer, self.division, Index::linear(stream.into(), self.streams.into()))
     }
 
     /// How many segments of a stream are here after a turn.
-    fn count() -> Index {
+    pub(super) fn count() -> Index {
         Index::linear(1, 1)
     }
 }
 
 impl Edges {
-    fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
+    pub(super) fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
         let tree = {
             // Within a host everybody deals with the leader: the copies run at the same time.
-            let form = |distance| Form::Kary(if distance == NETWORK { params.radix } else { Params::FLAT });
+            let far = params.radix.min(MOST_FAR);
+            let form = |distance| Form::Kary(if distance == NETWORK { far } else { Params::FLAT });
             Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
         };
         // Whatever is ignored for the form of the tree.
         let hosts = b.hierarchy(shape.ranks, Ignored::NONE);
         let is_near = |peer: u32| hosts.distance(shape.rank, peer) != NETWORK;
-        let (near, far) = tree.children.iter().map(|child| child.rank).partition(|child| is_near(*child));
-        let parent_is_near = tree.parent.is_some_and(is_near);
-        Edges { me: shape.rank, root: shape.root, parent: tree.parent, parent_is_near, near, far }
+        let (near, far): (Vec<&Child>, Vec<&Child>) =
+            tree.children.iter().partition(|child| is_near(child.rank));
+        Edges {
+            me: shape.rank,
+            root: shape.root,
+            parent: tree.parent,
+            parent_is_near: tree.parent.is_some_and(is_near),
+            near: near.iter().map(|child| child.rank).collect(),
+            near_leaves: near.iter().map(|child| child.high - child.low == 1).collect(),
+            far: far.iter().map(|child| child.rank).collect(),
+        }
+    }
+}
+
+/// How the root has what goes down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// From the beginning.
+    Given,
+    /// As it is combined.
+    Combined,
+}
+
+impl Source {
+    /// The first of the flags by which `rank` counts what it has; `None` if it has all.
+    fn flags_of(self, rank: u32, edges: &Edges) -> Option<u16> {
+        match self {
+            _ if rank != edges.root => Some(HERE),
+            Source::Given => None,
+            Source::Combined => Some(PARTIAL),
+        }
     }
 }
 
@@ -91,49 +132,34 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     let edges = Edges::new(shape, params, b);
     let segments = Segments::new(shape.count, params);
-    lend(shape.count, &edges, b);
-    arrive(segments, &edges, b);
-    forward(segments, &edges, b);
+    if !edges.near.is_empty() {
+        let access = if edges.parent.is_none() { Access::Read } else { Access::ReadWrite };
+        b.expose(DOWN, build::range(BufferId::RECV, 0, shape.count), access);
+        b.post(READY, 1);
+        wait_for_children(&edges, b);
+    }
+    down(segments, &edges, Source::Given, b);
 }
 
-/// The first strand: lets those near by at the buffer, and waits until they are done with it.
-fn lend(units: u64, edges: &Edges, b: &mut Builder) {
-    if edges.near.is_empty() {
-        return;
+/// Lets children near by at what goes down while it is written.
+pub(super) fn lend_down(units: u64, edges: &Edges, b: &mut Builder) {
+    if !edges.near.is_empty() {
+        b.expose(DOWN, build::range(BufferId::RECV, 0, units), Access::ReadWrite);
     }
-    let access = if edges.parent.is_none() { Access::Read } else { Access::ReadWrite };
-    b.expose(0, build::range(BufferId::RECV, 0, units), access);
-    b.post(READY, 1);
+}
+
+/// Until children near by have all that went down.
+pub(super) fn wait_for_children(edges: &Edges, b: &mut Builder) {
     for child in &edges.near {
         b.wait(*child, DONE, 1);
     }
 }
 
-/// The strands by which segments arrive.
-fn arrive(segments: Segments, edges: &Edges, b: &mut Builder) {
+/// The strands of what goes down: it arrives, and goes on to other hosts; those near by fetch it.
+pub(super) fn down(segments: Segments, edges: &Edges, source: Source, b: &mut Builder) {
     match edges.parent {
-        // They are here from the beginning.
         None => {}
-        Some(parent) if edges.parent_is_near => {
-            b.strand();
-            b.wait(parent, READY, 1);
-            b.repeat(segments.turns, 1, |b| {
-                for stream in 0..segments.streams {
-                    if parent != edges.root {
-                        b.wait(parent, HERE + stream as u16, Segments::count());
-                    }
-                    b.pull(
-                        parent,
-                        segments.of(stream, BufferId::exposed(0)),
-                        segments.of(stream, BufferId::RECV),
-                    );
-                    if !edges.near.is_empty() || !edges.far.is_empty() {
-                        b.post(HERE + stream as u16, Segments::count());
-                    }
-                }
-            });
-            b.post(DONE, 1);
-        }
+        Some(parent) if edges.parent_is_near => fetch(segments, edges, parent, source, b),
         Some(parent) => {
             for stream in 0..segments.streams {
                 b.strand();
@@ -144,19 +170,34 @@ fn arrive(segments: Segments, edges: &Edges, b: &mut Builder) {
             }
         }
     }
-}
-
-/// The strands by which segments go to other hosts.
-fn forward(segments: Segments, edges: &Edges, b: &mut Builder) {
     for child in &edges.far {
         for stream in 0..segments.streams {
             b.strand();
             b.repeat(segments.turns, 1, |b| {
-                if edges.parent.is_some() {
-                    b.wait(edges.me, HERE + stream as u16, Segments::count());
+                if let Some(flags) = source.flags_of(edges.me, edges) {
+                    b.wait(edges.me, flags + stream as u16, Segments::count());
                 }
                 b.send(*child, stream as u16, segments.of(stream, BufferId::RECV), &[]);
             });
         }
     }
+}
+
+/// The strand that fetches what goes down from a parent near by.
+fn fetch(segments: Segments, edges: &Edges, parent: u32, source: Source, b: &mut Builder) {
+    b.strand();
+    b.wait(parent, READY, 1);
+    b.repeat(segments.turns, 1, |b| {
+        for stream in 0..segments.streams {
+            if let Some(flags) = source.flags_of(parent, edges) {
+                b.wait(parent, flags + stream as u16, Segments::count());
+            }
+            let from = segments.of(stream, BufferId::exposed(DOWN));
+            b.pull(parent, from, segments.of(stream, BufferId::RECV));
+            if !edges.near.is_empty() || !edges.far.is_empty() {
+                b.post(HERE + stream as u16, Segments::count());
+            }
+        }
+    });
+    b.post(DONE, 1);
 }

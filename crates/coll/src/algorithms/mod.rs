@@ -18,6 +18,7 @@ pub mod gather;
 pub mod hierarchical;
 pub mod hierarchical_exposed;
 pub mod levels;
+pub mod levels_reduce;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
