@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_reduce,
-    reduce, reduce_scatter, scan,
+    levels_ring, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -194,6 +194,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgather, "gather_bcast", ANY, RADIX, allgather::gather_bcast, cost::allgather_tree),
     entry(C::Allgather, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),
     entry(C::Allgather, "hierarchical_ring_pull", EXPOSED, FIXED_NEAR, hierarchical_exposed::allgather_ring, cost::allgather_ring),
+    entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Allgatherv, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
     entry(C::Allgatherv, "spread", ANY, WINDOW, allgather::spread, cost::spread),
     entry(C::Allgatherv, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),

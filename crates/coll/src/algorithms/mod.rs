@@ -19,6 +19,7 @@ pub mod hierarchical;
 pub mod hierarchical_exposed;
 pub mod levels;
 pub mod levels_reduce;
+pub mod levels_ring;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
