@@ -95,11 +95,14 @@ struct Rates {
 impl Rates {
     fn of(environment: &Environment) -> Rates {
         let model = &environment.model;
-        let distance = if environment.layout.hosts() > 1 { DISTANCES - 1 } else { 1 };
+        let far = environment.layout.hosts() > 1;
+        let distance = if far { DISTANCES - 1 } else { 1 };
+        let (overhead, byte) =
+            if far { (model.network_overhead, 1.0 / model.network_bandwidth) } else { (0.0, 0.0) };
         Rates {
-            hop: model.message_latency[distance] + model.message_overhead,
-            message: model.message_overhead + model.step,
-            byte: model.message_byte + model.message_byte,
+            hop: model.message_latency[distance] + model.message_overhead + overhead,
+            message: model.message_overhead + model.step + overhead,
+            byte: model.message_byte + model.message_byte + byte,
             reduce: model.reduce_byte,
             switch: model.switch,
         }
@@ -161,7 +164,10 @@ impl Work {
         let rates = Rates::of(environment);
         let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
         let handshake = if mean > environment.model.eager_bytes { 2.0 } else { 1.0 };
-        let crowded = environment.oversubscribed || environment.ranks_on_node > environment.cores;
+        // Between hosts, waiting for the network outweighs waiting for a processor.
+        let one_host = environment.layout.hosts() == 1;
+        let crowded =
+            one_host && (environment.oversubscribed || environment.ranks_on_node > environment.cores);
         let hop = if crowded { rates.switch } else { rates.hop };
         let path = handshake * self.hops * hop
             + self.messages * rates.message

@@ -77,6 +77,8 @@ pub struct Model {
     pub look: f64,
     /// What all ranks of a machine get of the network together, each way. Bytes a second.
     pub network_bandwidth: f64,
+    /// What a message to or from another host costs its rank more than one within the host. Seconds.
+    pub network_overhead: f64,
     /// What measured operations took in relation to what the parameters say.
     pub corrections: Vec<Correction>,
 }
@@ -108,7 +110,7 @@ impl Default for Model {
             call: 50e-9,
             step: 10e-9,
             message_overhead: 180e-9,
-            message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 2000.0]),
+            message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 12000.0]),
             message_byte: 0.03e-9,
             eager_bytes: 16384.0,
             map_bytes: 32768.0,
@@ -129,7 +131,9 @@ impl Default for Model {
             spin: 0.3e-6,
             switch: 1.6e-6,
             look: 0.6e-6,
-            network_bandwidth: 10e9,
+            // Those of TCP over 10 Gbit/s: a probe across hosts knows better.
+            network_bandwidth: 1.1e9,
+            network_overhead: 2.5e-6,
             corrections: Vec::new(),
         }
     }
@@ -140,7 +144,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 21] = [
+static SCALARS: [Scalar; 22] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -162,6 +166,7 @@ static SCALARS: [Scalar; 21] = [
     ("switch", |m| &mut m.switch),
     ("look", |m| &mut m.look),
     ("network_bandwidth", |m| &mut m.network_bandwidth),
+    ("network_overhead", |m| &mut m.network_overhead),
 ];
 
 static VECTORS: [Vector; 4] = [

@@ -258,8 +258,12 @@ fn simulated(
     };
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|&one, &two| own(one).cmp(&own(two)).then(all[one].time.total_cmp(&all[two].time)));
-    order.retain(|&one| all[one].time <= effort.hopeless * best);
-    order.truncate((effort.ranks_of_all / shape.ranks).clamp(effort.least, effort.most) as usize);
+    // Closed forms know nothing of levels that overlap, so those are all simulated.
+    let levels = |one: &usize| all[*one].generator.requires.several_hosts;
+    order.retain(|one| levels(one) || all[*one].time <= effort.hopeless * best);
+    order.sort_by_key(|one| !levels(one));
+    let least = (order.iter().filter(|one| levels(one)).count() as u32).saturating_add(3).max(effort.least);
+    order.truncate((effort.ranks_of_all / shape.ranks).clamp(least, effort.most.max(least)) as usize);
     order.sort_unstable();
     let loads = Load::all(shape);
     let run = |&index: &usize| {

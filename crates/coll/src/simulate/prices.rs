@@ -119,7 +119,8 @@ impl<'a> Prices<'a> {
 
     /// The sender's part of a message: into the transport.
     pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
-        let own = now + self.overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
+        let overhead = self.overhead_between(layout, from, to);
+        let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
         let end = own.max(self.memory(now, layout, from, bytes));
         self.network(end, layout, from, to, bytes, 0)
     }
@@ -132,9 +133,15 @@ impl<'a> Prices<'a> {
             _ => self.model.copy_byte[distance] - self.model.copy_byte[0],
         };
         let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
-        let own = now + self.overhead + time(bytes as f64 * byte);
+        let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
         let end = own.max(self.memory(now, layout, to, bytes));
         self.network(end, layout, to, from, bytes, 1)
+    }
+
+    /// What a message costs its sender, and its receiver.
+    fn overhead_between(&self, layout: &Layout, from: u32, to: u32) -> Time {
+        let far = layout.distance(from, to) == BETWEEN_HOSTS;
+        self.overhead + if far { time(self.model.network_overhead) } else { 0 }
     }
 
     fn network(&mut self, end: Time, layout: &Layout, me: u32, peer: u32, bytes: u64, way: usize) -> Time {
