@@ -2,6 +2,7 @@
 # make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
 # make bench    measures Tutti                                make compare   measures it beside the others
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
+# make starters     other starters than mpirun, for the tests: PMIx, MPICH and Open MPI
 # make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
@@ -12,7 +13,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install stress bench compare headlines consistency peers need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install stress bench compare headlines consistency peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -39,7 +40,7 @@ test-rust: need
 test-loom: need
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --release --quiet --target-dir target/loom loom_
 
-test-programs: python
+test-programs: python starters
 	@scripts/need.sh fabric hosts
 	build/python/bin/python -m pytest -q tests
 
@@ -60,6 +61,10 @@ install: build
 peers:
 	@scripts/need.sh python
 	@scripts/peers.sh
+
+starters:
+	@scripts/need.sh python starters
+	@scripts/peers.sh mpich openmpi
 
 bench: stage
 	$(STAGE)/bin/tutti bench $(ARGS)

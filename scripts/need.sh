@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts]
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters]
 set -u
 
 packages=
@@ -31,7 +31,12 @@ for part in "${@:-build}"; do
             want "command -v nsenter && command -v unshare" util-linux
             want "command -v nft" nftables
             ;;
-        *) echo "need: unknown part $part (build, python, fabric or hosts)" >&2; exit 2 ;;
+        starters)
+            # The client of PMIx; our declarations are compared with its headers.
+            want "ls /usr/lib/*/libpmix.so.2" libpmix2
+            want "ls /usr/lib/*/pmix2/include/pmix.h" libpmix-dev
+            ;;
+        *) echo "need: unknown part $part (build, python, fabric, hosts or starters)" >&2; exit 2 ;;
     esac
 done
 

@@ -71,6 +71,19 @@ impl Connections {
     }
 }
 
+/// Who has started this process, where it is not our own launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// Whom the environment shows.
+    Auto,
+    /// A server of PMIx.
+    Pmix,
+    /// One that speaks PMI-1 or PMI-2.
+    Pmi,
+    /// Nobody: the process is a job of its own.
+    Alone,
+}
+
 /// All settings, typed. Sizes in bytes, times with their unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -130,7 +143,7 @@ pub struct Config {
     pub heartbeat_ms: u64,
     /// How long a host may be silent before it counts as lost.
     pub silence_ms: u64,
-    /// How long a host may take to start its daemon.
+    /// How long a host may take to start its daemon, or under another launcher all of its ranks.
     pub start_ms: u64,
     /// What carries messages between hosts: `auto`, `sockets`, or a provider of libfabric.
     pub fabric: String,
@@ -144,6 +157,10 @@ pub struct Config {
     pub max_connections: u64,
     /// Print what was counted of the traffic with other hosts.
     pub counters: bool,
+    /// Which starter to believe in, where it is not our own.
+    pub starter: Starter,
+    /// The file of the PMIx library (empty: the starter's or the system's).
+    pub pmix_library: String,
 }
 
 impl Default for Config {
@@ -184,6 +201,8 @@ impl Default for Config {
             connect_bytes: 256 << 10,
             max_connections: 0,
             counters: false,
+            starter: Starter::Auto,
+            pmix_library: String::new(),
         }
     }
 }
@@ -420,7 +439,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_START_MS",
         kind: "milliseconds",
-        doc: "how long a host may take until its daemon has started (read by mpirun)",
+        doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
         set: |c, v| size(v).map(|x| c.start_ms = x.max(1)),
         show: |c| c.start_ms.to_string(),
     },
@@ -465,6 +484,31 @@ pub static SETTINGS: &[Setting] = &[
         doc: "at the end print a line a rank with what was counted of the traffic with other hosts",
         set: |c, v| flag(v).map(|x| c.counters = x),
         show: |c| (c.counters as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_STARTER",
+        kind: "auto | pmix | pmi | alone",
+        doc: "who started this process, if not mpirun: found out, PMIx, PMI-1 or PMI-2, or nobody (a job of its own)",
+        set: |c, v| starter(v).map(|x| c.starter = x),
+        show: |c| {
+            let name = match c.starter {
+                Starter::Auto => "auto",
+                Starter::Pmix => "pmix",
+                Starter::Pmi => "pmi",
+                Starter::Alone => "alone",
+            };
+            name.to_string()
+        },
+    },
+    Setting {
+        name: "TUTTI_PMIX_LIBRARY",
+        kind: "path",
+        doc: "the library of PMIx; by default that of the starter if it says where it is, or libpmix.so.2 of the system",
+        set: |c, v| {
+            c.pmix_library = v.to_string();
+            Ok(())
+        },
+        show: |c| c.pmix_library.clone(),
     },
 ];
 
@@ -630,6 +674,16 @@ fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {
         "xpmem" => Ok(CopyBy::Xpmem),
         "knem" => Ok(CopyBy::Knem),
         _ => Err("auto, attach, xpmem or knem".to_string()),
+    }
+}
+
+fn starter(text: &str) -> std::result::Result<Starter, String> {
+    match text {
+        "auto" => Ok(Starter::Auto),
+        "pmix" => Ok(Starter::Pmix),
+        "pmi" => Ok(Starter::Pmi),
+        "alone" => Ok(Starter::Alone),
+        _ => Err("auto, pmix, pmi or alone".to_string()),
     }
 }
 

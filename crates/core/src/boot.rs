@@ -1,7 +1,11 @@
-//! Who am I: from the environment that the launcher gave, or alone.
+//! Who am I: from what our launcher gave, from another starter (PMIx, PMI), or alone.
 
 mod daemon;
+mod hosted;
+pub mod meeting;
 pub mod pmi;
+mod pmix;
+pub mod starter;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,6 +16,8 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Secret};
 use tutti_sys::{cpu, this_process};
 use tutti_transport::Directory;
+
+use starter::Starter;
 
 /// Where this process stands.
 #[derive(Debug)]
@@ -24,6 +30,8 @@ pub struct Boot {
     pub local: u32,
     /// What is there only in a job of several hosts.
     pub network: Option<Network>,
+    /// Who started this process, if not our launcher: it wants to be told when the process leaves, and can end the job.
+    pub starter: Option<Box<dyn Starter>>,
 }
 
 /// What a process needs to reach other hosts.
@@ -35,14 +43,17 @@ pub struct Network {
     pub bells: Vec<OwnedFd>,
 }
 
-/// Joins the job that the environment names, or makes one of this process alone (singleton start).
+/// Joins the job that the environment shows, or makes one of this process alone (singleton start).
 ///
 /// # Errors
-/// `Other` when the environment names something that is not a job.
+/// `Other` when the environment names something that is not a job, or a starter that does not answer.
 pub fn join(config: &Config) -> Result<Boot> {
     let boot = match (variable(ENV_FD)?, variable(ENV_RANK)?) {
         (Some(fd), Some(rank)) => inherited(fd, rank)?,
-        (None, None) => alone(config)?,
+        (None, None) => match starter::find(config)? {
+            Some(starter) => hosted::join(config, starter)?,
+            None => alone(config)?,
+        },
         _ => return Err(broken("only one of the variables of the launcher is set")),
     };
     let block = boot.job.block(boot.local);
@@ -64,7 +75,7 @@ fn inherited(fd: u32, rank: u32) -> Result<Boot> {
     let job = Arc::new(job);
     let network = if job.header().has_other_hosts() { Some(inherited_network(&job, local)?) } else { None };
     this_process::die_with_parent();
-    Ok(Boot { job, rank: WorldRank(rank), local, network })
+    Ok(Boot { job, rank: WorldRank(rank), local, network, starter: None })
 }
 
 /// What our daemon handed down for the network.
@@ -96,7 +107,7 @@ fn alone(config: &Config) -> Result<Boot> {
         ..Plan::one_host(1)
     };
     let job = Job::create(&plan).map_err(|error| no_job(&error))?;
-    Ok(Boot { job: Arc::new(job), rank: WorldRank(0), local: 0, network: None })
+    Ok(Boot { job: Arc::new(job), rank: WorldRank(0), local: 0, network: None, starter: None })
 }
 
 fn variable(name: &str) -> Result<Option<u32>> {

@@ -3,17 +3,19 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 use tutti_base::config::Config;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
+use tutti_sys::this_process;
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
 use tutti_transport::fabric::{FabricLink, Identity};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
+use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
@@ -91,6 +93,8 @@ pub struct Process {
     pub exposures: GiantCell<Exposures>,
     /// How to wait.
     pub waiter: Waiter,
+    /// Who started this process, if not our launcher, until it has left.
+    starter: Mutex<Option<Box<dyn Starter>>>,
 }
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
@@ -130,6 +134,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     }
     let process = Process::new(config, boot, wanted)?;
     let process = PROCESS.get_or_init(|| process);
+    this_process::at_exit(leave_at_exit);
     process.block().set_state(RankState::Running);
     PHASE.store(RUNNING, Ordering::Release);
     Ok(process)
@@ -142,6 +147,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     process.block().set_state(RankState::Finalized);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.
     process.messages.borrow_mut(held).progress();
+    process.leave_starter(process.job.header().has_other_hosts());
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
@@ -150,6 +156,13 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 pub fn pause(held: &mut Held, process: &'static Process) {
     crate::progress::drain(held, process);
     process.block().set_state(RankState::Finalized);
+}
+
+/// A process whose sessions are closed has left the job, but may come back until it exits.
+extern "C" fn leave_at_exit() {
+    if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
+        process.leave_starter(false);
+    }
 }
 
 /// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is finalised.
@@ -164,7 +177,7 @@ pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
 
 impl Process {
     fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
-        let Boot { job, rank, local, network } = boot;
+        let Boot { job, rank, local, network, starter } = boot;
         let header = *job.header();
         let crowded = header.local_ranks > header.processors;
         let near = ShmLink::new(Arc::clone(&job), local)
@@ -200,6 +213,7 @@ impl Process {
             about_to_sleep: AtomicBool::new(false),
             waiter,
             job,
+            starter: Mutex::new(starter),
         })
     }
 
@@ -231,7 +245,21 @@ impl Process {
         }
         block.abort_code.store(code, Ordering::Relaxed);
         block.set_state(RankState::Aborted);
-        tutti_sys::this_process::exit_now(exit_status(code))
+        // Another thread may be waiting in it: then it ends the job when it sees our status.
+        if let Ok(mut starter) = self.starter.try_lock()
+            && let Some(starter) = starter.as_mut()
+        {
+            starter.abort(exit_status(code), why);
+        }
+        this_process::exit_now(exit_status(code))
+    }
+
+    /// Tells the starter that the end of this process is no failure any more. `together`: all ranks do so now.
+    fn leave_starter(&self, together: bool) {
+        let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(error)) = starter.map(|mut starter| starter.leave(together)) {
+            eprintln!("Tutti: rank {}: MPI_Finalize: {}", self.rank, error.message);
+        }
     }
 
     /// Whether a wait of this process looks for the last time before it sleeps: who waits for flags says so now.

@@ -13,6 +13,7 @@ pub mod futex;
 pub mod hwloc;
 pub mod job;
 pub mod knem;
+pub mod local_socket;
 pub mod maps;
 pub mod memory;
 pub mod pmix;

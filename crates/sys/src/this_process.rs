@@ -23,6 +23,22 @@ pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
+/// Whether `fd` is an open socket.
+pub fn is_socket(fd: i32) -> bool {
+    // SAFETY: an all-zero stat is a valid value of that plain C structure.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: status is writable; a number that is no open descriptor is reported.
+    let known = unsafe { libc::fstat(fd, &mut status) } == 0;
+    known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK
+}
+
+/// Has `run` called when this process exits by returning from main or by exit(3).
+pub fn at_exit(run: extern "C" fn()) {
+    // SAFETY: a function without arguments that lives as long as the library, which is never unloaded once MPI runs. If there is
+    // no room for it nothing can be done.
+    unsafe { libc::atexit(run) };
+}
+
 /// Asks the kernel to kill this process when its parent dies, so that nothing survives a killed launcher.
 pub fn die_with_parent() {
     // SAFETY: sets an attribute of this process; no memory is involved.
@@ -65,6 +81,14 @@ pub fn say(text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_is_known() {
+        let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let of = |fd: &dyn std::os::fd::AsRawFd| is_socket(fd.as_raw_fd());
+        assert_eq!((of(&near), of(&file), is_socket(987_654)), (true, false, false));
+    }
 
     #[test]
     fn a_descriptor_that_is_not_open_is_refused() {

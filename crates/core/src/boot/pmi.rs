@@ -7,4 +7,5 @@
 pub mod client;
 pub mod mapping;
 pub mod protocol;
+pub mod starter;
 pub mod wire;

@@ -138,7 +138,7 @@ macro_rules! function {
 }
 
 impl Library {
-    /// Loads the library: `path` if one is given, else that of the system, else that of the starter (`PMIX_PREFIX`).
+    /// Loads the library: `path` if one is given, else that of the starter (`PMIX_PREFIX`), else that of the system.
     ///
     /// # Errors
     /// NotFound if there is none, Unsupported if it lacks a function.
@@ -152,9 +152,7 @@ impl Library {
                 // SAFETY: just opened.
                 return unsafe { Library::of(handle) };
             }
-            if why.is_empty() {
-                why = dynamic_linker_says();
-            }
+            why = dynamic_linker_says();
         }
         Err(io::Error::new(io::ErrorKind::NotFound, why))
     }
@@ -186,12 +184,14 @@ fn candidates(path: &str) -> Vec<PathBuf> {
     if !path.is_empty() {
         return vec![path.into()];
     }
-    let mut all = vec![NAME.into()];
+    let mut all: Vec<PathBuf> = Vec::new();
+    // A server that says where it is installed gets on best with its own library.
     if let Some(prefix) = std::env::var_os("PMIX_PREFIX") {
         all.extend(
             ["lib", "lib64", "lib/openmpi"].map(|below| PathBuf::from(&prefix).join(below).join(NAME)),
         );
     }
+    all.push(NAME.into());
     all
 }
 

@@ -24,6 +24,8 @@ pub struct Environment {
     pub size: u32,
     /// Name of the job, empty if the environment has none.
     pub job: String,
+    /// The version to ask for first. Slurm says it by naming the job; Hydra ends the job when it is asked for version 2.
+    pub version: Version,
 }
 
 /// How the starter is reached.
@@ -47,8 +49,15 @@ impl Environment {
         };
         let rank = u32::try_from(number("PMI_RANK").or_else(|| number("PMI_ID"))?).ok()?;
         let size = number("PMI_SIZE").and_then(|size| u32::try_from(size).ok()).unwrap_or(0);
-        let job = variable("PMI_JOBID").or_else(|| slurm_step(&variable)).unwrap_or_default();
-        Some(Environment { address, rank, size, job })
+        let named = variable("PMI_JOBID");
+        let version = if named.is_some() { Version::Two } else { Version::One };
+        let job = named.or_else(|| slurm_step(&variable)).unwrap_or_default();
+        Some(Environment { address, rank, size, job, version })
+    }
+
+    /// Whether the starter's end of a connection is there already: a variable may be left over from elsewhere.
+    pub fn is_live(&self) -> bool {
+        matches!(self.address, Address::Descriptor(number) if this_process::is_socket(number))
     }
 }
 
@@ -72,28 +81,23 @@ impl Client {
     /// # Errors
     /// That nobody answers as a PMI starter.
     pub fn join(environment: &Environment, limit: Duration) -> io::Result<Client> {
-        let (stream, is_new) = match &environment.address {
-            Address::Descriptor(number) => {
-                (UnixStream::from(this_process::adopt_descriptor(*number)?), false)
-            }
-            Address::Port(address, _) => {
-                (UnixStream::from(OwnedFd::from(TcpStream::connect(address)?)), true)
-            }
+        let stream = match &environment.address {
+            Address::Descriptor(number) => UnixStream::from(this_process::adopt_descriptor(*number)?),
+            Address::Port(address, _) => UnixStream::from(OwnedFd::from(TcpStream::connect(address)?)),
         };
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(limit))?;
         let identity = Identity { rank: environment.rank, size: environment.size, program: 0 };
         let mut client = Client { stream, protocol: Protocol::default(), identity };
-        if let (true, Address::Port(_, id)) = (is_new, &environment.address) {
+        if let Address::Port(_, id) = &environment.address {
             client.introduce(id)?;
         }
-        if client.call(Request::Greet(Version::Two))? == Answer::OtherVersion {
-            client.greet_again(environment)?;
-        } else {
-            let join = Request::Join { job: environment.job.clone(), rank: environment.rank };
-            if let Answer::Identity(identity) = client.call(join)? {
-                client.identity = identity;
-            }
+        match (client.greet(environment.version)?, environment.version) {
+            (true, Version::Two) => client.present_2(environment)?,
+            (true, Version::One) => client.present_1()?,
+            (false, Version::Two) if client.greet(Version::One)? => client.present_1()?,
+            (false, Version::One) if client.greet(Version::Two)? => client.present_2(environment)?,
+            _ => return Err(invalid("it speaks neither version of PMI")),
         }
         if client.identity.rank >= client.identity.size {
             return Err(invalid("the rank is beyond the size of the job"));
@@ -176,17 +180,26 @@ impl Client {
         let _ = self.stream.write_all(&self.protocol.abort(code, why));
     }
 
-    fn greet_again(&mut self, environment: &Environment) -> io::Result<()> {
-        if self.call(Request::Greet(Version::One))? == Answer::OtherVersion {
-            return Err(invalid("it speaks neither version of PMI"));
+    /// Asks for a version; whether the starter speaks it.
+    fn greet(&mut self, version: Version) -> io::Result<bool> {
+        Ok(self.call(Request::Greet(version))? != Answer::OtherVersion)
+    }
+
+    fn present_2(&mut self, environment: &Environment) -> io::Result<()> {
+        let join = Request::Join { job: environment.job.clone(), rank: self.identity.rank };
+        if let Answer::Identity(identity) = self.call(join)? {
+            self.identity = identity;
         }
+        Ok(())
+    }
+
+    fn present_1(&mut self) -> io::Result<()> {
         let name = self.value(Request::Name)?;
         if name.is_none_or(|name| name.is_empty()) {
             return Err(invalid("it does not name the job"));
         }
         let program = self.value(Request::Program)?;
         self.identity.program = program.and_then(|text| text.parse().ok()).unwrap_or(0);
-        self.identity.rank = environment.rank;
         Ok(())
     }
 

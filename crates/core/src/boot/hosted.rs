@@ -1,0 +1,198 @@
+//! Joining a job that another starter than ours has started: the ranks of this host make the job object themselves.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tutti_base::config::{Config, Mapped, SingleCopy};
+use tutti_base::{Error, Result, WorldRank};
+use tutti_sys::cma::{self, Pid};
+use tutti_sys::cpu::{self, ProcessorSet};
+use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
+use tutti_sys::maps::Maps;
+use tutti_sys::{event, process};
+use tutti_topo::Machine;
+
+use super::meeting::{self, Greeting, Guest};
+use super::starter::{Facts, Starter, failed};
+use super::{Boot, Network, PROBE};
+
+/// What rank 0 tells the first rank of each host.
+struct Record {
+    secret: Secret,
+    /// Of the first host: all choose algorithms for it.
+    processors: u32,
+}
+
+/// Joins the job of this starter.
+///
+/// # Errors
+/// That the ranks of this host do not find each other, or no shared memory.
+pub fn join(config: &Config, mut starter: Box<dyn Starter>) -> Result<Boot> {
+    let joined = meet(config, &mut *starter);
+    if joined.is_err() {
+        // A starter ends the job when it loses us, and that would be before the user is told why.
+        std::mem::forget(starter);
+        return joined;
+    }
+    joined.map(|boot| Boot { starter: Some(starter), ..boot })
+}
+
+fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
+    let facts = starter.facts().clone();
+    let place = facts.placement.place(facts.rank).expect("a starter knows where its ranks run");
+    let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
+    let several = facts.placement.hosts() > 1;
+    let record = if several { Some(exchange(starter, &facts, place.local == 0)?) } else { None };
+    let limit = Duration::from_millis(config.start_ms);
+    let name = meeting::name(&facts.job, place.host);
+    let greeting = greeting(&facts).map_err(|why| fail(&why))?;
+    let (job, bells) = if place.local == 0 {
+        let expected = facts.placement.ranks_on(place.host);
+        let guests = meeting::await_guests(&name, &expected[1..], limit).map_err(|why| fail(&why))?;
+        make(config, &facts, place.host, record, greeting, &guests)?
+    } else {
+        let gift = meeting::visit(&name, &greeting, limit).map_err(|why| fail(&why))?;
+        (Job::attach(gift.job).map_err(|why| fail(&why))?, gift.bells)
+    };
+    let header = job.header();
+    if header.world_size != facts.placement.ranks() || job.local_rank(facts.rank) != Some(place.local) {
+        return Err(fail(&"the ranks of this host disagree about where ranks run"));
+    }
+    let network = if several { Some(Network { directory: starter.directory()?, bells }) } else { None };
+    let rank = WorldRank(facts.rank);
+    Ok(Boot { job: Arc::new(job), rank, local: place.local, network, starter: None })
+}
+
+fn greeting(facts: &Facts) -> std::io::Result<Greeting> {
+    let probe_word = process::random()?;
+    PROBE.store(probe_word, Ordering::Relaxed);
+    cma::allow_peers();
+    Ok(Greeting {
+        rank: facts.rank,
+        program: facts.program,
+        probe_address: std::ptr::from_ref(&PROBE) as u64,
+        probe_word,
+        processors: cpu::affinity().unwrap_or_default(),
+    })
+}
+
+/// In a job of several hosts: the secret goes through the starter's own channels.
+fn exchange(starter: &mut dyn Starter, facts: &Facts, wants: bool) -> Result<Record> {
+    let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
+    let given = if facts.rank == 0 {
+        let secret = Secret::random().map_err(|why| fail(&why))?;
+        Some([&secret.0[..], &(cpu::usable_processors() as u32).to_le_bytes()].concat())
+    } else {
+        None
+    };
+    let bytes = starter.exchange(given.as_deref(), wants)?;
+    if !wants {
+        return Ok(Record { secret: Secret([0; 32]), processors: 0 });
+    }
+    let record = bytes.split_first_chunk().and_then(|(secret, rest)| {
+        let processors = u32::from_le_bytes(rest.try_into().ok()?);
+        Some(Record { secret: Secret(*secret), processors })
+    });
+    record.ok_or_else(|| fail(&"rank 0 uses another version of Tutti"))
+}
+
+/// Makes the job object and gives it to the other ranks of the host.
+fn make(
+    config: &Config,
+    facts: &Facts,
+    host: u32,
+    record: Option<Record>,
+    own: Greeting,
+    guests: &[Guest],
+) -> Result<(Job, Vec<OwnedFd>)> {
+    let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
+    let all: Vec<&Greeting> =
+        std::iter::once(&own).chain(guests.iter().map(|guest| &guest.greeting)).collect();
+    let job = create(config, facts, host, record, &all, guests).map_err(|why| no_job(&why))?;
+    let has_bells = job.header().has_other_hosts();
+    let bells =
+        if has_bells { event::bells(all.len() as u32).map_err(|why| no_job(&why))? } else { Vec::new() };
+    for guest in guests {
+        guest.give(&job.fd(), &bells).map_err(|why| fail(&why))?;
+    }
+    Ok((job, bells))
+}
+
+fn create(
+    config: &Config,
+    facts: &Facts,
+    host: u32,
+    record: Option<Record>,
+    all: &[&Greeting],
+    guests: &[Guest],
+) -> std::io::Result<Job> {
+    let ranks = all.len() as u32;
+    let union: ProcessorSet = all.iter().flat_map(|greeting| greeting.processors.iter()).collect();
+    let quota = cpu::quota().map_or(usize::MAX, |processors| processors.ceil() as usize);
+    let processors = union.len().min(quota).max(1) as u32;
+    // The machine is looked at only where that tells something: see `mpirun`, which does the same.
+    let is_bound = all.iter().any(|greeting| greeting.processors != union);
+    let machine = if is_bound { Machine::local() } else { Machine::default() };
+    let record = match record {
+        Some(record) => record,
+        None => Record { secret: Secret::random()?, processors },
+    };
+    let job = Job::create(&Plan {
+        host,
+        placement: facts.placement.clone(),
+        secret: record.secret,
+        interface: String::new(),
+        processors,
+        common_processors: record.processors,
+        universe_size: facts.universe.max(facts.placement.ranks()),
+        ring_bytes: config.ring_bytes_for(ranks),
+        job_id: process::random()?,
+        banks: config.bank_sizes_for(ranks),
+        reach: reach(config, guests),
+        machine: texts(config, is_bound.then_some(&machine), facts.placement.hosts() == 1),
+    })?;
+    for (local, greeting) in (0..).zip(all) {
+        let block = job.block(local);
+        block.app_number.store(greeting.program, Ordering::Relaxed);
+        if is_bound {
+            block.set_places(machine.places(&greeting.processors));
+        }
+    }
+    Ok(job)
+}
+
+/// What the ranks of this host may do to each other's memory: the first rank tries it with all others. They have the same
+/// user and rights, so what it may do they may do.
+fn reach(config: &Config, guests: &[Guest]) -> Reach {
+    let can_read = |guest: &Guest| {
+        cma::probe(Pid(guest.pid), guest.greeting.probe_address, guest.greeting.probe_word).is_ok()
+    };
+    if guests.is_empty() || config.single_copy == SingleCopy::Never || !guests.iter().all(can_read) {
+        return Reach::None;
+    }
+    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
+    if mapped { Reach::Mapped } else { Reach::Call }
+}
+
+/// Longest text of what the machine costs, in bytes.
+const MODEL_BYTES: usize = 1 << 20;
+
+/// What the ranks are told of the machine. What it costs is told only where all ranks of the job read it here: hosts may have
+/// different files, and all must choose algorithms alike.
+fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8> {
+    let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
+    let host = process::host_name();
+    let path = config.model_path(&host, cpu::usable_processors(), |name| std::env::var(name).ok());
+    let model = path.filter(|_| with_model).and_then(|path| std::fs::read(path).ok());
+    if let Some(model) = model.filter(|text| text.len() <= MODEL_BYTES) {
+        texts.push(TEXTS_END);
+        texts.extend(model);
+    }
+    texts
+}
+
+fn no_job(error: &dyn std::fmt::Display) -> Error {
+    Error::new(tutti_base::ErrorClass::Other, format!("no shared memory for the job: {error}"))
+}

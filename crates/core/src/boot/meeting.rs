@@ -1,0 +1,402 @@
+//! The ranks of a host find each other where no launcher of ours has brought them together: the first of them makes the job
+//! object and gives it to the others, over a socket whose name all derive from what the starter calls the job.
+//!
+//! Whoever is killed in between, nothing is left: the name is abstract, the object has no name. Anybody may connect or have
+//! taken the name, so both sides ask the kernel for the other's user. All ranks of the host wait for all: only then is known
+//! where each may run, which all must see alike when they choose algorithms.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use tutti_sys::cpu::ProcessorSet;
+use tutti_sys::event::{Interest, Poller};
+use tutti_sys::local_socket::{self, Connection, DESCRIPTORS, Listener};
+
+/// First bytes of a greeting: the version of all that follows.
+const MAGIC: [u8; 8] = *b"tutti\0\0\x01";
+/// Room for a greeting: a machine has at most 65536 processors.
+const GREETING_BYTES: usize = 16 << 10;
+/// Pauses between attempts to connect while nobody listens yet.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+const TOKEN_LISTENER: u64 = u64::MAX;
+
+/// What a rank says to the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Greeting {
+    /// Rank in the world.
+    pub rank: u32,
+    /// Number of its program.
+    pub program: u32,
+    /// Where in its memory `probe_word` lies, for who wants to know whether that can be read.
+    pub probe_address: u64,
+    /// What lies there.
+    pub probe_word: u64,
+    /// Processors it may run on.
+    pub processors: ProcessorSet,
+}
+
+/// A rank that has come.
+#[derive(Debug)]
+pub struct Guest {
+    /// What it said.
+    pub greeting: Greeting,
+    /// Its process number as seen from here.
+    pub pid: i32,
+    connection: Connection,
+}
+
+/// What the first rank gives.
+#[derive(Debug)]
+pub struct Gift {
+    /// The job object.
+    pub job: OwnedFd,
+    /// The bells, if the job has any.
+    pub bells: Vec<OwnedFd>,
+}
+
+/// Why ranks did not find each other.
+#[derive(Debug)]
+pub enum MeetingError {
+    /// Somebody else listens under our name.
+    Taken,
+    /// The other side is another user's process.
+    Foreign(u32),
+    /// These ranks did not come in time.
+    Missing(Vec<u32>),
+    /// The first rank did not come in time.
+    NoHost,
+    /// A rank, or with `None` the first one, ended meanwhile.
+    Ended(Option<u32>),
+    /// Something else than a greeting or gift: another version of the library.
+    Strange,
+    /// What the system reports.
+    System(io::Error),
+}
+
+impl From<io::Error> for MeetingError {
+    fn from(error: io::Error) -> MeetingError {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                MeetingError::Ended(None)
+            }
+            io::ErrorKind::InvalidData => MeetingError::Strange,
+            io::ErrorKind::TimedOut => MeetingError::NoHost,
+            io::ErrorKind::AddrInUse => MeetingError::Taken,
+            _ => MeetingError::System(error),
+        }
+    }
+}
+
+impl fmt::Display for MeetingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MeetingError::Taken => f.write_str("another process of this host has taken the name of this job"),
+            MeetingError::Foreign(user) => {
+                write!(f, "a process of user {user} has taken the name of this job")
+            }
+            MeetingError::Missing(ranks) => write!(
+                f,
+                "{} of the ranks of this host did not call MPI_Init in time (TUTTI_START_MS), first rank {}",
+                ranks.len(),
+                ranks.first().unwrap_or(&0)
+            ),
+            MeetingError::NoHost => {
+                f.write_str("the first rank of this host did not call MPI_Init in time (TUTTI_START_MS)")
+            }
+            MeetingError::Ended(Some(rank)) => write!(f, "rank {rank} ended before it had joined"),
+            MeetingError::Ended(None) => f.write_str("the first rank of this host ended, or could not go on"),
+            MeetingError::Strange => f.write_str("the ranks of this host use different versions of Tutti"),
+            MeetingError::System(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, MeetingError>;
+
+/// The name under which the ranks of host `host` of a job meet.
+pub fn name(job: &str, host: u32) -> Vec<u8> {
+    let mut hasher = DefaultHasher::new();
+    job.hash(&mut hasher);
+    format!("tutti-{}-{:016x}-{host}", local_socket::own_user(), hasher.finish()).into_bytes()
+}
+
+/// Waits for the `expected` ranks, in any order; returns them in theirs.
+///
+/// # Errors
+/// Who did not come, or what else went wrong.
+pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Vec<Guest>> {
+    let mut host = Host {
+        listener: Listener::bind(name)?,
+        poller: Poller::new()?,
+        silent: HashMap::new(),
+        guests: HashMap::new(),
+        next_token: 0,
+    };
+    host.poller.add(host.listener.as_fd(), TOKEN_LISTENER, Interest::Read)?;
+    let start = Instant::now();
+    let mut events = Vec::new();
+    while host.guests.len() < expected.len() {
+        let left = limit.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            let missing = expected.iter().copied().filter(|rank| !host.guests.contains_key(rank));
+            return Err(MeetingError::Missing(missing.collect()));
+        }
+        host.poller.wait(Some(left), &mut events)?;
+        for event in events.drain(..) {
+            match event.token {
+                TOKEN_LISTENER => host.let_in()?,
+                token => host.hear(token, expected)?,
+            }
+        }
+    }
+    Ok(expected.iter().filter_map(|rank| host.guests.remove(rank)).collect())
+}
+
+struct Host {
+    listener: Listener,
+    poller: Poller,
+    /// Who is connected and has said nothing yet.
+    silent: HashMap<u64, Connection>,
+    guests: HashMap<u32, Guest>,
+    next_token: u64,
+}
+
+impl Host {
+    fn let_in(&mut self) -> Result<()> {
+        while let Some(connection) = self.listener.accept()? {
+            // Anybody can knock: it is not answered.
+            if connection.peer()?.uid != local_socket::own_user() {
+                continue;
+            }
+            self.poller.add(connection.as_fd(), self.next_token, Interest::Read)?;
+            self.silent.insert(self.next_token, connection);
+            self.next_token += 1;
+        }
+        Ok(())
+    }
+
+    /// A connection is readable: a greeting, or its end. A rank that greets and then ends is noticed too.
+    fn hear(&mut self, token: u64, expected: &[u32]) -> Result<()> {
+        let Some(connection) = self.silent.remove(&token) else {
+            let gone = self.guests.values().find(|guest| guest.connection.is_closed());
+            return gone.map_or(Ok(()), |guest| Err(MeetingError::Ended(Some(guest.greeting.rank))));
+        };
+        let mut bytes = [0; GREETING_BYTES];
+        match connection.receive(&mut bytes) {
+            Ok((count, _)) => {
+                let greeting = Greeting::decode(&bytes[..count]).ok_or(MeetingError::Strange)?;
+                let is_new = !self.guests.contains_key(&greeting.rank);
+                if !is_new || !expected.contains(&greeting.rank) {
+                    return Err(MeetingError::Strange);
+                }
+                let pid = connection.peer()?.pid;
+                self.guests.insert(greeting.rank, Guest { greeting, pid, connection });
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.silent.insert(token, connection);
+            }
+            // It came and went: if it was one of us it is missing.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Guest {
+    /// Gives it the job object and the bells.
+    ///
+    /// # Errors
+    /// That it has ended.
+    pub fn give(&self, job: &impl AsFd, bells: &[OwnedFd]) -> Result<()> {
+        let all: Vec<_> = std::iter::once(job.as_fd()).chain(bells.iter().map(AsFd::as_fd)).collect();
+        let count = (all.len() as u32).to_le_bytes();
+        let sent = all.chunks(DESCRIPTORS).try_for_each(|some| self.connection.send(&count, some));
+        sent.map_err(|error| match MeetingError::from(error) {
+            MeetingError::Ended(_) => MeetingError::Ended(Some(self.greeting.rank)),
+            other => other,
+        })
+    }
+}
+
+/// Goes to the first rank, greets it and waits for what it gives.
+///
+/// # Errors
+/// That it is not there in time, or what else went wrong.
+pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> {
+    let connection = connect(name, limit)?;
+    let user = connection.peer()?.uid;
+    if user != local_socket::own_user() {
+        return Err(MeetingError::Foreign(user));
+    }
+    connection.send(&greeting.encode(), &[])?;
+    let mut all = Vec::new();
+    loop {
+        let mut count = [0; 4];
+        let (bytes, some) = connection.receive_within(&mut count, limit)?;
+        if bytes != count.len() || some.is_empty() {
+            return Err(MeetingError::Strange);
+        }
+        all.extend(some);
+        if all.len() >= u32::from_le_bytes(count) as usize {
+            let bells = all.split_off(1);
+            let job = all.pop().expect("some is not empty");
+            return Ok(Gift { job, bells });
+        }
+    }
+}
+
+fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
+    let start = Instant::now();
+    let mut pause = PAUSES[0];
+    loop {
+        match Connection::connect(name) {
+            Err(error)
+                if [io::ErrorKind::ConnectionRefused, io::ErrorKind::WouldBlock].contains(&error.kind()) => {}
+            other => return Ok(other?),
+        }
+        if start.elapsed() >= limit {
+            return Err(MeetingError::NoHost);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(PAUSES[1]);
+    }
+}
+
+impl Greeting {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([self.rank, self.program].iter().flat_map(|number| number.to_le_bytes()));
+        bytes.extend([self.probe_address, self.probe_word].iter().flat_map(|number| number.to_le_bytes()));
+        let mut bits = Vec::new();
+        for processor in self.processors.iter() {
+            bits.resize(bits.len().max(processor / 8 + 1), 0u8);
+            bits[processor / 8] |= 1 << (processor % 8);
+        }
+        bytes.extend(bits);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Greeting> {
+        let rest = bytes.strip_prefix(&MAGIC)?;
+        let (rank, rest) = rest.split_first_chunk()?;
+        let (program, rest) = rest.split_first_chunk()?;
+        let (address, rest) = rest.split_first_chunk()?;
+        let (word, bits) = rest.split_first_chunk()?;
+        const BITS_BYTES: usize = 65536 / 8;
+        if bits.len() > BITS_BYTES {
+            return None;
+        }
+        let processors = (0..bits.len() * 8).filter(|&bit| bits[bit / 8] >> (bit % 8) & 1 != 0).collect();
+        Some(Greeting {
+            rank: u32::from_le_bytes(*rank),
+            program: u32::from_le_bytes(*program),
+            probe_address: u64::from_le_bytes(*address),
+            probe_word: u64::from_le_bytes(*word),
+            processors,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tutti_sys::event;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn greeting(rank: u32) -> Greeting {
+        Greeting {
+            rank,
+            program: 1,
+            probe_address: 2,
+            probe_word: 3,
+            processors: [0, 5, 64].into_iter().collect(),
+        }
+    }
+
+    fn test_name(what: &str) -> Vec<u8> {
+        name(&format!("test-{what}-{}", std::process::id()), 0)
+    }
+
+    #[test]
+    fn guests_get_the_job_and_all_bells() {
+        let name = test_name("guests");
+        std::thread::scope(|scope| {
+            let visits: Vec<_> = [7, 3]
+                .map(|rank| {
+                    let name = &name;
+                    scope.spawn(move || visit(name, &greeting(rank), LIMIT).unwrap().bells.len())
+                })
+                .into();
+            let guests = await_guests(&name, &[3, 7], LIMIT).unwrap();
+            let found: Vec<_> = guests.iter().map(|guest| guest.greeting.clone()).collect();
+            assert_eq!(found, [greeting(3), greeting(7)]);
+            assert_eq!(guests[0].pid, std::process::id() as i32);
+            let bells = event::bells(DESCRIPTORS as u32 + 5).unwrap();
+            guests.iter().for_each(|guest| guest.give(&bells[0], &bells).unwrap());
+            let got: Vec<_> = visits.into_iter().map(|visit| visit.join().unwrap()).collect();
+            assert_eq!(got, [bells.len(); 2]);
+        });
+    }
+
+    #[test]
+    fn who_does_not_come_is_named() {
+        let name = test_name("missing");
+        let short = Duration::from_millis(30);
+        let error = await_guests(&name, &[1, 2], short).unwrap_err();
+        assert!(error.to_string().contains("first rank 1"), "{error}");
+        assert!(matches!(visit(&name, &greeting(1), short), Err(MeetingError::NoHost)));
+    }
+
+    #[test]
+    fn who_ends_meanwhile_is_noticed() {
+        let name = test_name("ended");
+        std::thread::scope(|scope| {
+            let host = scope.spawn(|| await_guests(&name, &[1, 2], LIMIT));
+            let connection = connect(&name, LIMIT).unwrap();
+            connection.send(&greeting(1).encode(), &[]).unwrap();
+            drop(connection);
+            assert!(matches!(host.join().unwrap(), Err(MeetingError::Ended(Some(1)))));
+        });
+        std::thread::scope(|scope| {
+            let guest = scope.spawn(|| visit(&name, &greeting(1), LIMIT));
+            drop(await_guests(&name, &[1], LIMIT).unwrap());
+            assert!(matches!(guest.join().unwrap(), Err(MeetingError::Ended(None))));
+        });
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        let name = test_name("strangers");
+        let check = |bytes: &[u8]| {
+            std::thread::scope(|scope| {
+                let host = scope.spawn(|| await_guests(&name, &[1], LIMIT));
+                let connection = connect(&name, LIMIT).unwrap();
+                connection.send(bytes, &[]).unwrap();
+                assert!(matches!(host.join().unwrap(), Err(MeetingError::Strange)), "{bytes:?}");
+            });
+        };
+        check(b"hello");
+        check(&greeting(9).encode());
+        let _first = Listener::bind(&name).unwrap();
+        assert!(matches!(await_guests(&name, &[1], LIMIT), Err(MeetingError::Taken)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_greeting_is_read_or_refused(
+            begins_well in any::<bool>(),
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let bytes = if begins_well { [&MAGIC[..], &bytes].concat() } else { bytes };
+            if let Some(greeting) = Greeting::decode(&bytes) {
+                prop_assert_eq!(Greeting::decode(&greeting.encode()), Some(greeting));
+            }
+        }
+    }
+}

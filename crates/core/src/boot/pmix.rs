@@ -1,0 +1,207 @@
+//! PMIx as the starter: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tutti_base::{Placement, Result};
+use tutti_sys::event;
+use tutti_sys::pmix::{Client, Failure, Scope, Subject, Value};
+use tutti_transport::Directory;
+use tutti_transport::directory::{Address, Answer};
+
+use super::starter::{Facts, Starter, failed};
+
+const SPEAKS: &str = "PMIx";
+/// What rank 0 tells the first rank of each host.
+const RECORD_KEY: &std::ffi::CStr = c"tutti.record";
+/// Where a rank is reached.
+const ADDRESS_KEY: &std::ffi::CStr = c"tutti.address";
+
+/// This process as a client.
+#[derive(Debug)]
+pub struct Pmix {
+    client: Arc<Client>,
+    facts: Facts,
+    limit: Duration,
+}
+
+impl Pmix {
+    /// Connects to the server that the environment names.
+    ///
+    /// # Errors
+    /// What is missing: the library, the server, a fact.
+    pub fn join(library: &str, limit: Duration) -> Result<Pmix> {
+        let client = Client::join(library).map_err(|why| failed(SPEAKS, &why))?;
+        let facts = facts(&client)?;
+        Ok(Pmix { client: Arc::new(client), facts, limit })
+    }
+}
+
+impl Starter for Pmix {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn exchange(&mut self, given: Option<&[u8]>, wants: bool) -> Result<Vec<u8>> {
+        if let Some(record) = given {
+            let put = self.client.put(Scope::Global, RECORD_KEY, record).and_then(|()| self.client.commit());
+            put.map_err(|why| failed(SPEAKS, &why))?;
+            return Ok(record.to_vec());
+        }
+        if !wants {
+            return Ok(Vec::new());
+        }
+        match self.client.get_waiting(0, RECORD_KEY, self.limit) {
+            Ok(Value::Bytes(record)) => Ok(record),
+            Ok(_) => Err(failed(SPEAKS, &"rank 0 put something else than a record")),
+            Err(why) => Err(failed(SPEAKS, &why)),
+        }
+    }
+
+    fn directory(&mut self) -> Result<Box<dyn Directory>> {
+        Ok(Box::new(PmixDirectory::new(Arc::clone(&self.client)).map_err(|why| failed(SPEAKS, &why))?))
+    }
+
+    fn abort(&mut self, status: i32, why: &str) {
+        self.client.abort(status, why);
+    }
+
+    fn leave(&mut self, together: bool) -> Result<()> {
+        // A question about a process that has left is never answered.
+        let fenced = if together { self.client.fence() } else { Ok(()) };
+        fenced.and_then(|()| self.client.finalize()).map_err(|why| failed(SPEAKS, &why))
+    }
+}
+
+fn facts(client: &Client) -> Result<Facts> {
+    let number = |subject, key| match client.get(subject, key) {
+        Ok(Value::Number(number)) => u32::try_from(number).ok(),
+        _ => None,
+    };
+    let missing = |what: &str| failed(SPEAKS, &format!("the server does not say {what}"));
+    let rank = client.rank();
+    let size = number(Subject::Job, c"pmix.job.size").ok_or_else(|| missing("how many ranks there are"))?;
+    let universe = number(Subject::Job, c"pmix.univ.size").unwrap_or(size);
+    let program = number(Subject::Rank(rank), c"pmix.appnum").unwrap_or(0);
+    let placement = placement(client, size).map_err(|why| failed(SPEAKS, &why))?;
+    if rank >= size {
+        return Err(failed(SPEAKS, &"the rank is beyond the size of the job"));
+    }
+    let placement = placement.ok_or_else(|| missing("where all ranks run"))?;
+    Ok(Facts { speaks: SPEAKS, job: client.namespace(), rank, placement, program, universe })
+}
+
+/// Where the ranks run. A starter tells all of its processes the same at start, so no message is sent.
+fn placement(client: &Client, size: u32) -> std::result::Result<Option<Placement>, Failure> {
+    let local = match client.get(Subject::Job, c"pmix.lpeers") {
+        Ok(Value::Text(list)) => list.split(',').filter(|rank| rank.parse::<u32>().is_ok()).count(),
+        _ => 0,
+    };
+    if size > 0 && local == size as usize {
+        return Ok(Some(Placement::one_host(size)));
+    }
+    let mut hosts = Vec::new();
+    for host in client.hosts()? {
+        hosts.push(client.ranks_on(&host)?);
+    }
+    Ok(from_lists(hosts, size))
+}
+
+/// From the ranks on each host. Hosts are numbered by their lowest ranks: in whatever order a server lists them, all
+/// processes number them alike.
+fn from_lists(mut lists: Vec<Vec<u32>>, size: u32) -> Option<Placement> {
+    lists.retain(|list| !list.is_empty());
+    lists.sort_by_key(|list| list.iter().copied().min());
+    let mut hosts = vec![None; size as usize];
+    for (host, list) in (0..).zip(&lists) {
+        for &rank in list {
+            *hosts.get_mut(rank as usize)? = Some(host);
+        }
+    }
+    Placement::from_hosts(hosts.into_iter().collect::<Option<Vec<u32>>>()?)
+}
+
+/// Addresses in the server's store; a value is fetched from its owner's host when it is first asked for.
+#[derive(Debug)]
+struct PmixDirectory {
+    client: Arc<Client>,
+    arrived: Arc<Arrived>,
+}
+
+/// What the library's thread leaves for us.
+#[derive(Debug)]
+struct Arrived {
+    answers: Mutex<VecDeque<Answer>>,
+    bell: OwnedFd,
+}
+
+impl Arrived {
+    fn add(&self, answer: Answer) {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push_back(answer);
+        event::strike(self.bell.as_fd());
+    }
+}
+
+impl PmixDirectory {
+    fn new(client: Arc<Client>) -> std::io::Result<PmixDirectory> {
+        let bell = event::bells(1)?.pop().expect("one was asked for");
+        let arrived = Arrived { answers: Mutex::default(), bell };
+        Ok(PmixDirectory { client, arrived: Arc::new(arrived) })
+    }
+}
+
+impl Directory for PmixDirectory {
+    fn publish(&mut self, address: &Address) {
+        // Peers that ask then wait; if the server is gone the job ends.
+        let _ =
+            self.client.put(Scope::Global, ADDRESS_KEY, address.bytes()).and_then(|()| self.client.commit());
+    }
+
+    fn request(&mut self, rank: u32) {
+        let arrived = Arc::clone(&self.arrived);
+        let done = move |value| {
+            let address = match value {
+                Ok(Value::Bytes(bytes)) => Address::new(&bytes),
+                _ => None,
+            };
+            arrived.add((rank, address));
+        };
+        if self.client.get_later(rank, ADDRESS_KEY, Box::new(done)).is_err() {
+            self.arrived.add((rank, None));
+        }
+    }
+
+    fn poll(&mut self) -> Option<Answer> {
+        let mut answers = self.arrived.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answer = answers.pop_front();
+        if answer.is_some() && answers.is_empty() {
+            event::damp(self.arrived.bell.as_fd());
+        }
+        answer
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.arrived.bell.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_numbered_by_their_lowest_ranks() {
+        let check = |lists: &[&[u32]], size, expected: Option<&[u32]>| {
+            let got = from_lists(lists.iter().map(|list| list.to_vec()).collect(), size);
+            let hosts = got.map(|got| got.places().map(|place| place.host).collect::<Vec<_>>());
+            assert_eq!(hosts.as_deref(), expected, "{lists:?}");
+        };
+        check(&[&[0, 1], &[2, 3]], 4, Some(&[0, 0, 1, 1]));
+        check(&[&[3, 1], &[], &[2, 0]], 4, Some(&[0, 1, 0, 1]));
+        check(&[&[0, 1], &[2]], 4, None);
+        check(&[&[0, 1, 7]], 2, None);
+        check(&[], 1, None);
+    }
+}
