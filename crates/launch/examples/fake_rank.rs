@@ -3,7 +3,7 @@
 //!
 //! Its arguments are what it does, in order: `init`, `finalize`, `abort:CODE`, `wait:TEXT`, `say:TEXT`,
 //! `part:TEXT` (no newline), `flood:MEGABYTES`, `sleep:MILLISECONDS`, `kill:SIGNAL`, `exit:CODE`,
-//! `header`; `on:RANK` makes the next word hold for one rank only.
+//! `header`, `publish:ADDRESS`, `ask:RANK` (waits for its address); `on:RANK` makes the next word hold for one rank only.
 #![deny(unsafe_code)]
 
 use std::fs::OpenOptions;
@@ -11,8 +11,9 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tutti_sys::directory::{Ended, RankEnd, Word};
 use tutti_sys::job::{self, Job, RankState};
-use tutti_sys::process;
+use tutti_sys::{process, this_process};
 
 fn main() {
     let variable = |name| std::env::var(name).expect("started by mpirun");
@@ -20,12 +21,43 @@ fn main() {
     let file = OpenOptions::new().read(true).write(true).open(path).expect("the job object is inherited");
     let job = Job::attach(file.into()).expect("the descriptor is a job object");
     let rank: u32 = variable(job::ENV_RANK).parse().expect("a rank is a number");
+    let directory = std::env::var(job::ENV_DIRECTORY_FD).ok().map(|fd| {
+        let fd = fd.parse().expect("a descriptor is a number");
+        RankEnd::new(this_process::adopt_descriptor(fd).expect("the descriptor is inherited"))
+    });
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.strip_prefix("on:") {
             Some(only) if only != rank.to_string() => drop(words.next()),
             Some(_) => {}
-            None => act(&job, rank, &word),
+            None => match (word.split_once(':'), &directory) {
+                (Some(("publish", address)), Some(directory)) => publish(&job, rank, address, directory),
+                (Some(("ask", other)), Some(directory)) => {
+                    ask(rank, other.parse().expect("a rank is a number"), directory);
+                }
+                _ => act(&job, rank, &word),
+            },
+        }
+    }
+}
+
+fn publish(job: &Job, rank: u32, address: &str, directory: &RankEnd) {
+    job.block_of(rank)
+        .expect("the rank runs on this host")
+        .set_address(format!("{address}{rank}").as_bytes());
+    assert!(directory.say(Word::Published).expect("the daemon is there"));
+}
+
+fn ask(rank: u32, other: u32, directory: &RankEnd) {
+    assert!(directory.say(Word::Request(other)).expect("the daemon is there"));
+    loop {
+        match directory.hear() {
+            Ok((of, address)) => {
+                println!("{rank}: {of} is at {:?}", String::from_utf8_lossy(&address));
+                return;
+            }
+            Err(Ended::NotYet) => std::thread::sleep(Duration::from_millis(1)),
+            Err(Ended::Gone) => panic!("the daemon has gone"),
         }
     }
 }

@@ -191,6 +191,17 @@ impl Outputs {
         }
     }
 
+    /// Nobody reads this stream any more: who writes to it learns of it.
+    pub fn break_stream(&mut self, stream: Stream) {
+        let sink = self.sink_of(stream);
+        self.sinks[sink].broken = true;
+    }
+
+    /// Whether nobody reads this stream any more.
+    pub fn is_broken(&self, stream: Stream) -> bool {
+        self.sinks[self.sink_of(stream)].broken
+    }
+
     /// What may go to the parent now of a stream.
     pub fn take(&mut self, stream: Stream) -> Option<Vec<u8>> {
         let sink = self.sink_of(stream);
@@ -355,6 +366,10 @@ impl Sink {
 
     fn flush(&mut self, poller: &Poller, token: u64) {
         if let Target::Parent(_) = self.target {
+            if self.broken {
+                self.merger.output().clear();
+                self.written = 0;
+            }
             return;
         }
         let mut small_writes = 0;

@@ -82,10 +82,11 @@ fn usage(reason: String) -> Refusal {
 /// # Errors
 /// The first thing that is wrong.
 pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
-    let own_directory = match &request.prefix {
-        Some(prefix) => Some(Path::new(prefix).join("bin")),
-        None => std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_path_buf())),
+    let launcher = match &request.prefix {
+        Some(prefix) => Path::new(prefix).join("bin/mpirun"),
+        None => std::env::current_exe().unwrap_or_else(|_| "mpirun".into()),
     };
+    let own_directory = launcher.parent().map(Path::to_path_buf);
     let mut info = JobInfo { common_processors: cpu::usable_processors() as u32, ..JobInfo::default() };
     let mut config = None;
     for program in &request.programs {
@@ -116,7 +117,6 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.radix =
         if is_slurm { 0 } else { request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32) };
     info.agent = agent::words(request.agent.as_deref(), &config.agent, hosts.agent);
-    let launcher = own_directory.map(|directory| directory.join("mpirun")).unwrap_or_else(|| "mpirun".into());
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
     info.model = model(&config);

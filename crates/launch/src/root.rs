@@ -55,7 +55,7 @@ impl Root {
                 continue;
             };
             *ended = true;
-            if exit.ending != Ending::Code(0) {
+            if exit.ending != Ending::Code(0) || exit.state == RankState::Running as u8 {
                 self.pids.insert(exit.rank, exit.pid);
             }
             let state = match exit.state {

@@ -88,6 +88,8 @@ pub enum Action {
     TakeInput(Bytes),
     /// So many bytes more of an output may go to the parent.
     Credit(StreamNumber, u32),
+    /// Nobody reads this output any more.
+    BreakOutput(StreamNumber),
     /// Take what a child's subtree wrote.
     Output(u32, StreamNumber, Bytes),
     /// No more output comes from a child.
@@ -114,6 +116,8 @@ enum State {
 struct Child {
     state: State,
     reached: [bool; PHASES.len()],
+    /// Questions for its subtree until it has joined; the directory asks each only once.
+    asks: Vec<Ask>,
 }
 
 /// A daemon.
@@ -257,7 +261,7 @@ impl Daemon {
         let until = now + Duration::from_millis(job.start_ms);
         for child in self.shape.children(self.number) {
             let reached = [false; PHASES.len()];
-            self.children.insert(child, Child { state: State::Starting(until), reached });
+            self.children.insert(child, Child { state: State::Starting(until), reached, asks: Vec::new() });
             actions.push(Action::StartAgent(child));
         }
         self.job = Some(job);
@@ -279,6 +283,7 @@ impl Daemon {
             Down::ReportWaits => self.report_waits(actions),
             Down::Input(bytes) => self.input(bytes, actions),
             Down::Credit(stream, bytes) => actions.push(Action::Credit(stream, bytes)),
+            Down::BreakOutput(stream) => actions.push(Action::BreakOutput(stream)),
             Down::Ask(ask) => self.ask(Asker::Parent, ask, actions),
             Down::Table(table) => {
                 let mut steps = Vec::new();
@@ -323,6 +328,7 @@ impl Daemon {
         }
         actions.push(Action::Down(number, Down::Plan(Box::new(JobInfo::clone(job)))));
         actions.extend(self.signals.iter().map(|&signal| Action::Down(number, Down::Signal(signal))));
+        actions.extend(child.asks.drain(..).map(|ask| Action::Down(number, Down::Ask(ask))));
     }
 
     fn lost(&mut self, number: u32, cause: Cause, actions: &mut Vec<Action>) {
@@ -424,7 +430,13 @@ impl Daemon {
         let daemon = self.job.as_ref().and_then(|job| job.daemon_of.get(ask.host as usize));
         match daemon.map(|&daemon| self.shape.hop(self.number, daemon)) {
             Some(Hop::Parent) => actions.push(Action::Up(Up::Ask(ask))),
-            Some(Hop::Child(child)) => actions.push(Action::Down(child, Down::Ask(ask))),
+            Some(Hop::Child(number)) => match self.children.get_mut(&number) {
+                Some(child) if child.state == State::Joined => {
+                    actions.push(Action::Down(number, Down::Ask(ask)));
+                }
+                Some(child) if child.state != State::Gone => child.asks.push(ask),
+                _ => {}
+            },
             // There is no such host: an error of who asks, which gets no answer.
             Some(Hop::Here) | None => {}
         }

@@ -175,6 +175,8 @@ pub enum Down {
     Input(Bytes),
     /// So many bytes more of an output may come.
     Credit(StreamNumber, u32),
+    /// Nobody reads this output any more.
+    BreakOutput(StreamNumber),
     /// See [`Ask`].
     Ask(Ask),
     /// See [`Table`].

@@ -19,3 +19,5 @@ pub mod handshake;
 pub mod link;
 pub mod message;
 pub mod shape;
+#[cfg(test)]
+mod simulation;

@@ -137,6 +137,138 @@ fn signals_reach_every_host() {
 }
 
 #[test]
+fn a_reader_that_leaves_ends_the_job_everywhere() {
+    use std::io::Read;
+    let mut run = start(&on(AWAY, &["sh", "-c", "yes"]));
+    let mut first = [0; 10];
+    run.child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    let Done { status, err, .. } = run.finish();
+    assert_eq!((status, &err[..]), (141, ""));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_told_once() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(MPIRUN);
+    let agent = crate::common::agent();
+    let done =
+        command.args(["--agent", &agent, "--host", "h1,h2", "echo", "hi"]).stdout(full).output().unwrap();
+    let err = String::from_utf8_lossy(&done.stderr);
+    assert_eq!((done.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+    assert!(err.contains("mpirun: output cannot be written: No space left"), "{err}");
+}
+
+#[test]
+fn input_goes_to_rank_0_wherever_it_runs() {
+    use std::io::Write;
+    let text = "x".repeat(99) + "\n";
+    for command in ["cat; echo end", "head -n 2; echo end"] {
+        let mut run = start(&on(AWAY, &["-n", "3", "-l", "sh", "-c", command]));
+        let mut input = run.child.stdin.take().unwrap();
+        let lines = 3000;
+        let writer = std::thread::spawn({
+            let text = text.repeat(lines);
+            move || drop(input.write_all(text.as_bytes()))
+        });
+        let Done { status, out, err } = run.finish();
+        writer.join().unwrap();
+        assert_eq!((status, &err[..]), (0, ""));
+        let wanted = if command.starts_with("cat") { lines } else { 2 };
+        assert_eq!(out.lines().filter(|line| line.ends_with("xx")).count(), wanted);
+        let ends: Vec<&str> = out.lines().filter(|line| line.ends_with("end")).collect();
+        assert_eq!(ends.len(), 3, "{ends:?}");
+    }
+}
+
+#[test]
+fn ranks_learn_where_others_are() {
+    let words = ["{fake}", "on:0", "sleep:100", "publish:there", "ask:0", "ask:4", "ask:77"];
+    let Done { status, out, err } = run(&on(HERE, &words));
+    assert_eq!((status, &err[..]), (0, ""));
+    for rank in 0..6 {
+        for (other, address) in [(0, "there0"), (4, "there4"), (77, "")] {
+            let line = format!("{rank}: {other} is at {address:?}");
+            assert!(out.lines().any(|known| known == line), "{line}: {out}");
+        }
+    }
+    let Done { out, .. } = run(&on(HERE, &["{fake}", "on:5", "exit:0", "publish:there", "ask:5"]));
+    assert_eq!(out.lines().filter(|line| line.ends_with("5 is at \"\"")).count(), 5, "{out}");
+}
+
+#[test]
+fn a_host_that_falls_silent_is_named() {
+    let mut arguments = on(HERE, &["{fake}", "init", "sleep:100000"]);
+    arguments.splice(0..0, ["-genv", "TUTTI_SILENCE_MS", "2000", "-genv", "TUTTI_HEARTBEAT_MS", "100"]);
+    for stops_for_good in [false, true] {
+        let run = start(&arguments);
+        run.wait_for("fake_rank init", 6);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let daemon = *run.wait_for("--daemon 2", 2).iter().max().unwrap();
+        assert!(tutti_sys::process::kill(daemon, libc::SIGSTOP));
+        if stops_for_good {
+            // Longer than the limit, shorter than the test waits for what is left.
+            std::thread::sleep(std::time::Duration::from_millis(3500));
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        assert!(tutti_sys::process::kill(daemon, libc::SIGCONT));
+        if !stops_for_good {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            run.signal(libc::SIGTERM);
+        }
+        let Done { status, err, .. } = run.finish();
+        if stops_for_good {
+            assert_eq!(
+                (status, &err[..]),
+                (1, "mpirun: host h2 is lost: nothing was heard of it for 2 s; the job was ended\n")
+            );
+        } else {
+            assert_eq!((status, &err[..]), (143, ""));
+        }
+    }
+}
+
+#[test]
+fn strangers_are_shown_the_door() {
+    use std::io::{Read, Write};
+    // An agent that waits a moment before it starts the daemon, and tells where the parent listens.
+    let told = std::env::temp_dir().join(format!("tutti-strangers-{}", std::process::id()));
+    let script = format!("{}.sh", told.display());
+    let body = format!(
+        "#!/bin/sh\necho $6 > {0}.new; mv {0}.new {0}; sleep 0.5\nexec {1} \"$@\"\n",
+        told.display(),
+        crate::common::agent()
+    );
+    std::fs::write(&script, body).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let run =
+        start(&["--agent", &script, "--timings", "--interface", "127.0.0.1", "--host", "h1", "echo", "hi"]);
+    let address = loop {
+        match std::fs::read_to_string(&told) {
+            Ok(text) => break text.trim().to_string(),
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    let mut strangers: Vec<_> = (0..300).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    for (number, stranger) in strangers.iter_mut().enumerate() {
+        // Some say nothing, some noise, some the right words without the proof.
+        let hello = [&b"tutti-d1"[..], &1u32.to_le_bytes(), &[7; 32], &[9; 32]].concat();
+        let words = [&b""[..], &[0xff; 100], &hello][number % 3];
+        let _ = stranger.write_all(words);
+    }
+    let Done { status, out, err } = run.finish();
+    assert_eq!((status, &out[..]), (0, "hi\n"), "{err}");
+    assert!(err.contains(" foreign connections"), "{err}");
+    let count = err.split(", ").last().and_then(|text| text.split(' ').next()?.parse::<u32>().ok());
+    assert!(count.is_some_and(|count| count >= 172), "{err}");
+    for stranger in &mut strangers {
+        let _ = stranger.read_to_end(&mut Vec::new());
+    }
+    std::fs::remove_file(&told).unwrap();
+    std::fs::remove_file(&script).unwrap();
+}
+
+#[test]
 fn a_daemon_trusts_only_who_knows_the_secret() {
     let done = std::process::Command::new(MPIRUN)
         .args(["--daemon", "1", "--parent", "127.0.0.1:9"])

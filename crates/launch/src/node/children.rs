@@ -1,0 +1,138 @@
+//! The daemons below: their agents, their connections.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_sys::process;
+
+use super::{Agent, Node};
+use crate::connections::Heard;
+use crate::program::HostJob;
+use crate::root::placement_of;
+use crate::tree::daemon::Event;
+use crate::tree::link::Pace;
+use crate::tree::message::{Cause, Down, JobInfo};
+use crate::{agent, interface};
+
+impl Node {
+    pub(super) fn hear(&mut self, heard: Vec<Heard>) {
+        for word in heard {
+            match word {
+                Heard::Joined(child) => {
+                    self.add_streams(child);
+                    self.events.push_back(Event::Joined(child));
+                }
+                Heard::Up(child, up) => self.events.push_back(Event::Up(child, up)),
+                Heard::Down(down) => {
+                    if let Down::Plan(info) = &down {
+                        self.learn(info);
+                    }
+                    self.events.push_back(Event::Down(down));
+                }
+                Heard::Lost(child, cause) => {
+                    self.silence_agent(child);
+                    self.events.push_back(Event::Lost(child, cause));
+                }
+                Heard::ParentLost(_) => self.events.push_back(Event::ParentLost),
+            }
+            self.drain_events();
+        }
+    }
+
+    /// In the order in which things were heard.
+    pub(super) fn drain_events(&mut self) {
+        while let Some(event) = self.events.pop_front() {
+            let mut actions = Vec::new();
+            self.daemon.handle(event, self.now(), &mut actions);
+            actions.into_iter().for_each(|action| self.perform(action));
+        }
+    }
+
+    /// The plan has come: what this host has to start.
+    fn learn(&mut self, info: &JobInfo) {
+        let info = Arc::new(info.clone());
+        self.connections.set_pace(pace(&info));
+        if let Some(address) =
+            Some(&info.interface).filter(|text| !text.is_empty()).and_then(|text| interface::named(text))
+        {
+            self.interface = address.to_string();
+        }
+        let host = info.daemon_of.iter().position(|&daemon| daemon == self.daemon.number());
+        let Some((host, placement)) = host.zip(placement_of(&info)) else { return };
+        match HostJob::new(info, placement, host as u32, false) {
+            Ok(here) => self.here = Some(here),
+            Err(refusal) => {
+                let event = Event::Refused { status: refusal.status, reason: refusal.reason };
+                self.events.push_back(event);
+            }
+        }
+    }
+
+    pub(super) fn start_agent(&mut self, child: u32) {
+        let Some(job) = self.daemon.job().cloned() else { return };
+        if let Err(reason) = self.listen(&job) {
+            self.events.push_back(Event::Lost(child, Cause::NoAgent(reason)));
+            return;
+        }
+        let name = &job.names[child as usize];
+        let parents: Vec<String> = self.listening.iter().map(SocketAddr::to_string).collect();
+        let arguments = ["--daemon", &child.to_string(), "--parent", &parents.join(",")].map(str::to_string);
+        let started =
+            agent::start(&job.agent, name, &job.launcher, &arguments, &self.given.secret, self.given.mask);
+        match started {
+            Ok((pid, said)) => {
+                let output = self.outputs.add_aside(said, format!("{name}: ")).ok();
+                self.agents.insert(child, Agent { pid, output, is_running: true });
+            }
+            Err(error) => {
+                let cause = Cause::NoAgent(error.error.to_string());
+                self.events.push_back(Event::Lost(child, cause));
+            }
+        }
+    }
+
+    /// Listens for children, once.
+    fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
+        if !self.listening.is_empty() {
+            return Ok(());
+        }
+        let children = self.daemon.shape().children(self.daemon.number());
+        let names: Vec<&str> = children.map(|child| job.names[child as usize].as_str()).collect();
+        // Where the parent was reached, the children will be: asking for their names could take long.
+        let own = self.interface.parse().ok().filter(|_| self.root.is_none() && job.interface.is_empty());
+        let addresses = match own {
+            Some(own) => vec![own],
+            None => interface::addresses(&job.interface, &names)?,
+        };
+        self.listening =
+            self.connections.listen(&addresses, &self.poller).map_err(|error| error.to_string())?;
+        let own = addresses.first().filter(|address| !IpAddr::is_unspecified(address));
+        if let Some(address) = own.filter(|_| self.interface.is_empty()) {
+            self.interface = address.to_string();
+        }
+        self.connections.set_pace(pace(job));
+        Ok(())
+    }
+
+    pub(super) fn stop_agent(&mut self, child: u32) {
+        self.silence_agent(child);
+        if let Some(agent) = self.agents.get(&child).filter(|agent| agent.is_running) {
+            process::kill_group(agent.pid, libc::SIGKILL);
+        }
+        self.connections.drop_child(child);
+    }
+
+    /// What an agent says of the end of its connection has been said already.
+    pub(super) fn silence_agent(&mut self, child: u32) {
+        let output = self.agents.get_mut(&child).and_then(|agent| agent.output.take());
+        if let Some(output) = output {
+            self.outputs.close(output, self.now());
+        }
+    }
+}
+
+fn pace(job: &JobInfo) -> Pace {
+    let (interval, limit) = job.pace_ms;
+    Pace { interval: Duration::from_millis(interval.max(1)), limit: Duration::from_millis(limit.max(1)) }
+}

@@ -1,0 +1,163 @@
+//! Standard input of a rank 0 on another host than mpirun's: read at the root as far as there is room at the other end, passed down the tree,
+//! written to a pipe that rank 0 reads.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+
+use tutti_sys::event::{self, Interest};
+
+use super::{Node, TOKEN_INPUT};
+use crate::tree::daemon::Event;
+
+/// Most bytes under way.
+const WINDOW: usize = 64 << 10;
+/// Bytes read in one go.
+const PIECE: usize = 4096;
+
+/// At the root.
+#[derive(Debug)]
+pub(super) struct Source {
+    under_way: usize,
+    is_watched: bool,
+    /// What cannot be watched is always ready.
+    is_file: bool,
+    has_ended: bool,
+}
+
+/// At rank 0's daemon.
+#[derive(Debug)]
+pub(super) struct Target {
+    pipe: Option<PipeWriter>,
+    held: VecDeque<u8>,
+    has_ended: bool,
+    is_watched: bool,
+}
+
+impl Target {
+    /// The end that rank 0 reads, and ours.
+    pub(super) fn new() -> io::Result<(PipeReader, Target)> {
+        let (reader, writer) = io::pipe()?;
+        event::set_nonblocking(writer.as_fd())?;
+        let target =
+            Target { pipe: Some(writer), held: VecDeque::new(), has_ended: false, is_watched: false };
+        Ok((reader, target))
+    }
+
+    /// Writes what can be written; returns how much has been taken from us.
+    fn write(&mut self) -> usize {
+        let mut taken = 0;
+        while !self.held.is_empty() {
+            let Some(pipe) = &mut self.pipe else {
+                taken += self.held.len();
+                self.held.clear();
+                break;
+            };
+            match pipe.write(self.held.as_slices().0) {
+                Ok(count) => {
+                    self.held.drain(..count);
+                    taken += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Rank 0 has closed its input.
+                Err(_) => self.pipe = None,
+            }
+        }
+        if self.has_ended && self.held.is_empty() {
+            self.pipe = None;
+        }
+        taken
+    }
+}
+
+impl Node {
+    /// Root: every daemon is there; begins to read if rank 0 runs elsewhere.
+    pub(super) fn open_input(&mut self) {
+        let job = self.daemon.job();
+        let first = job.and_then(|job| job.daemon_of.get(job.runs.first()?.0 as usize).copied());
+        if first.is_some_and(|daemon| daemon != 0) {
+            self.input_source =
+                Some(Source { under_way: 0, is_watched: false, is_file: false, has_ended: false });
+        }
+    }
+
+    /// Root: rank 0's daemon has room again.
+    pub(super) fn input_taken(&mut self, bytes: usize) {
+        if let Some(source) = &mut self.input_source {
+            source.under_way = source.under_way.saturating_sub(bytes);
+        }
+    }
+
+    /// Root: there is something to read.
+    pub(super) fn read_input(&mut self) {
+        let Some(source) = &mut self.input_source else { return };
+        if source.has_ended || source.under_way + PIECE > WINDOW {
+            return;
+        }
+        let Ok(mut input) = self.given.input.try_clone().map(File::from) else { return };
+        let mut bytes = vec![0; PIECE];
+        match input.read(&mut bytes) {
+            Ok(count) => {
+                bytes.truncate(count);
+                source.under_way += count;
+                source.has_ended = count == 0;
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return;
+            }
+            Err(_) => {
+                bytes.clear();
+                source.has_ended = true;
+            }
+        }
+        self.events.push_back(Event::Input(bytes));
+    }
+
+    /// Does what can be done now, and tells the poller what to watch next.
+    pub(super) fn pass_input(&mut self) {
+        if let Some(source) = &mut self.input_source {
+            let wanted = !source.has_ended && source.under_way + PIECE <= WINDOW;
+            if source.is_file {
+                if wanted {
+                    self.read_input();
+                }
+            } else if wanted != source.is_watched {
+                let input = self.given.input.as_fd();
+                let result = match wanted {
+                    true => self.poller.add(input, TOKEN_INPUT, Interest::Read),
+                    false => self.poller.remove(input),
+                };
+                source.is_watched = wanted && result.is_ok();
+                source.is_file = wanted && result.is_err();
+                if source.is_file {
+                    self.read_input();
+                }
+            }
+        }
+        self.write_input();
+    }
+
+    /// Rank 0's daemon: takes input.
+    pub(super) fn take_input(&mut self, bytes: Vec<u8>) {
+        let Some(target) = &mut self.input_target else { return };
+        target.has_ended |= bytes.is_empty();
+        target.held.extend(bytes);
+    }
+
+    fn write_input(&mut self) {
+        let Some(target) = &mut self.input_target else { return };
+        let taken = target.write();
+        let wanted = !target.held.is_empty();
+        if let Some(pipe) = target.pipe.as_ref().filter(|_| wanted != target.is_watched) {
+            let result = match wanted {
+                true => self.poller.add(pipe.as_fd(), TOKEN_INPUT, Interest::Write),
+                false => self.poller.remove(pipe.as_fd()),
+            };
+            target.is_watched = wanted && result.is_ok();
+        }
+        if taken > 0 {
+            self.events.push_back(Event::InputTaken(taken as u32));
+        }
+    }
+}

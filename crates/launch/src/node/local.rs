@@ -1,0 +1,139 @@
+//! The ranks of this host: their start, their questions, their ends.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use tutti_sys::event::Interest;
+use tutti_sys::process::{self, Exit, Reaped};
+
+use super::{DRAIN, Node, TOKEN_INQUIRIES, input};
+use crate::program::HostJob;
+use crate::ranks::{Inquired, Ranks, Refused, Surroundings};
+use crate::tree::daemon::{self, Event};
+use crate::tree::handshake;
+use crate::tree::message::{Cause, Phase};
+use crate::{STATUS_USAGE, sweep};
+
+impl Node {
+    pub(super) fn start_ranks(&mut self) {
+        let Some(here) = self.here.take().filter(|_| !self.is_killed) else { return };
+        let first = here.placement.place(0);
+        let is_first = first.is_some_and(|place| place.host == here.host);
+        let count = here.world.len();
+        match self.start_these(here, is_first) {
+            Ok(()) => {
+                self.events.push_back(Event::Reached(Phase::Started));
+                self.watch_inquiries();
+            }
+            Err(Refused { status, reason }) => {
+                debug_assert!(count > 0, "a host of the job has ranks");
+                self.events.push_back(Event::Refused { status, reason });
+            }
+        }
+    }
+
+    fn start_these(&mut self, here: HostJob, is_first: bool) -> Result<(), Refused> {
+        let system = |error: io::Error| Refused {
+            status: STATUS_USAGE,
+            reason: format!("cannot start the job: {error}"),
+        };
+        let is_away = is_first && self.root.is_none();
+        let (remote_input, target) = is_away.then(input::Target::new).transpose().map_err(system)?.unzip();
+        self.input_target = target;
+        let own_input = self.root.is_some().then(|| self.given.input.as_fd());
+        let input = remote_input.as_ref().map(AsFd::as_fd).or(own_input);
+        let surroundings = Surroundings {
+            interface: &self.interface,
+            secret: handshake::derive(&self.given.secret, "ranks"),
+            input: input.filter(|_| is_first),
+            mask: self.given.mask,
+        };
+        let now = self.start.elapsed();
+        let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
+        let result = ranks.start(&surroundings, &mut self.outputs, now);
+        self.ranks = Some(ranks);
+        result
+    }
+
+    fn watch_inquiries(&mut self) {
+        let Some(ranks) = &self.ranks else { return };
+        for (local, end) in ranks.inquiry_ends() {
+            // A rank that cannot be watched gets no answer: it will say that it waits for one.
+            let _ = self.poller.add(end, TOKEN_INQUIRIES + u64::from(local), Interest::Read);
+        }
+    }
+
+    pub(super) fn read_inquiry(&mut self, local: u32) {
+        let Some(ranks) = &mut self.ranks else { return };
+        for word in ranks.inquired(local) {
+            self.events.push_back(match word {
+                Inquired::Ask(ask) => Event::Ask(local, ask),
+                Inquired::Has(address) => Event::Published(local, address),
+            });
+        }
+    }
+
+    pub(super) fn reap(&mut self) {
+        while self.child_signals.next().is_some() {}
+        let mut exits = Vec::new();
+        while let Reaped::Ended(pid, exit) = process::reap() {
+            exits.push((pid, exit));
+        }
+        self.take_exits(&exits);
+    }
+
+    fn take_exits(&mut self, exits: &[(i32, Exit)]) {
+        if let Some(ranks) = &mut self.ranks {
+            let ended = ranks.ended(exits);
+            for exit in &ended {
+                if let Some(local) = ranks.settle(exit.rank) {
+                    self.events.push_back(Event::Published(local, Vec::new()));
+                }
+            }
+            if !ended.is_empty() {
+                self.events.push_back(Event::Exits(ended));
+            }
+        }
+        for &(pid, exit) in exits {
+            let Some((&child, agent)) = self.agents.iter_mut().find(|(_, agent)| agent.pid == pid) else {
+                continue;
+            };
+            agent.is_running = false;
+            // Once the daemon has joined, its connection tells of its end.
+            if self.daemon.expects(child) {
+                let cause = Cause::Agent(daemon::ending(exit));
+                self.events.push_back(Event::Lost(child, cause));
+            }
+        }
+    }
+
+    /// Notices when the ranks of this host, and at the root those of the job, have ended.
+    pub(super) fn watch_for_end(&mut self) {
+        let is_started = self.ranks.is_some() || self.is_killed || self.daemon.is_over();
+        let no_rank_runs = self.ranks.as_ref().is_none_or(|ranks| ranks.running() == 0);
+        let has_none = self.daemon.job().is_some() && self.daemon.host().is_none();
+        let given_up = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
+        if (no_rank_runs && (is_started || has_none) || given_up) && self.swept_at.is_none() {
+            let spared: Vec<i32> =
+                self.agents.values().filter(|agent| agent.is_running).map(|agent| agent.pid).collect();
+            let ended = sweep::sweep_but(&spared);
+            self.take_exits(&ended);
+            self.swept_at = Some(self.now());
+        }
+        let Some(since) = self.swept_at else { return };
+        if since + DRAIN <= self.now() {
+            self.outputs.close_sources(self.now());
+        }
+        if !self.is_drained && !self.daemon.awaits_output() && self.outputs.is_finished() {
+            self.is_drained = true;
+            self.events.push_back(Event::Reached(Phase::Drained));
+        }
+        let Some(root) = &self.root else { return };
+        if root.policy.running() == 0 && (self.hurry || root.is_drained()) && !self.daemon.is_over() {
+            if self.prints_timings {
+                eprint!("{}", root.timings(self.connections.refused()));
+            }
+            self.events.push_back(Event::Quit);
+        }
+    }
+}

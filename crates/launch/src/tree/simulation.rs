@@ -1,0 +1,363 @@
+//! Whole trees of daemons without a process or a socket: events in the order of their times, connections as ordered queues with a
+//! delay, ranks as a few words. What a test breaks, it breaks at a time that a seed gives.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::daemon::{Action, Daemon, Event};
+use super::message::{Address, Ask, Cause, Ending, JobInfo, Loss, Phase, ProgramPlan, RankExit, Up};
+
+const WIRE: Duration = Duration::from_millis(1);
+const AGENT: Duration = Duration::from_millis(20);
+const START_MS: u64 = 1000;
+/// A daemon notices that a connection has been silent.
+const SILENCE: Duration = Duration::from_secs(5);
+const KILL: i32 = libc::SIGKILL;
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Event(Event),
+    /// Its process begins.
+    Begin,
+    /// Its ranks end by themselves.
+    RanksEnd,
+    /// It is killed: its connections close.
+    Die,
+    /// Its cable is cut: its connections fall silent.
+    Cut,
+    Tick,
+}
+
+#[derive(Debug, Default)]
+struct Host {
+    daemon: Option<Daemon>,
+    has_ended: bool,
+    /// Ranks that run: `None` before their start.
+    ranks_run: Option<bool>,
+    is_drained: bool,
+    /// An agent that never succeeds.
+    never_starts: bool,
+    answers: Vec<(u32, Ask, Address)>,
+}
+
+struct Simulation {
+    now: Duration,
+    hosts: Vec<Host>,
+    job: Arc<JobInfo>,
+    queue: BinaryHeap<Reverse<(Duration, u64, u32)>>,
+    happenings: BTreeMap<u64, Happening>,
+    count: u64,
+    /// Messages over the edge above each daemon.
+    over_edge: Vec<u32>,
+    said: Vec<(Duration, Up)>,
+    ends_by_itself: Duration,
+    /// When the last process ended.
+    over: Duration,
+}
+
+impl Simulation {
+    /// `hosts` daemons with `ranks` ranks each, whose programs take so long.
+    fn new(hosts: u32, radix: u32, ranks: u32, takes: Duration) -> Simulation {
+        let job = Arc::new(JobInfo {
+            names: (0..hosts).map(|host| format!("n{host}")).collect(),
+            daemon_of: (0..hosts).collect(),
+            runs: (0..hosts).map(|host| (host, ranks)).collect(),
+            programs_of: vec![(0, hosts * ranks)],
+            programs: vec![ProgramPlan {
+                command: vec![b"a".to_vec()],
+                directory: None,
+                search: None,
+                variables: Vec::new(),
+            }],
+            radix,
+            start_ms: START_MS,
+            ..JobInfo::default()
+        });
+        let mut simulation = Simulation {
+            now: Duration::ZERO,
+            hosts: (0..hosts).map(|_| Host::default()).collect(),
+            job: Arc::clone(&job),
+            queue: BinaryHeap::new(),
+            happenings: BTreeMap::new(),
+            count: 0,
+            over_edge: vec![0; hosts as usize],
+            said: Vec::new(),
+            ends_by_itself: takes,
+            over: Duration::ZERO,
+        };
+        simulation.hosts[0].daemon = Some(Daemon::new(0));
+        simulation.at(Duration::ZERO, 0, Happening::Event(Event::Plan(job)));
+        simulation
+    }
+
+    fn at(&mut self, delay: Duration, daemon: u32, what: Happening) {
+        self.count += 1;
+        self.happenings.insert(self.count, what);
+        self.queue.push(Reverse((self.now + delay, self.count, daemon)));
+    }
+
+    /// Runs until nothing happens any more.
+    fn run(&mut self) {
+        let mut steps = 0u64;
+        while let Some(Reverse((time, number, daemon))) = self.queue.pop() {
+            steps += 1;
+            assert!(steps < 1_000_000 && time < Duration::from_secs(100), "it does not end");
+            self.now = time;
+            let what = self.happenings.remove(&number).expect("queued with its number");
+            self.happen(daemon, what);
+        }
+    }
+
+    fn happen(&mut self, number: u32, what: Happening) {
+        let host = &mut self.hosts[number as usize];
+        let mut actions = Vec::new();
+        match (what, &mut host.daemon) {
+            (Happening::Begin, None) if !host.never_starts && !host.has_ended => {
+                host.daemon = Some(Daemon::new(number));
+                let parent = self.parent(number);
+                let is_wanted = self.daemon(parent).is_some_and(|daemon| daemon.expects(number));
+                if is_wanted {
+                    self.at(WIRE, parent, Happening::Event(Event::Joined(number)));
+                } else {
+                    self.gone(number);
+                }
+                return;
+            }
+            (Happening::Die, _) => return self.die(number, WIRE, Cause::Closed),
+            (Happening::Cut, _) => return self.die(number, SILENCE, Cause::Silent),
+            (Happening::RanksEnd, Some(_)) if host.ranks_run == Some(true) => return self.end_ranks(number),
+            (Happening::Event(event), Some(daemon)) => daemon.handle(event, self.now, &mut actions),
+            (Happening::Tick, Some(daemon)) => daemon.tick(self.now, &mut actions),
+            _ => return,
+        }
+        if let Some(deadline) = self.daemon(number).and_then(Daemon::deadline) {
+            let delay = deadline.saturating_sub(self.now).max(Duration::from_millis(1));
+            if !matches!(actions[..], []) || deadline <= self.now {
+                self.at(delay, number, Happening::Tick);
+            }
+        }
+        actions.into_iter().for_each(|action| self.perform(number, action));
+        self.drain(number);
+    }
+
+    fn perform(&mut self, number: u32, action: Action) {
+        match action {
+            Action::StartAgent(child) => self.at(AGENT, child, Happening::Begin),
+            Action::StopAgent(child) => self.hosts[child as usize].never_starts = true,
+            Action::StartRanks => {
+                self.hosts[number as usize].ranks_run = Some(true);
+                self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Started)));
+                self.at(self.ends_by_itself, number, Happening::RanksEnd);
+            }
+            Action::SignalRanks(KILL) => self.end_ranks(number),
+            Action::Down(child, down) => {
+                self.over_edge[child as usize] += 1;
+                self.at(WIRE, child, Happening::Event(Event::Down(down)));
+            }
+            Action::Up(up) if number == 0 => {
+                self.said.push((self.now, up.clone()));
+                match up {
+                    Up::Lost(_) | Up::Refused(_) => {
+                        self.at(Duration::ZERO, 0, Happening::Event(Event::SignalAll(KILL)))
+                    }
+                    Up::Reached(Phase::Drained) => self.at(Duration::ZERO, 0, Happening::Event(Event::Quit)),
+                    _ => {}
+                }
+            }
+            Action::Up(up) => {
+                self.over_edge[number as usize] += 1;
+                let parent = self.parent(number);
+                self.at(WIRE, parent, Happening::Event(Event::Up(number, up)));
+            }
+            Action::Answer(local, ask, address) => {
+                self.hosts[number as usize].answers.push((local, ask, address));
+            }
+            Action::End => self.die(number, WIRE, Cause::Closed),
+            _ => {}
+        }
+    }
+
+    fn daemon(&self, number: u32) -> Option<&Daemon> {
+        self.hosts[number as usize].daemon.as_ref()
+    }
+
+    fn parent(&self, number: u32) -> u32 {
+        super::shape::Shape::new(self.hosts.len() as u32, self.job.radix)
+            .parent(number)
+            .expect("not the root")
+    }
+
+    fn gone(&mut self, number: u32) {
+        self.over = self.now;
+        let host = &mut self.hosts[number as usize];
+        (host.daemon, host.has_ended, host.ranks_run) = (None, true, Some(false));
+    }
+
+    /// The process is gone; its neighbours notice after some time.
+    fn die(&mut self, number: u32, notice: Duration, cause: Cause) {
+        if self.hosts[number as usize].has_ended {
+            return;
+        }
+        let shape = super::shape::Shape::new(self.hosts.len() as u32, self.job.radix);
+        if let Some(parent) = shape.parent(number) {
+            self.at(notice, parent, Happening::Event(Event::Lost(number, cause)));
+        }
+        for child in shape.children(number) {
+            self.at(notice, child, Happening::Event(Event::ParentLost));
+        }
+        self.gone(number);
+    }
+
+    fn end_ranks(&mut self, number: u32) {
+        if self.hosts[number as usize].ranks_run.replace(false) != Some(true) {
+            return;
+        }
+        let (_, ranks) = self.job.runs[number as usize];
+        let exit = |local| RankExit {
+            rank: number * ranks + local,
+            pid: 2,
+            ending: Ending::Code(0),
+            state: 2,
+            abort_code: 0,
+        };
+        let exits = (0..ranks).map(exit).collect();
+        self.at(Duration::ZERO, number, Happening::Event(Event::Exits(exits)));
+    }
+
+    /// As a node does: what is drained is said once all below is.
+    fn drain(&mut self, number: u32) {
+        let host = &mut self.hosts[number as usize];
+        let awaits = host.daemon.as_ref().is_none_or(Daemon::awaits_output);
+        if host.ranks_run == Some(false) && !awaits && !std::mem::replace(&mut host.is_drained, true) {
+            self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Drained)));
+        }
+    }
+
+    fn reached(&self, wanted: Phase) -> Option<Duration> {
+        self.said.iter().find(|(_, up)| *up == Up::Reached(wanted)).map(|(at, _)| *at)
+    }
+
+    fn losses(&self) -> Vec<&Loss> {
+        let losses = self.said.iter().filter_map(|(_, up)| match up {
+            Up::Lost(loss) => Some(loss),
+            _ => None,
+        });
+        losses.collect()
+    }
+
+    /// Nothing is left anywhere.
+    fn assert_over(&self) {
+        for (number, host) in self.hosts.iter().enumerate() {
+            let (is_alive, runs) = (host.daemon.is_some(), host.ranks_run == Some(true));
+            assert!(!is_alive && !runs, "daemon {number}: alive {is_alive}, ranks {runs}");
+        }
+    }
+}
+
+/// A small generator: the same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn hundreds_of_hosts_start_in_a_time_of_the_depth() {
+    for (hosts, radix, depth) in [(1, 2, 0), (2, 0, 1), (300, 0, 1), (300, 2, 8), (300, 16, 3), (1000, 4, 5)]
+    {
+        let mut simulation = Simulation::new(hosts, radix, 4, Duration::from_secs(1));
+        simulation.run();
+        simulation.assert_over();
+        assert_eq!(simulation.losses(), Vec::<&Loss>::new());
+        let exits: usize =
+            simulation.said.iter().map(|(_, up)| if let Up::Exits(all) = up { all.len() } else { 0 }).sum();
+        assert_eq!(exits as u32, 4 * hosts);
+        // Down: the agent, the proof, the plan; up: the word that all are there.
+        let joined = simulation.reached(Phase::Joined).unwrap();
+        assert_eq!(joined, (AGENT + WIRE + WIRE + WIRE) * depth, "{hosts} hosts, radix {radix}");
+        // The edges carry plan, quit, four phases less the one that needs ranks to publish, and exits of the subtree.
+        let busiest = (1..hosts as usize).map(|at| simulation.over_edge[at]).max().unwrap_or(0);
+        let below = simulation.job.names.len() as u32;
+        assert!(busiest <= 5 + below, "{busiest} messages over an edge");
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_is_named_and_the_others_end() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let (hosts, radix) = (2 + random.below(60) as u32, random.below(5) as u32);
+        let mut simulation = Simulation::new(hosts, radix, 2, Duration::from_secs(30));
+        let victim = 1 + random.below(u64::from(hosts) - 1) as u32;
+        let time = Duration::from_millis(30 + random.below(3000));
+        let (what, is_cut) = if seed % 2 == 0 { (Happening::Die, false) } else { (Happening::Cut, true) };
+        simulation.at(time, victim, what);
+        simulation.run();
+        simulation.assert_over();
+        let losses = simulation.losses();
+        assert_eq!(losses.first().map(|loss| loss.daemon), Some(victim), "seed {seed}: {losses:?}");
+        let limit =
+            time + SILENCE * u32::from(is_cut) + Duration::from_secs(2) + Duration::from_millis(START_MS);
+        assert!(simulation.over <= limit, "seed {seed}: {:?}", simulation.over);
+    }
+}
+
+#[test]
+fn many_faults_at_once_leave_nothing_either() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let hosts = 2 + random.below(100) as u32;
+        let mut simulation = Simulation::new(hosts, 1 + random.below(4) as u32, 1, Duration::from_secs(3));
+        for _ in 0..random.below(8) {
+            let victim = random.below(u64::from(hosts)) as u32;
+            let what = if random.below(2) == 0 { Happening::Die } else { Happening::Cut };
+            simulation.at(Duration::from_millis(random.below(4000)), victim, what);
+        }
+        let late = random.below(u64::from(hosts)) as usize;
+        simulation.hosts[late].never_starts = random.below(3) == 0;
+        simulation.run();
+        simulation.assert_over();
+    }
+}
+
+#[test]
+fn a_host_that_never_starts_is_late() {
+    let mut simulation = Simulation::new(50, 3, 1, Duration::from_secs(30));
+    simulation.hosts[17].never_starts = true;
+    simulation.run();
+    simulation.assert_over();
+    assert_eq!(simulation.losses(), [&Loss { daemon: 17, cause: Cause::Late }]);
+}
+
+#[test]
+fn a_question_of_all_costs_a_message_an_edge() {
+    let hosts = 200;
+    let mut simulation = Simulation::new(hosts, 4, 2, Duration::from_secs(2));
+    let asked = Ask { host: 0, local: 1 };
+    for host in 0..hosts {
+        for local in 0..2 {
+            simulation.at(Duration::from_secs(1), host, Happening::Event(Event::Ask(local, asked)));
+        }
+    }
+    // It has published only after all have asked.
+    let word = Event::Published(1, b"here".to_vec());
+    simulation.at(Duration::from_millis(1100), 0, Happening::Event(word));
+    simulation.run();
+    simulation.assert_over();
+    for host in &simulation.hosts {
+        let expected: Vec<_> = (0..2).map(|local| (local, asked, b"here".to_vec())).collect();
+        assert_eq!(host.answers, expected);
+    }
+    let quiet = {
+        let mut quiet = Simulation::new(hosts, 4, 2, Duration::from_secs(2));
+        quiet.run();
+        quiet.over_edge
+    };
+    let cost: Vec<u32> = (1..hosts as usize).map(|at| simulation.over_edge[at] - quiet[at]).collect();
+    assert!(cost.iter().all(|&cost| cost == 2), "a question and an answer over each edge: {cost:?}");
+}
