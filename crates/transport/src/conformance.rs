@@ -213,7 +213,9 @@ fn both_directions_at_once<L: Conforming + Send>(links: Vec<L>, sizes: &[usize])
             scope.spawn(move || {
                 let peer = Peer(1 - rank as u32);
                 let (mut sent, mut received) = (0, 0);
+                let start = Instant::now();
                 while sent < sizes.len() || received < sizes.len() {
+                    assert!(start.elapsed() < PATIENCE, "{sent} sent, {received} received");
                     if sent < sizes.len() {
                         let bytes = sizes[sent].min(link.max_payload());
                         let seed = sent as u64 * 2 + rank as u64;
@@ -247,7 +249,9 @@ fn all_to_all<L: Conforming + Send>(links: Vec<L>, rounds: u64) {
                 let peers: Vec<u32> = (0..ranks).filter(|&peer| peer != rank as u32).collect();
                 let mut sent: HashMap<u32, u64> = peers.iter().map(|&peer| (peer, 0)).collect();
                 let mut received = sent.clone();
+                let start = Instant::now();
                 while sent.values().chain(received.values()).any(|&count| count < rounds) {
+                    assert!(start.elapsed() < PATIENCE, "{sent:?} sent, {received:?} received");
                     for (&peer, count) in sent.iter_mut().filter(|(_, count)| **count < rounds) {
                         let payload = pattern(*count, (*count as usize * 37) % 3000);
                         *count += u64::from(link.try_send(Peer(peer), header(*count), &payload).is_ok());
@@ -314,17 +318,22 @@ fn datagrams_conform() {
     fabric_conforms(&Config { connections: Connections::Never, ..Config::default() });
 }
 
+/// The suite over a provider of libfabric, where that is installed.
+fn provider_conforms(provider: &str, connections: Connections) {
+    if tutti_sys::fabric::version().is_ok() {
+        fabric_conforms(&Config { fabric: provider.to_string(), connections, ..Config::default() });
+    }
+}
+
 #[test]
 fn connections_of_libfabric_conform() {
-    let missing = "libfabric";
-    for connections in [Connections::OnDemand, Connections::Static] {
-        let config = Config { fabric: "tcp".to_string(), connections, ..Config::default() };
-        if tutti_sys::fabric::version().is_ok() {
-            fabric_conforms(&config);
-        } else {
-            eprintln!("not tested: {missing} is not installed");
-        }
-    }
+    provider_conforms("tcp", Connections::OnDemand);
+    provider_conforms("tcp", Connections::Static);
+}
+
+#[test]
+fn reliable_endpoints_of_libfabric_conform() {
+    provider_conforms("tcp;ofi_rxm", Connections::OnDemand);
 }
 
 #[test]

@@ -50,7 +50,7 @@ mod polling;
 mod pool;
 mod receiver;
 mod sender;
-mod tag;
+pub(crate) mod tag;
 mod words;
 
 #[cfg(test)]

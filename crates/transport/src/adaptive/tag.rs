@@ -7,11 +7,11 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 /// Bytes of a tag.
-pub(super) const TAG_BYTES: usize = 16;
+pub(crate) const TAG_BYTES: usize = 16;
 
 /// What a key is for: tags of one use say nothing of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     /// Datagrams.
     Datagram = 1,
     /// Proofs of those who connect.
@@ -20,14 +20,16 @@ pub(super) enum Use {
     Accept = 3,
     /// Nonces.
     Nonce = 4,
+    /// Frames over networks that need no connections.
+    Frame = 5,
 }
 
 /// The key of one use.
 #[derive(Clone, Copy)]
-pub(super) struct Key([u8; 16]);
+pub(crate) struct Key([u8; 16]);
 
 impl Key {
-    pub(super) fn new(secret: &[u8; 32], what: Use) -> Key {
+    pub(crate) fn new(secret: &[u8; 32], what: Use) -> Key {
         let (first, second) = secret.split_at(16);
         let mut label = [0; 17];
         label[..16].copy_from_slice(second);
@@ -36,7 +38,7 @@ impl Key {
     }
 
     /// The tag of the parts, one after the other.
-    pub(super) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+    pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in parts {
             hasher.write(part);
@@ -45,7 +47,7 @@ impl Key {
     }
 
     /// Whether `tag` is that of `bytes`. Takes the same time wherever they differ.
-    pub(super) fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
+    pub(crate) fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(&[bytes]);
         tag.len() == TAG_BYTES && expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
@@ -64,7 +66,7 @@ mod tests {
 
     #[test]
     fn keys_differ_by_secret_and_use() {
-        let uses = [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce];
+        let uses = [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce, Use::Frame];
         let mut tags = Vec::new();
         for last in 0..2 {
             let mut secret = [7; 32];

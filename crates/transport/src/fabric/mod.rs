@@ -2,7 +2,8 @@
 //!
 //! [`FabricLink`] is a [`Link`] whose peers are ranks of the world. Every process has a datagram endpoint; pairs
 //! that talk much get a connection (S6; the machines in `adaptive` decide, [`driver`] does). What carries
-//! connections is a [`carrier`]: sockets of the kernel ([`kernel`]).
+//! connections is a [`carrier`]: sockets of the kernel ([`kernel`]), or connected endpoints of libfabric (`connected`). Networks
+//! that reach everybody without connections are used as they are (`reliable`). [`select`] says which it is.
 //!
 //! Addresses come from a [`Directory`], of a rank when the first record to it is sent.
 
@@ -15,6 +16,8 @@ pub mod datagrams;
 pub mod driver;
 mod frame;
 pub mod kernel;
+mod reliable;
+pub mod select;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -24,7 +27,6 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 use tutti_base::config::{Config, Connections};
-use tutti_sys::fabric::{EndpointKind, Query};
 use tutti_sys::job::Secret;
 use tutti_sys::{process, this_process};
 
@@ -38,6 +40,8 @@ pub use counters::Counters;
 use datagrams::{DATAGRAM_BYTES, Datagrams};
 use driver::Driver;
 use kernel::Kernel;
+use reliable::Reliable;
+use select::Network;
 
 /// Descriptors that are left to the program, at least; and what part of the others is ours.
 const LEFT_TO_PROGRAM: u64 = 64;
@@ -67,6 +71,7 @@ pub struct FabricLink {
 enum BackEnd {
     Sockets(Driver<Kernel>),
     Connected(Driver<Connected>),
+    Reliable(Reliable),
 }
 
 /// Calls a method of whatever back end it is.
@@ -75,6 +80,7 @@ macro_rules! each {
         match $link {
             BackEnd::Sockets($back_end) => $call,
             BackEnd::Connected($back_end) => $call,
+            BackEnd::Reliable($back_end) => $call,
         }
     };
 }
@@ -91,17 +97,22 @@ impl FabricLink {
         directory: Box<dyn Directory>,
     ) -> io::Result<FabricLink> {
         let interface = interface(&identity.interface)?;
-        let datagrams = Datagrams::new(interface)?;
-        let back_end = match choose(config)? {
-            Choice::Sockets => {
-                let carrier = Kernel::new(interface)?;
+        let choice = select::choose(&config.fabric, interface).map_err(io::Error::other)?;
+        let back_end = match choice.network {
+            Network::Sockets => {
+                let (carrier, datagrams) = (Kernel::new(interface)?, Datagrams::new(interface)?);
                 let settings = settings(config, identity, &datagrams, &carrier)?;
                 BackEnd::Sockets(Driver::new(settings, carrier, datagrams, directory))
             }
-            Choice::Connected(provider) => {
-                let carrier = open_connected(&provider, interface)?;
+            Network::Connected(info) => {
+                let carrier = Connected::new(&info).map_err(io::Error::other)?;
+                let datagrams = Datagrams::new(interface)?;
                 let settings = settings(config, identity, &datagrams, &carrier)?;
                 BackEnd::Connected(Driver::new(settings, carrier, datagrams, directory))
+            }
+            Network::Reliable(info) => {
+                let link = Reliable::new(&info, identity, directory).map_err(io::Error::other)?;
+                BackEnd::Reliable(link)
             }
         };
         Ok(FabricLink { back_end })
@@ -111,27 +122,6 @@ impl FabricLink {
     pub fn counters(&self) -> Counters {
         each!(&self.back_end, back_end => back_end.counters())
     }
-}
-
-/// What carries the messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice {
-    Sockets,
-    Connected(String),
-}
-
-fn choose(config: &Config) -> io::Result<Choice> {
-    Ok(match config.fabric.as_str() {
-        "auto" | "sockets" => Choice::Sockets,
-        provider => Choice::Connected(provider.to_string()),
-    })
-}
-
-fn open_connected(provider: &str, interface: IpAddr) -> io::Result<Connected> {
-    let source = interface.to_string();
-    let query = Query { provider, kind: EndpointKind::Connected, source: &source, remote_access: true };
-    let offers = query.run().map_err(io::Error::other)?;
-    Connected::new(&offers[0]).map_err(io::Error::other)
 }
 
 fn interface(text: &str) -> io::Result<IpAddr> {

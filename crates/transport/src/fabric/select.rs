@@ -1,0 +1,183 @@
+//! Which network carries the messages between hosts, and why.
+//!
+//! Loading libfabric takes long (see `tutti_sys::fabric`), so it is asked only where the system shows a device that it serves,
+//! or where a setting names a provider. All ranks of a job have to choose alike: hosts of a job are of one kind, or the
+//! setting says what they have in common.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
+
+/// What carries the messages.
+#[derive(Debug)]
+pub enum Network {
+    /// Sockets of the system.
+    Sockets,
+    /// Connected endpoints of this offer, and datagrams by sockets.
+    Connected(Info),
+    /// A reliable endpoint of this offer, without connections.
+    Reliable(Info),
+}
+
+/// How endpoints of a provider are used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Connected,
+    Reliable,
+}
+
+/// A kind of network: what shows that it is there, its provider, and how it is used.
+struct Row {
+    /// A folder of the system with an entry a device, and how the names of the entries begin.
+    folder: &'static str,
+    prefix: &'static str,
+    provider: &'static str,
+    used: Use,
+}
+
+/// Best first.
+const ROWS: [Row; 6] = [
+    Row { folder: "/sys/class/cxi", prefix: "cxi", provider: "cxi", used: Use::Reliable },
+    Row { folder: "/sys/class/infiniband", prefix: "efa", provider: "efa", used: Use::Reliable },
+    Row { folder: "/sys/class/infiniband", prefix: "hfi1", provider: "opx", used: Use::Reliable },
+    Row { folder: "/sys/class/infiniband", prefix: "hfi1", provider: "psm2", used: Use::Reliable },
+    Row { folder: "/sys/class/infiniband", prefix: "qib", provider: "psm", used: Use::Reliable },
+    Row { folder: "/sys/class/infiniband", prefix: "", provider: "verbs", used: Use::Connected },
+];
+
+/// The choice, with one line a network that was considered, for people.
+#[derive(Debug)]
+pub struct Choice {
+    /// What is used.
+    pub network: Network,
+    /// Why, and why not the others.
+    pub reasons: Vec<String>,
+}
+
+/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider.
+///
+/// # Errors
+/// A provider that was named is not there.
+pub fn choose(setting: &str, interface: IpAddr) -> Result<Choice, Error> {
+    match setting {
+        "auto" => Ok(automatic(interface, Path::new("/"))),
+        "sockets" => Ok(sockets(vec!["sockets: TUTTI_FABRIC names them".to_string()])),
+        provider => named(provider, interface),
+    }
+}
+
+fn sockets(reasons: Vec<String>) -> Choice {
+    Choice { network: Network::Sockets, reasons }
+}
+
+/// The best network whose devices are there, below `root`.
+fn automatic(interface: IpAddr, root: &Path) -> Choice {
+    let mut reasons = Vec::new();
+    for row in &ROWS {
+        let folder = root.join(row.folder.trim_start_matches('/'));
+        let Some(device) = device(&folder, row.prefix) else {
+            reasons.push(format!("{}: no device {}/{}*", row.provider, row.folder, row.prefix));
+            continue;
+        };
+        match offer(row.provider, row.used, interface) {
+            Ok(info) => {
+                reasons.push(format!("{}: chosen, there is the device {device}", row.provider));
+                return Choice { network: network(info, row.used), reasons };
+            }
+            Err(error) => {
+                reasons.push(format!("{}: there is the device {device}, but {error}", row.provider))
+            }
+        }
+    }
+    reasons.push("sockets: chosen, as no faster network is there".to_string());
+    sockets(reasons)
+}
+
+fn named(provider: &str, interface: IpAddr) -> Result<Choice, Error> {
+    let row = ROWS.iter().find(|row| row.provider == provider);
+    // Layered providers make reliable endpoints out of others.
+    let wanted = match row {
+        Some(row) => vec![row.used],
+        None if provider.contains(';') => vec![Use::Reliable],
+        None => vec![Use::Connected, Use::Reliable],
+    };
+    let mut last = Error::NoProvider(provider.to_string());
+    for used in wanted {
+        match offer(provider, used, interface) {
+            Ok(info) => {
+                let reasons = vec![format!("{provider}: TUTTI_FABRIC names it ({info:?})")];
+                return Ok(Choice { network: network(info, used), reasons });
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn network(info: Info, used: Use) -> Network {
+    match used {
+        Use::Connected => Network::Connected(info),
+        Use::Reliable => Network::Reliable(info),
+    }
+}
+
+/// The first offer of a provider; over the interface where its addresses are those of the internet.
+fn offer(provider: &str, used: Use, interface: IpAddr) -> Result<Info, Error> {
+    let kind = match used {
+        Use::Connected => EndpointKind::Connected,
+        Use::Reliable => EndpointKind::Reliable,
+    };
+    let source = interface.to_string();
+    let query = Query { provider, kind, source: &source, remote_access: false };
+    let offers = query.run().or_else(|_| Query { source: "", ..query }.run())?;
+    let usable = |info: &Info| used == Use::Reliable || info.has_shared_receive();
+    let lacking = || Error::NoProvider(format!("{provider} with a queue of receives for all connections"));
+    offers.into_iter().find(usable).ok_or_else(lacking)
+}
+
+/// The first entry of a folder whose name begins so.
+fn device(folder: &Path, prefix: &str) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?;
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with(prefix)).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn a_machine_without_devices_uses_sockets() {
+        let root = std::env::temp_dir().join(format!("no-devices-{}", std::process::id()));
+        let choice = automatic(HERE, &root);
+        assert!(matches!(choice.network, Network::Sockets));
+        assert_eq!(choice.reasons.len(), ROWS.len() + 1);
+        let last = choice.reasons.last().expect("there are some");
+        assert_eq!(last, "sockets: chosen, as no faster network is there");
+    }
+
+    #[test]
+    fn a_device_without_its_provider_is_said() {
+        let root = std::env::temp_dir().join(format!("a-device-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("sys/class/cxi/cxi0")).expect("a folder to write to");
+        let choice = automatic(HERE, &root);
+        std::fs::remove_dir_all(&root).expect("our folder");
+        assert!(choice.reasons[0].starts_with("cxi: there is the device cxi0, but"), "{:?}", choice.reasons);
+    }
+
+    #[test]
+    fn a_named_provider_is_taken_or_refused() {
+        assert!(matches!(choose("sockets", HERE).expect("always there").network, Network::Sockets));
+        assert!(choose("nobody", HERE).is_err());
+        if tutti_sys::fabric::version().is_ok() {
+            assert!(matches!(choose("tcp", HERE).expect("tcp is there").network, Network::Connected(_)));
+            let layered = choose("tcp;ofi_rxm", HERE).expect("it is there");
+            assert!(matches!(layered.network, Network::Reliable(_)));
+        }
+    }
+}
