@@ -144,6 +144,11 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 /// `MPI_COMM_SELF` and run a barrier.
 pub fn finalize(held: &mut Held, process: &'static Process) {
     crate::progress::drain(held, process);
+    if process.config.counters
+        && let Some(far) = process.messages.borrow_mut(held).link.far()
+    {
+        eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
+    }
     process.block().set_state(RankState::Finalized);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.
     process.messages.borrow_mut(held).progress();

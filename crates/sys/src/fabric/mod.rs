@@ -10,6 +10,7 @@
 //! Their constructors also take the signals of a crash over; that is undone.
 //! Package: libfabric1 (Debian, Ubuntu).
 
+pub mod devices;
 mod endpoint;
 mod info;
 mod library;

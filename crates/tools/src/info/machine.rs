@@ -2,6 +2,8 @@
 
 use std::fs::read_to_string;
 
+use tutti_sys::fabric::devices::{KINDS, Kind};
+
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
 pub fn describe() -> Vec<String> {
     let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -60,6 +62,24 @@ pub fn back_ends() -> Vec<String> {
         format!("process_vm_readv and process_vm_writev: {attach}"),
         format!("KNEM: {}", verdict(tutti_sys::knem::Device::open().map(drop))),
     ]
+}
+
+/// What can carry messages between hosts, and what would be chosen where TUTTI_FABRIC is `setting`.
+pub fn networks(setting: &str) -> Vec<String> {
+    let root = std::path::Path::new("/");
+    let row = |kind: &Kind| match kind.device(root) {
+        Some(device) => format!("{}: the device {device}", kind.provider),
+        None => format!("{}: no device", kind.provider),
+    };
+    let mut lines: Vec<String> = KINDS.iter().map(row).collect();
+    lines.push("sockets: there".to_string());
+    let best = KINDS.iter().find(|kind| kind.device(root).is_some());
+    lines.push(match (setting, best) {
+        ("auto", None) => "chosen: sockets, as there is no faster network".to_string(),
+        ("auto", Some(kind)) => format!("chosen: {} of libfabric if it accepts the device", kind.provider),
+        (named, _) => format!("chosen: {named}, which TUTTI_FABRIC names"),
+    });
+    lines
 }
 
 fn lockable(bytes: Option<u64>) -> String {

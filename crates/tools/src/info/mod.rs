@@ -77,6 +77,8 @@ fn algorithm_list() -> String {
 fn everything(config: &Config) -> String {
     let machine: String = machine::describe().iter().map(|line| format!("  {line}\n")).collect();
     let back_ends: String = machine::back_ends().iter().map(|line| format!("  {line}\n")).collect();
+    let networks = machine::networks(&config.fabric);
+    let networks: String = networks.iter().map(|line| format!("  {line}\n")).collect();
     let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let default = Config::default();
     let settings: String = SETTINGS
@@ -94,6 +96,7 @@ fn everything(config: &Config) -> String {
          Machine\n{machine}\n\
          Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n\n\
          Memory of other ranks, for collectives\n{back_ends}\n\
+         Networks between hosts\n{networks}\n\
          Settings (environment; * differs from the default)\n{settings}",
         env!("CARGO_PKG_VERSION"),
         implemented(),

@@ -43,6 +43,8 @@ pub struct Driver<C> {
     directory: Box<dyn Directory>,
     /// By [`place_of`].
     lines: Vec<Option<Line>>,
+    /// Connections whose own end mark found no room yet.
+    finishing: Vec<ConnectionId>,
     /// Connections on which the end mark was found.
     finished: Vec<ConnectionId>,
     failures: VecDeque<(Peer, String)>,
@@ -103,6 +105,7 @@ impl<C: Carrier> Driver<C> {
             datagrams,
             directory,
             lines: Vec::new(),
+            finishing: Vec::new(),
             finished: Vec::new(),
             failures: VecDeque::new(),
             lookups: 0,
@@ -154,7 +157,10 @@ impl<C: Carrier> Driver<C> {
                         line.open = true;
                     }
                 }
-                Action::Finish(connection) => self.finish(connection),
+                Action::Finish(connection) => {
+                    self.finishing.push(connection);
+                    self.finish();
+                }
                 Action::Disconnect(connection) => self.disconnect(connection),
                 Action::Silent(..) => {}
                 Action::Lost(peer) => self.lost(peer),
@@ -174,15 +180,13 @@ impl<C: Carrier> Driver<C> {
         self.lines.get_mut(place_of(connection))?.as_mut().filter(|line| line.name == connection)
     }
 
-    /// Puts the end mark behind what was sent. It always finds room: a carrier with a full queue takes it when that is empty.
-    fn finish(&mut self, connection: ConnectionId) {
-        for _ in 0..FINISH_TRIES {
-            if self.carrier.send(connection, Kind::End, Header::default(), 0, |_| ()).is_ok() {
-                return;
-            }
-            self.carrier.poll_one(connection, &mut |_, _, _, _: &[u8]| Verdict::Left);
-            std::thread::yield_now();
-        }
+    /// Puts the end marks behind what was sent, where there is room now.
+    fn finish(&mut self) {
+        let carrier = &mut self.carrier;
+        let mut sent = |connection| carrier.send(connection, Kind::End, Header::default(), 0, |_| ()).is_ok();
+        let lines = &self.lines;
+        let gone = |connection: ConnectionId| lines.get(place_of(connection)).is_none_or(Option::is_none);
+        self.finishing.retain(|&connection| !gone(connection) && !sent(connection));
     }
 
     fn disconnect(&mut self, connection: ConnectionId) {
@@ -266,6 +270,9 @@ impl<C: Carrier> Driver<C> {
         self.act();
         self.carrier.control();
         self.hear();
+        if !self.finishing.is_empty() {
+            self.finish();
+        }
         let now = self.now();
         self.machine.poll(now, &mut counted);
         self.machine.tick(now);
@@ -316,9 +323,6 @@ impl<C: Carrier> Driver<C> {
     }
 }
 
-/// How often an end mark is tried to be sent behind a full queue, before the connection is given up: some seconds.
-const FINISH_TRIES: u32 = 1_000_000;
-
 impl<C: Carrier> Link for Driver<C> {
     fn max_payload(&self) -> usize {
         super::carrier::RECORD_BYTES
@@ -363,7 +367,7 @@ impl<C: Carrier> Link for Driver<C> {
         let Driver { carrier, lines, finished, traffic, machine, .. } = self;
         let taken = carrier.poll(&mut Delivery { lines, finished, traffic, machine, sink });
         let due = self.machine.poll_datagrams();
-        if due || self.thorough || !self.finished.is_empty() {
+        if due || self.thorough || !self.finishing.is_empty() || !self.finished.is_empty() {
             self.thorough = false;
             return self.look_around(sink) | taken;
         }

@@ -7,6 +7,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
+use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
 
 /// What carries the messages.
@@ -27,24 +28,11 @@ enum Use {
     Reliable,
 }
 
-/// A kind of network: what shows that it is there, its provider, and how it is used.
-struct Row {
-    /// A folder of the system with an entry a device, and how the names of the entries begin.
-    folder: &'static str,
-    prefix: &'static str,
-    provider: &'static str,
-    used: Use,
+impl Use {
+    fn of(kind: &Kind) -> Use {
+        if kind.reliable { Use::Reliable } else { Use::Connected }
+    }
 }
-
-/// Best first.
-const ROWS: [Row; 6] = [
-    Row { folder: "/sys/class/cxi", prefix: "cxi", provider: "cxi", used: Use::Reliable },
-    Row { folder: "/sys/class/infiniband", prefix: "efa", provider: "efa", used: Use::Reliable },
-    Row { folder: "/sys/class/infiniband", prefix: "hfi1", provider: "opx", used: Use::Reliable },
-    Row { folder: "/sys/class/infiniband", prefix: "hfi1", provider: "psm2", used: Use::Reliable },
-    Row { folder: "/sys/class/infiniband", prefix: "qib", provider: "psm", used: Use::Reliable },
-    Row { folder: "/sys/class/infiniband", prefix: "", provider: "verbs", used: Use::Connected },
-];
 
 /// The choice, with one line a network that was considered, for people.
 #[derive(Debug)]
@@ -74,20 +62,18 @@ fn sockets(reasons: Vec<String>) -> Choice {
 /// The best network whose devices are there, below `root`.
 fn automatic(interface: IpAddr, root: &Path) -> Choice {
     let mut reasons = Vec::new();
-    for row in &ROWS {
-        let folder = root.join(row.folder.trim_start_matches('/'));
-        let Some(device) = device(&folder, row.prefix) else {
-            reasons.push(format!("{}: no device {}/{}*", row.provider, row.folder, row.prefix));
+    for kind in &KINDS {
+        let provider = kind.provider;
+        let Some(device) = kind.device(root) else {
+            reasons.push(format!("{provider}: no device /{}/{}*", kind.folder, kind.prefix));
             continue;
         };
-        match offer(row.provider, row.used, interface) {
+        match offer(provider, Use::of(kind), interface) {
             Ok(info) => {
-                reasons.push(format!("{}: chosen, there is the device {device}", row.provider));
-                return Choice { network: network(info, row.used), reasons };
+                reasons.push(format!("{provider}: chosen, there is the device {device}"));
+                return Choice { network: network(info, Use::of(kind)), reasons };
             }
-            Err(error) => {
-                reasons.push(format!("{}: there is the device {device}, but {error}", row.provider))
-            }
+            Err(error) => reasons.push(format!("{provider}: there is the device {device}, but {error}")),
         }
     }
     reasons.push("sockets: chosen, as no faster network is there".to_string());
@@ -95,10 +81,10 @@ fn automatic(interface: IpAddr, root: &Path) -> Choice {
 }
 
 fn named(provider: &str, interface: IpAddr) -> Result<Choice, Error> {
-    let row = ROWS.iter().find(|row| row.provider == provider);
+    let kind = KINDS.iter().find(|kind| kind.provider == provider);
     // Layered providers make reliable endpoints out of others.
-    let wanted = match row {
-        Some(row) => vec![row.used],
+    let wanted = match kind {
+        Some(kind) => vec![Use::of(kind)],
         None if provider.contains(';') => vec![Use::Reliable],
         None => vec![Use::Connected, Use::Reliable],
     };
@@ -136,13 +122,6 @@ fn offer(provider: &str, used: Use, interface: IpAddr) -> Result<Info, Error> {
     offers.into_iter().find(usable).ok_or_else(lacking)
 }
 
-/// The first entry of a folder whose name begins so.
-fn device(folder: &Path, prefix: &str) -> Option<String> {
-    let entries = std::fs::read_dir(folder).ok()?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.starts_with(prefix)).min()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -156,7 +135,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("no-devices-{}", std::process::id()));
         let choice = automatic(HERE, &root);
         assert!(matches!(choice.network, Network::Sockets));
-        assert_eq!(choice.reasons.len(), ROWS.len() + 1);
+        assert_eq!(choice.reasons.len(), KINDS.len() + 1);
         let last = choice.reasons.last().expect("there are some");
         assert_eq!(last, "sockets: chosen, as no faster network is there");
     }

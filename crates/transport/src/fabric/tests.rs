@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tutti_base::config::Config;
 use tutti_sys::job::Secret;
 
 use super::*;
 use crate::directory::{Address, Answer};
+use crate::link::Verdict;
 
 /// Addresses that all ranks of a test share.
 #[derive(Clone, Debug, Default)]
@@ -41,12 +43,144 @@ impl Directory for Shared {
 
 /// The links of a job on loopback.
 pub(crate) fn job(ranks: u32, config: &Config) -> Vec<FabricLink> {
+    job_with(ranks, config, |_| 9)
+}
+
+/// As [`job`]; the secret of each rank is made of one byte.
+fn job_with(ranks: u32, config: &Config, secret: impl Fn(u32) -> u8) -> Vec<FabricLink> {
     let shared = Shared::default();
     let link = |rank| {
-        let identity =
-            Identity { rank, ranks, job_id: 7, secret: Secret([9; 32]), interface: "127.0.0.1".to_string() };
+        let identity = Identity {
+            rank,
+            ranks,
+            job_id: 7,
+            secret: Secret([secret(rank); 32]),
+            interface: "127.0.0.1".to_string(),
+        };
         let directory = Box::new(Shared { rank, ..shared.clone() });
         FabricLink::new(config, &identity, directory).unwrap()
     };
     (0..ranks).map(link).collect()
+}
+
+/// Polls all links until `done`.
+fn until(links: &mut [FabricLink], mut done: impl FnMut(&mut [FabricLink]) -> bool) {
+    let start = Instant::now();
+    while !done(links) {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not come");
+        for link in links.iter_mut() {
+            link.poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+        }
+    }
+}
+
+fn with(connections: Connections) -> Config {
+    Config { connections, ..Config::default() }
+}
+
+fn established(link: &FabricLink) -> u64 {
+    link.counters().adaptive.established
+}
+
+#[test]
+fn a_pair_connects_after_enough_messages() {
+    let mut links = job(2, &with(Connections::OnDemand));
+    let config = Config::default();
+    for number in 0..=config.connect_messages * 2 {
+        let got = links[1].counters().received_records;
+        links[0].try_send(Peer(1), Header::default(), b"word").unwrap();
+        until(&mut links, |links| links[1].counters().received_records > got);
+        assert!(number > 0 || established(&links[0]) == 0, "the first message needs no connection");
+    }
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let counters = links[0].counters();
+    assert_eq!((counters.sent_records, counters.adaptive.peers), (config.connect_messages * 2 + 1, 1));
+    assert!(counters.to_string().contains("established=1"), "{counters}");
+}
+
+#[test]
+fn a_peer_that_is_gone_is_reported_and_one_that_leaves_is_not() {
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let dies = links.pop().unwrap();
+    drop(dies);
+    let mut failure = None;
+    until(&mut links, |links| {
+        failure = links[0].failure();
+        failure.is_some()
+    });
+    let (peer, reason) = failure.unwrap();
+    assert!(peer == Peer(1) && reason.contains("closed"), "{peer:?}: {reason}");
+
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    until(&mut links, |links| links.iter_mut().map(FarLink::is_flushed).fold(true, |all, one| all & one));
+    drop(links.pop());
+    for _ in 0..100 {
+        links[0].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+        assert_eq!(links[0].failure(), None);
+    }
+}
+
+#[test]
+fn who_does_not_know_the_secret_is_not_heard() {
+    let mut links = job_with(3, &with(Connections::OnDemand), |rank| if rank == 2 { 1 } else { 9 });
+    links[2].try_send(Peer(1), Header::default(), b"forged").unwrap();
+    until(&mut links, |links| links[1].counters().adaptive.forged > 0);
+    links[0].try_send(Peer(1), Header::default(), b"true").unwrap();
+    let mut heard = Vec::new();
+    while heard.is_empty() {
+        links[0].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+        links[1].poll(&mut |from: Peer, _: Header, _: &[u8]| {
+            heard.push(from);
+            Verdict::Taken
+        });
+    }
+    assert_eq!(heard, [Peer(0)]);
+}
+
+#[test]
+fn strangers_are_turned_away() {
+    use std::io::Write;
+    let mut kernel = Kernel::new("127.0.0.1".parse().unwrap()).unwrap();
+    let address = address::decode(kernel.listen_address()).unwrap();
+    let greetings: [&[u8]; 3] = [b"GET / HTTP/1.0\r\n\r\n", b"", b"tutti\x01\x01\x00"];
+    for (count, greeting) in greetings.iter().enumerate() {
+        let mut stranger = std::net::TcpStream::connect(address).unwrap();
+        stranger.write_all(greeting).unwrap();
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let start = Instant::now();
+        while kernel.foreign() == count as u64 {
+            assert!(start.elapsed() < Duration::from_secs(60), "{greeting:?} is not refused");
+            kernel.control();
+        }
+        assert_eq!(kernel.event(), None);
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_what_arrives() {
+    for connections in [Connections::Never, Connections::Static] {
+        let mut links = job(2, &with(connections));
+        let wanted = u64::from(connections == Connections::Static);
+        until(&mut links, |links| established(&links[1]) == wanted && established(&links[0]) == wanted);
+        for _ in 0..20 {
+            until(&mut links, |links| {
+                let mut descriptors = Vec::new();
+                links[1].before_sleep(&mut descriptors).0 && !links[1].pending()
+            });
+            let got = links[1].counters().received_records;
+            links[0].try_send(Peer(1), Header::default(), b"wake").unwrap();
+            while links[1].counters().received_records == got {
+                let mut descriptors = Vec::new();
+                let (quiet, _) = links[1].before_sleep(&mut descriptors);
+                if quiet {
+                    tutti_sys::event::wait_readable(&descriptors, Duration::from_millis(100));
+                }
+                for link in &mut links {
+                    link.poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+                }
+            }
+        }
+    }
 }

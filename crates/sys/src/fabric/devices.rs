@@ -1,0 +1,37 @@
+//! Which devices of the system a provider of libfabric serves, found without loading it.
+
+use std::path::Path;
+
+/// A kind of network: its provider, and what shows that it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The provider of libfabric.
+    pub provider: &'static str,
+    /// A folder of the system with an entry a device.
+    pub folder: &'static str,
+    /// How the names of its entries begin.
+    pub prefix: &'static str,
+    /// Whether the provider reaches everybody without connections.
+    pub reliable: bool,
+}
+
+const INFINIBAND: &str = "sys/class/infiniband";
+
+/// The kinds that are known, fastest first.
+pub const KINDS: [Kind; 6] = [
+    Kind { provider: "cxi", folder: "sys/class/cxi", prefix: "cxi", reliable: true },
+    Kind { provider: "efa", folder: INFINIBAND, prefix: "efa", reliable: true },
+    Kind { provider: "opx", folder: INFINIBAND, prefix: "hfi1", reliable: true },
+    Kind { provider: "psm2", folder: INFINIBAND, prefix: "hfi1", reliable: true },
+    Kind { provider: "psm", folder: INFINIBAND, prefix: "qib", reliable: true },
+    Kind { provider: "verbs", folder: INFINIBAND, prefix: "", reliable: false },
+];
+
+impl Kind {
+    /// The first device of this kind; `root` is where the system's folders are, `/` but in tests.
+    pub fn device(&self, root: &Path) -> Option<String> {
+        let entries = std::fs::read_dir(root.join(self.folder)).ok()?;
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with(self.prefix)).min()
+    }
+}
