@@ -114,7 +114,7 @@ impl StepId {
     }
 }
 
-/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0.
+/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, and `offset` more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
     /// The value in iteration 0.
@@ -123,22 +123,29 @@ pub struct Index {
     pub step: i64,
     /// 0, or what the sum is reduced by (into `0..modulus`).
     pub modulus: u32,
+    /// Added at last: a cycle need not begin at 0.
+    pub offset: u32,
 }
 
 impl Index {
     /// The same number in every iteration.
     pub const fn fixed(value: u64) -> Index {
-        Index { base: value as i64, step: 0, modulus: 0 }
+        Index { base: value as i64, step: 0, modulus: 0, offset: 0 }
     }
 
     /// `base + step * i`, never negative.
     pub const fn linear(base: i64, step: i64) -> Index {
-        Index { base, step, modulus: 0 }
+        Index { base, step, modulus: 0, offset: 0 }
     }
 
     /// `(base + step * i) mod modulus`.
     pub const fn cyclic(base: i64, step: i64, modulus: u32) -> Index {
-        Index { base, step, modulus }
+        Index { base, step, modulus, offset: 0 }
+    }
+
+    /// The same and `offset` more.
+    pub const fn plus(self, offset: u32) -> Index {
+        Index { offset: self.offset + offset, ..self }
     }
 
     /// Its value in iteration `iteration`.
@@ -147,10 +154,11 @@ impl Index {
         let value = self.base + self.step * i64::from(iteration);
         if self.modulus == 0 {
             debug_assert!(value >= 0, "an index without modulus is never negative");
-            return value as u64;
+            return value as u64 + u64::from(self.offset);
         }
         let modulus = i64::from(self.modulus);
-        if (0..modulus).contains(&value) { value as u64 } else { value.rem_euclid(modulus) as u64 }
+        let turned = if (0..modulus).contains(&value) { value } else { value.rem_euclid(modulus) };
+        turned as u64 + u64::from(self.offset)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_reduce,
-    levels_ring, reduce, reduce_scatter, scan,
+    levels_ring, levels_slices, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -209,6 +209,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
+    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, FIXED_NEAR, levels_slices::allreduce, cost::allreduce_ring),
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),

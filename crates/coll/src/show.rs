@@ -11,7 +11,7 @@ use crate::ir::{
 
 impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Index { base, step, modulus } = *self;
+        let Index { base, step, modulus, offset } = *self;
         let sum = match step {
             0 => return self.at(0).fmt(f),
             1 if base == 0 => "i".to_string(),
@@ -19,7 +19,11 @@ impl fmt::Display for Index {
             -1 => format!("{base}-i"),
             _ => format!("{base}{step:+}i"),
         };
-        if modulus == 0 { f.write_str(&sum) } else { write!(f, "({sum} mod {modulus})") }
+        match modulus {
+            0 => f.write_str(&sum)?,
+            _ => write!(f, "({sum} mod {modulus})")?,
+        }
+        if offset > 0 { write!(f, "+{offset}") } else { Ok(()) }
     }
 }
 

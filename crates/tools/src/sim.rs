@@ -107,7 +107,6 @@ fn environment(options: &Options, machine: &Machine) -> Result<Environment, Stri
     let layout = Layout::bound(machine, &options.bind, operation.ranks, hosts);
     let ranks_on_node = operation.ranks.div_ceil(hosts);
     let node = match options.node.as_str() {
-        _ if hosts > 1 => Node::Any,
         "any" => Node::Any,
         "shared" => Node::Shared,
         _ => Node::Exposed,

@@ -20,6 +20,7 @@ pub mod hierarchical_exposed;
 pub mod levels;
 pub mod levels_reduce;
 pub mod levels_ring;
+pub mod levels_slices;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;

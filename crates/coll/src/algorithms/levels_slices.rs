@@ -1,0 +1,217 @@
+//! An allreduce for long data on several hosts: reduce-scatter within each host, rings across, allgather within.
+//!
+//! The data are cut into slices, one or two for each of some leaders a host. A leader combines its slice over the ranks of its host,
+//! reading them in place; the leaders of a slice pass it around a ring of all hosts, in blocks, twice: first combining, then
+//! collecting; the others of the host fetch each block as soon as it is whole. Every host sends and receives each unit
+//! of data nearly twice, the least that is possible, and all its leaders drive the network at the same time.
+
+use super::levels::{READY, UP};
+use super::own;
+use crate::build::{self, Builder};
+use crate::hierarchy::{Hierarchy, Ignored, NETWORK};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
+use crate::shape::{Params, Shape};
+
+/// Slices of a leader: while a block of one is combined, one of another is on its way.
+const STREAMS: u32 = 2;
+/// Most leaders of a host.
+const MOST_LEADERS: u32 = 8;
+/// The first of the flags that count what is here of a slice: one when it is combined within the host, then the blocks of the ring.
+const HERE: u16 = 0;
+/// The flag of a rank that has fetched all.
+const DONE: u16 = 6;
+/// The number under which results are lent.
+const DOWN: u16 = 0;
+/// The first of the private flags of slices that are combined within the host.
+const COMBINED: u16 = Kind::FLAGS;
+
+/// Where a rank is, and who else is there.
+struct Place {
+    /// The ranks of its host, itself among them.
+    members: Vec<u32>,
+    /// Its number among them.
+    number: u32,
+    hosts: u32,
+    /// Number of its host.
+    host: u32,
+    /// Leaders of each host.
+    leaders: u32,
+    /// The leaders of the same number on the hosts before and after.
+    left: u32,
+    right: u32,
+}
+
+/// See the module.
+pub fn allreduce(shape: &Shape, _params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 {
+        return;
+    }
+    let place = Place::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank);
+    let parts = place.leaders * STREAMS * place.hosts;
+    let slices =
+        Slices { place: &place, division: Division::Even { parts, total: shape.count }, own: own(shape) };
+    slices.lend(shape.count, b);
+    if place.number < place.leaders {
+        slices.combine(b);
+        let block = shape.count.div_ceil(u64::from(parts));
+        let room = (place.hosts > 1).then(|| b.temporary(block * u64::from(STREAMS)));
+        for stream in 0..STREAMS {
+            slices.receive(stream, room.map(|room| (room, block)), b);
+            slices.send(stream, b);
+        }
+    }
+    slices.fetch(b);
+}
+
+impl Place {
+    fn new(hierarchy: &Hierarchy, rank: u32) -> Place {
+        let mut hosts: Vec<Vec<u32>> = Vec::new();
+        for &other in hierarchy.order() {
+            match hosts.last_mut().filter(|host| hierarchy.distance(host[0], other) != NETWORK) {
+                Some(host) => host.push(other),
+                None => hosts.push(vec![other]),
+            }
+        }
+        let leaders = hosts.iter().map(|host| host.len() as u32).min().unwrap_or(1).min(MOST_LEADERS);
+        let on = |host: &Vec<u32>| host.iter().position(|other| *other == rank);
+        let found = hosts.iter().enumerate().find_map(|(host, members)| Some((host, on(members)?)));
+        let (host, number) = found.expect("every rank is on a host");
+        let leader = |host: usize| hosts[host % hosts.len()][number.min(leaders as usize - 1)];
+        let (left, right) = (leader(host + hosts.len() - 1), leader(host + 1));
+        let (count, members) = (hosts.len() as u32, hosts[host].clone());
+        Place { members, number: number as u32, hosts: count, host: host as u32, leaders, left, right }
+    }
+
+    fn me(&self) -> u32 {
+        self.members[self.number as usize]
+    }
+
+    /// The other members, beginning after this one, so that not all read the same one first.
+    fn others(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let count = self.members.len() as u32;
+        (1..count)
+            .map(move |step| (self.number + step) % count)
+            .map(|other| (other, self.members[other as usize]))
+    }
+}
+
+struct Slices<'a> {
+    place: &'a Place,
+    /// Into the blocks of all slices, slice after slice.
+    division: Division,
+    own: BufferId,
+}
+
+impl Slices<'_> {
+    /// The first block of a slice.
+    fn first(&self, leader: u32, stream: u32) -> u32 {
+        (leader * STREAMS + stream) * self.place.hosts
+    }
+
+    fn slice(&self, buffer: BufferId, leader: u32, stream: u32) -> Span {
+        let first = Index::fixed(u64::from(self.first(leader, stream)));
+        build::blocks(buffer, self.division, first, self.place.hosts)
+    }
+
+    /// The blocks of a slice in the order in which they pass a host, turn by turn: that of host `host + offset`, then those before.
+    fn passing(&self, buffer: BufferId, leader: u32, stream: u32, offset: i64) -> Span {
+        let host = Index::cyclic(i64::from(self.place.host) + offset, -1, self.place.hosts);
+        build::block(buffer, self.division, host.plus(self.first(leader, stream)))
+    }
+
+    /// The first strand: lends what the rank has and gets.
+    fn lend(&self, units: u64, b: &mut Builder) {
+        if self.place.members.len() == 1 {
+            return;
+        }
+        let access = if self.own == BufferId::SEND { Access::Read } else { Access::ReadWrite };
+        b.expose(UP, build::range(self.own, 0, units), access);
+        let leads = self.place.number < self.place.leaders;
+        if leads {
+            b.expose(DOWN, build::range(BufferId::RECV, 0, units), Access::ReadWrite);
+        }
+        b.post(READY, 1);
+        if leads {
+            for (_, member) in self.place.others() {
+                b.wait(member, DONE, 1);
+            }
+        }
+    }
+
+    /// The strand that combines the own slices over the host.
+    fn combine(&self, b: &mut Builder) {
+        b.strand();
+        for (_, member) in self.place.others() {
+            b.wait(member, READY, 1);
+        }
+        for stream in 0..STREAMS {
+            let slice = |buffer| self.slice(buffer, self.place.number, stream);
+            let mut with = self.own;
+            for (_, member) in self.place.others() {
+                b.combine(member, slice(BufferId::exposed(UP)), slice(with), slice(BufferId::RECV));
+                with = BufferId::RECV;
+            }
+            if with != BufferId::RECV {
+                b.copy(slice(with), slice(BufferId::RECV), &[]);
+            }
+            b.post(COMBINED + stream as u16, 1);
+        }
+    }
+
+    /// The strand that takes the blocks of a slice: combines each with its own in the first round, then collects them.
+    fn receive(&self, stream: u32, room: Option<(BufferId, u64)>, b: &mut Builder) {
+        let flag = HERE + stream as u16;
+        b.strand();
+        b.wait(self.place.me(), COMBINED + stream as u16, 1);
+        b.post(flag, 1);
+        let Some((room, block)) = room else { return };
+        let (left, lane, turns) = (self.place.left, stream as u16, self.place.hosts - 1);
+        let passing = |offset| self.passing(BufferId::RECV, self.place.number, stream, offset);
+        b.repeat(turns, 1, |b| {
+            let arrived = build::slot(room, block * u64::from(stream), 0, 0, passing(-1));
+            b.recv(left, lane, arrived, &[]);
+            b.reduce(arrived, passing(-1), &[]);
+            b.post(flag, Index::linear(2, 1));
+        });
+        b.repeat(turns, 1, |b| {
+            // `hosts - 1` turns later.
+            b.recv(left, lane, passing(0), &[]);
+            b.post(flag, Index::linear(i64::from(turns) + 2, 1));
+        });
+    }
+
+    /// The strand that passes the blocks of a slice on.
+    fn send(&self, stream: u32, b: &mut Builder) {
+        if self.place.hosts == 1 {
+            return;
+        }
+        b.strand();
+        b.repeat(2 * (self.place.hosts - 1), 1, |b| {
+            b.wait(self.place.me(), HERE + stream as u16, Index::linear(1, 1));
+            let from = self.passing(BufferId::RECV, self.place.number, stream, 0);
+            b.send(self.place.right, stream as u16, from, &[]);
+        });
+    }
+
+    /// The strand that fetches the blocks of the other leaders.
+    fn fetch(&self, b: &mut Builder) {
+        if self.place.members.len() == 1 {
+            return;
+        }
+        b.strand();
+        for (_, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
+            b.wait(leader, READY, 1);
+        }
+        b.repeat(self.place.hosts, 1, |b| {
+            for (number, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
+                for stream in 0..STREAMS {
+                    b.wait(leader, HERE + stream as u16, Index::linear(self.place.hosts.into(), 1));
+                    let block = |buffer| self.passing(buffer, number, stream, 1);
+                    b.pull(leader, block(BufferId::exposed(DOWN)), block(BufferId::RECV));
+                }
+            }
+        });
+        b.post(DONE, 1);
+    }
+}
