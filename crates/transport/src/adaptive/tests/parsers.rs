@@ -1,1 +1,251 @@
-//! The parsers on well-formed and on any bytes.
+//! The parsers on well-formed and on any bytes; and what a process does with datagrams that are not for it, not new, or not
+//! from who they say.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::world::{Weather, settings};
+use crate::adaptive::packet::{
+    self, Acknowledgement, FIXED_BYTES, Fragment, Identity, Kind, Outline, Packet, Refusal,
+};
+use crate::adaptive::tag::{Key, Use};
+use crate::adaptive::words::{Claim, Nonces, PRIVATE_BYTES, Prover, Word};
+use crate::adaptive::{Adaptive, Decision, Mode};
+use crate::link::{Header, Peer, Verdict};
+
+const SECRET: [u8; 32] = [9; 32];
+
+fn key() -> Key {
+    Key::new(&SECRET, Use::Datagram)
+}
+
+fn me() -> Identity {
+    Identity { job: 7, rank: 3, ranks: 10 }
+}
+
+/// The datagram that says this.
+fn write(packet: &Packet<'_>, to: u32, job: u32) -> Vec<u8> {
+    let mut content = vec![0; FIXED_BYTES];
+    match &packet.fragment {
+        None => {
+            let mut bare = [0; FIXED_BYTES];
+            packet::write_bare(packet.from, to, job, packet.sequence, &mut bare);
+            content.copy_from_slice(&bare);
+        }
+        Some(fragment) => {
+            let outline = Outline { kind: fragment.kind, first: fragment.first, last: fragment.last };
+            content.resize(outline.front_bytes(), 0);
+            content.extend_from_slice(fragment.payload);
+            outline.write(packet.from, to, job, packet.sequence, &mut content);
+        }
+    }
+    let mut sealed = Vec::new();
+    packet::seal(&content, &packet.acknowledgement, packet.address, &key(), &mut sealed);
+    sealed
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    use Kind::*;
+    prop::sample::select(vec![Data, Request, Reply, Refuse, Confirm, Abandon, Bye])
+}
+
+/// A fragment's kind, header, place in its record, and payload; the bytes of the record that follow it.
+fn fragment() -> impl Strategy<Value = Option<(Kind, [u64; 3], bool, u32, Vec<u8>)>> {
+    let payload = prop::collection::vec(any::<u8>(), 0..1400);
+    prop::option::of((kind(), any::<[u64; 3]>(), any::<bool>(), 0..3u32, payload))
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read(
+        from in (0..10u32).prop_filter("not from myself", |&from| from != 3),
+        sequence: u64,
+        (below, selective, window) in any::<(u64, u64, u16)>(),
+        address in prop::collection::vec(any::<u8>(), 0..=64),
+        fragment in fragment(),
+    ) {
+        let fragment = fragment.as_ref().map(|(kind, header, first, rest, payload)| Fragment {
+            kind: *kind,
+            first: first.then_some((Header(*header), payload.len() as u32 + rest)),
+            last: *rest == 0,
+            payload,
+        });
+        let acknowledgement = Acknowledgement { below, selective, window };
+        let packet = Packet { from, sequence, acknowledgement, address: &address, fragment };
+        let bytes = write(&packet, 3, 7);
+        prop_assert_eq!(packet::parse(&bytes, &me(), &key()), Ok(packet));
+        for (to, job) in [(4, 7), (3, 8)] {
+            let foreign = write(&packet, to, job);
+            prop_assert_eq!(packet::parse(&foreign, &me(), &key()), Err(Refusal::Foreign));
+        }
+        let other = Key::new(&[8; 32], Use::Datagram);
+        prop_assert_eq!(packet::parse(&bytes, &me(), &other), Err(Refusal::Forged));
+    }
+
+    #[test]
+    fn no_bit_can_be_changed(bit in 0..8 * 200usize, payload in prop::collection::vec(any::<u8>(), 112)) {
+        let fragment = Fragment { kind: Kind::Data, first: Some((Header([1, 2, 3]), 112)), last: true, payload: &payload };
+        let packet = Packet {
+            from: 1,
+            sequence: 5,
+            acknowledgement: Acknowledgement::default(),
+            address: &[],
+            fragment: Some(fragment),
+        };
+        let mut bytes = write(&packet, 3, 7);
+        prop_assert_eq!(bytes.len(), 200);
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        prop_assert!(packet::parse(&bytes, &me(), &key()).is_err());
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        bytes.truncate(bit / 8);
+        prop_assert!(packet::parse(&bytes, &me(), &key()).is_err());
+    }
+
+    /// Behind the tag, too: whoever knows the secret may have an error.
+    #[test]
+    fn any_bytes_are_read_without_harm(
+        start in prop::collection::vec(any::<u8>(), 0..200),
+        flags in 0..5u8,
+        kind in 0..9u8,
+    ) {
+        let _ = packet::parse(&start, &me(), &key());
+        let mut content = vec![0; FIXED_BYTES];
+        packet::write_bare(1, 3, 7, 0, (&mut content[..]).try_into().unwrap());
+        content.extend_from_slice(&start);
+        content[3] = kind;
+        content[42] = flags;
+        content[43] = start.first().copied().unwrap_or(0);
+        content[44..46].copy_from_slice(&[start.len() as u8, 0]);
+        let tag = key().tag(&[&content]);
+        content.extend_from_slice(&tag);
+        if let Ok(packet) = packet::parse(&content, &me(), &key()) {
+            prop_assert!(packet.from == 1 && packet.address.len() <= 64);
+        }
+    }
+
+    #[test]
+    fn words_are_read_as_written(nonce: u64, own: u64, address in prop::collection::vec(any::<u8>(), 0..=64)) {
+        let words = [
+            Word::Request { nonce },
+            Word::Reply { nonce, own, address },
+            Word::Refuse { nonce },
+            Word::Confirm { nonce },
+            Word::Abandon { nonce },
+        ];
+        for word in words {
+            prop_assert_eq!(Word::parse(word.kind(), &word.text()), Some(word));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_words_or_not(kind in kind(), text in prop::collection::vec(any::<u8>(), 0..100)) {
+        if let Some(word) = Word::parse(kind, &text) {
+            prop_assert_eq!((word.kind(), word.text()), (kind, text));
+        }
+    }
+
+    #[test]
+    fn proofs_are_bound_to_what_they_claim(
+        (job, from, to, connecting, accepting) in any::<(u32, u32, u32, u64, u64)>(),
+        connects: bool,
+        bit in 0..8 * PRIVATE_BYTES,
+    ) {
+        let prover = Prover::new(&SECRET);
+        let claim = Claim { job, from, to, nonces: Nonces { connecting, accepting } };
+        let mut data = prover.write(&claim, connects);
+        prop_assert_eq!(data.len(), PRIVATE_BYTES);
+        prop_assert_eq!(prover.read(&data, connects), Some(claim));
+        prop_assert_eq!(prover.read(&data, !connects), None);
+        prop_assert_eq!(Prover::new(&[1; 32]).read(&data, connects), None);
+        prop_assert_eq!(prover.read(&data[..bit / 8], connects), None);
+        data.extend_from_slice(&[0; 100]);
+        prop_assert_eq!(prover.read(&data, connects), Some(claim));
+        data[bit / 8] ^= 1 << (bit % 8);
+        prop_assert_eq!(prover.read(&data, connects), None);
+    }
+
+    /// A whole process: nothing that comes from outside moves it.
+    #[test]
+    fn strangers_change_nothing(
+        datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 0..20),
+        private_data in prop::collection::vec(any::<u8>(), 0..100),
+    ) {
+        let mut machine = Adaptive::new(settings(3, &Weather { ranks: 10, ..Weather::default() }));
+        let now = Duration::from_secs(1);
+        for datagram in &datagrams {
+            machine.datagram(now, datagram, &mut |_: Peer, _: Header, _: &[u8]| -> Verdict { panic!("delivered") });
+        }
+        prop_assert_eq!(machine.requested(now, &private_data), Decision::Reject);
+        let counters = machine.counters();
+        prop_assert_eq!(counters.malformed + counters.foreign + counters.forged, datagrams.len() as u64);
+        prop_assert_eq!((counters.rejected, counters.peers, machine.next_action()), (1, 0, None));
+        prop_assert_eq!(machine.deadline(), None);
+    }
+}
+
+/// What A says when it has sent `records` records to B.
+fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
+    let weather = Weather { ranks: 10, mode: Mode::Never, ..Weather::default() };
+    let (mut a, b) = (Adaptive::new(settings(1, &weather)), Adaptive::new(settings(3, &weather)));
+    let now = Duration::from_secs(1);
+    for number in 0..records as u64 {
+        a.send(now, Peer(3), Header([number, 0, 0]), 4, |room| room.fill(1)).unwrap();
+    }
+    a.reachable(now, Peer(3));
+    let mut datagrams = Vec::new();
+    a.transmit(now, |to, bytes| {
+        assert_eq!(to, Peer(3));
+        datagrams.push(bytes.to_vec());
+        true
+    });
+    (a, b, datagrams)
+}
+
+/// The first words of the headers that `machine` delivers.
+fn delivered(machine: &mut Adaptive, datagrams: &[Vec<u8>]) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    for datagram in datagrams {
+        machine.datagram(Duration::from_secs(2), datagram, &mut |_: Peer, header: Header, _: &[u8]| {
+            numbers.push(header.0[0]);
+            Verdict::Taken
+        });
+    }
+    numbers
+}
+
+#[test]
+fn what_was_there_before_is_counted_and_dropped() {
+    let (_, mut b, datagrams) = conversation(5);
+    assert_eq!(delivered(&mut b, &datagrams), [0, 1, 2, 3, 4]);
+    let replayed: Vec<Vec<u8>> = datagrams.iter().rev().cloned().collect();
+    assert_eq!(delivered(&mut b, &replayed), []);
+    assert_eq!((b.counters().duplicates, b.counters().received_records), (5, 5));
+}
+
+#[test]
+fn datagrams_may_come_in_any_order() {
+    let (_, mut b, mut datagrams) = conversation(5);
+    datagrams.swap(0, 3);
+    datagrams.swap(1, 2);
+    assert_eq!(delivered(&mut b, &datagrams[..3]), []);
+    assert_eq!(delivered(&mut b, &datagrams[3..]), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_peer_is_looked_up_once_and_nothing_leaves_before() {
+    let weather = Weather { ranks: 10, ..Weather::default() };
+    let mut machine = Adaptive::new(settings(1, &weather));
+    let now = Duration::from_secs(1);
+    assert_eq!((machine.counters().peers, machine.deadline()), (0, None));
+    for _ in 0..3 {
+        machine.send(now, Peer(3), Header::default(), 4, |room| room.fill(1)).unwrap();
+    }
+    machine.transmit(now, |_, _| panic!("its address is not known"));
+    assert_eq!(machine.next_action(), Some(crate::adaptive::Action::LookUp(Peer(3))));
+    assert_eq!((machine.next_action(), machine.deadline()), (None, None));
+    assert_eq!(machine.connection_of(Peer(3)), None);
+    assert_eq!(machine.connection_of(Peer(4)), None);
+    machine.reachable(now, Peer(3));
+    assert!(machine.deadline().is_some_and(|due| due <= now));
+}
