@@ -14,11 +14,11 @@ use super::sender::Sender;
 use super::tag::{Key, TAG_BYTES};
 use crate::link::{Full, Header, Peer, Sink, Verdict};
 
-/// A peer that said goodbye has nothing more to send or to wait for: so often it is asked whether it has our last words.
-const LAST_ATTEMPTS: u32 = 3;
+/// A peer that said goodbye has nothing more to send, and leaves: so often it is asked whether it has our last words.
+const LAST_ATTEMPTS: u32 = 6;
 /// Our goodbye is repeated at least so often, and for so long, for a peer that does not say its own.
-const BYE_ATTEMPTS: u32 = 8;
-const BYE_PATIENCE: Duration = Duration::from_secs(3);
+const BYE_ATTEMPTS: u32 = 16;
+const BYE_PATIENCE: Duration = Duration::from_secs(5);
 /// Who heard a goodbye stays that long, for the case that the acknowledgement was lost.
 const LINGER: Duration = Duration::from_millis(10);
 /// Silence that is worth a remark.
@@ -408,8 +408,10 @@ impl Pair {
             return true;
         }
         if let Some(heard) = self.bye_heard {
-            let all_arrived = self.bye.is_some() && self.sender.queued() == 0;
-            return all_arrived && self.receiver.deadline().is_none() || now >= heard + LINGER;
+            let arrived = self.sender.queued() == 0;
+            let both = self.bye.is_some() && arrived && self.receiver.deadline().is_none();
+            let tired = self.sender.attempts() >= LAST_ATTEMPTS;
+            return both || (arrived || tired) && now >= heard + LINGER;
         }
         let Some((sequence, said)) = self.bye else { return false };
         let tired = self.sender.attempts() >= BYE_ATTEMPTS && now >= said + BYE_PATIENCE;

@@ -5,6 +5,17 @@ use crate::adaptive::{Counters, Mode};
 
 const SECOND: u64 = 1_000_000;
 
+/// Says which seed it was, if a run fails.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("with seed {}", self.0);
+        }
+    }
+}
+
 /// `records` records between random pairs, most of them short; then all leave.
 fn traffic(world: &mut World, records: u64) {
     let ranks = u64::from(world.weather.ranks);
@@ -20,6 +31,7 @@ fn traffic(world: &mut World, records: u64) {
 
 /// Runs it, and looks at what is left. The counters of all processes.
 fn check(seed: u64, weather: Weather, records: u64) -> Vec<Counters> {
+    let _named = Named(seed);
     let mut world = World::new(seed, weather);
     if matches!(world.weather.mode, Mode::PartiallyStatic | Mode::Static) {
         preconnect(&mut world);
