@@ -205,8 +205,14 @@ impl<C: Carrier> Driver<C> {
         }
     }
 
-    /// Tells the machines what happened to connections.
+    /// Tells the machines what happened to connections: first that one is finished, then that it has ended.
     fn hear(&mut self) {
+        for place in 0..self.finished.len() {
+            let connection = self.finished[place];
+            self.machine.finished(self.now(), connection);
+        }
+        self.finished.clear();
+        self.act();
         while let Some(event) = self.carrier.event() {
             let now = self.now();
             match event {
@@ -229,12 +235,6 @@ impl<C: Carrier> Driver<C> {
             }
             self.act();
         }
-        for place in 0..self.finished.len() {
-            let connection = self.finished[place];
-            self.machine.finished(self.now(), connection);
-        }
-        self.finished.clear();
-        self.act();
     }
 
     /// Takes the addresses that have come.
