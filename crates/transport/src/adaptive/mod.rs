@@ -40,6 +40,8 @@
 
 mod connection;
 mod counters;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod manage;
 mod names;
 mod pace;

@@ -11,7 +11,7 @@ use crate::adaptive::packet::{
 };
 use crate::adaptive::tag::{Key, Use};
 use crate::adaptive::words::{Claim, Nonces, PRIVATE_BYTES, Prover, Word};
-use crate::adaptive::{Adaptive, Decision, Mode};
+use crate::adaptive::{Adaptive, Decision, Mode, fuzz};
 use crate::link::{Header, Peer, Verdict};
 
 const SECRET: [u8; 32] = [9; 32];
@@ -50,8 +50,10 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(vec![Data, Request, Reply, Refuse, Confirm, Abandon, Bye])
 }
 
-/// A fragment's kind, header, place in its record, and payload; the bytes of the record that follow it.
-fn fragment() -> impl Strategy<Value = Option<(Kind, [u64; 3], bool, u32, Vec<u8>)>> {
+/// A fragment's kind, header, whether it is the first of its record, the bytes of the record that follow it, and its payload.
+type Parts = (Kind, [u64; 3], bool, u32, Vec<u8>);
+
+fn fragment() -> impl Strategy<Value = Option<Parts>> {
     let payload = prop::collection::vec(any::<u8>(), 0..1400);
     prop::option::of((kind(), any::<[u64; 3]>(), any::<bool>(), 0..3u32, payload))
 }
@@ -163,6 +165,14 @@ proptest! {
         prop_assert_eq!(prover.read(&data, connects), Some(claim));
         data[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(prover.read(&data, connects), None);
+    }
+
+    /// As fuzzers do it.
+    #[test]
+    fn any_input_is_borne(input in prop::collection::vec(any::<u8>(), 0..3000)) {
+        fuzz::datagrams(&input);
+        fuzz::private_data(&input);
+        fuzz::words(&input);
     }
 
     /// A whole process: nothing that comes from outside moves it.

@@ -1,0 +1,93 @@
+//! What fuzzers run, here so that ordinary tests run it too. No part of the interface.
+
+use std::time::Duration;
+
+use super::packet::{FIXED_BYTES, Kind};
+use super::tag::{Key, Use};
+use super::words::{Prover, Word};
+use super::{Adaptive, Decision, Mode, Settings};
+use crate::link::{Header, Peer, Verdict};
+
+const SECRET: [u8; 32] = [5; 32];
+const JOB: u32 = 7;
+const RANKS: u32 = 4;
+
+fn machine() -> Adaptive {
+    Adaptive::new(Settings {
+        ranks: RANKS,
+        rank: 0,
+        job: JOB,
+        secret: SECRET,
+        seed: [1; 16],
+        datagram_bytes: 1472,
+        record_bytes: 4096,
+        mode: Mode::OnDemand,
+        threshold_messages: 2,
+        threshold_bytes: 1 << 20,
+        max_connections: 2,
+        datagram_address: Vec::new(),
+        listen_address: b"here".to_vec(),
+    })
+}
+
+/// `input` as datagrams of strangers, and as those of peers that know the secret and say anything: the first two bytes of each
+/// piece are its length and what to do before. Nothing may panic, and memory stays bounded.
+pub fn datagrams(input: &[u8]) {
+    let mut machine = machine();
+    let key = Key::new(&SECRET, Use::Datagram);
+    let mut now = Duration::from_millis(1);
+    let mut rest = input;
+    while let [length, what, tail @ ..] = rest {
+        let (piece, after) = tail.split_at((usize::from(*length) * 6).min(tail.len()));
+        rest = after;
+        now += Duration::from_micros(u64::from(*what) * 100);
+        let leave = what & 1 == 1;
+        let mut sink = |_: Peer, _: Header, _: &[u8]| if leave { Verdict::Left } else { Verdict::Taken };
+        machine.datagram(now, piece, &mut sink);
+        let mut content = piece.to_vec();
+        content.resize(piece.len().max(FIXED_BYTES), 0);
+        content[..3].copy_from_slice(&[0x75, 0x74, 1]);
+        content[4..8].copy_from_slice(&JOB.to_le_bytes());
+        content[8..12].copy_from_slice(&(1 + u32::from(what >> 1 & 1)).to_le_bytes());
+        content[12..16].copy_from_slice(&0u32.to_le_bytes());
+        // Numbers near those that are expected say more than any.
+        content[17..24].fill(0);
+        let tag = key.tag(&[&content]);
+        content.extend_from_slice(&tag);
+        machine.datagram(now, &content, &mut sink);
+        if what & 4 == 4 {
+            machine.reachable(now, Peer(1));
+            let _ = machine.connection_of(Peer(1)).is_some()
+                || machine.send(now, Peer(1), Header::default(), piece.len(), |room| room.fill(1)).is_err();
+        }
+        machine.poll(now, &mut sink);
+        machine.tick(now);
+        machine.transmit(now, |_, _| what & 8 == 0);
+        while let Some(action) = machine.next_action() {
+            std::hint::black_box(action);
+        }
+        assert!(machine.counters().memory_bytes < 4 << 20, "memory is bounded");
+    }
+}
+
+/// `input` as private data of somebody who connects, and as the answer of who accepts.
+pub fn private_data(input: &[u8]) {
+    assert_eq!(machine().requested(Duration::ZERO, input), Decision::Reject);
+    let prover = Prover::new(&SECRET);
+    for connects in [false, true] {
+        if let Some(claim) = prover.read(input, connects) {
+            assert_eq!(prover.write(&claim, connects), input[..super::words::PRIVATE_BYTES]);
+        }
+    }
+}
+
+/// `input` as the text of a word about connections, of the kind of its first byte.
+pub fn words(input: &[u8]) {
+    use Kind::*;
+    let Some((first, text)) = input.split_first() else { return };
+    let kinds = [Data, Request, Reply, Refuse, Confirm, Abandon, Bye];
+    let kind = kinds[usize::from(*first) % kinds.len()];
+    if let Some(word) = Word::parse(kind, text) {
+        assert_eq!((word.kind(), word.text()), (kind, text.to_vec()));
+    }
+}
