@@ -18,6 +18,7 @@ pub mod select;
 pub mod shape;
 mod show;
 pub mod simulate;
+pub mod start;
 pub mod verify;
 
 pub use cost::Environment;

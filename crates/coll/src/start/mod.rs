@@ -1,0 +1,348 @@
+//! How long the start of a job takes, and what memory a rank needs: T = T_init + T_connect (yu-2006, section 2.7).
+//!
+//! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn where the others are ([`Exchange`]). What it
+//! does is counted along the longest path, term by term ([`Scheme::terms`]); each term has a cost that is fitted to measured
+//! runs by least squares ([`fit`]). So all schemes share the same constants, and a few runs on a few hosts say what each of them
+//! would take at a million ranks.
+//!
+//! Runs are text, a line a run (`#` begins a comment):
+//!
+//! ```text
+//! shared 2                     # all hosts are one machine with so many processors (a testbed)
+//! time tree:8+request 4 8 0.1  # scheme, hosts, ranks, seconds
+//! memory static 16 64 3.1e6    # connections, hosts, ranks, bytes a rank
+//! ```
+
+mod fit;
+#[cfg(test)]
+mod tests;
+
+pub use fit::{Fitted, fit};
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Bytes of a process's address.
+const ADDRESS_BYTES: f64 = 28.0;
+/// Bytes that a process tells each of its peers in the schemes of the paper (a queue pair's number).
+const NUMBER_BYTES: f64 = 4.0;
+
+/// How processes come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// The launcher starts a remote shell a process, one after another (the paper's original).
+    Each,
+    /// The launcher starts a daemon a host.
+    Star,
+    /// Daemons start daemons, so many each.
+    Tree(u32),
+    /// Daemons are there already, and hear of the job along their ring (the paper's MPD).
+    Daemons,
+}
+
+/// How processes learn where the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// At the first message to a peer; the start waits for nothing.
+    Request,
+    /// All addresses pass through a ring of the daemons.
+    Ring,
+    /// Everybody connects to everybody.
+    Static,
+    /// The launcher collects N - 1 numbers of each process and gives all of them to everybody (the paper's original).
+    Combined,
+    /// It gives each process only those that are for it (the paper's DR).
+    Reassembled,
+    /// A ring of connections between the processes is built with its help, and all numbers pass through that (the paper's BC).
+    Bootstrap,
+}
+
+/// A way to start a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scheme {
+    /// First this,
+    pub spread: Spread,
+    /// then this.
+    pub exchange: Exchange,
+}
+
+/// A job to start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Hosts.
+    pub hosts: u32,
+    /// Processes on all of them.
+    pub ranks: u32,
+    /// If all hosts are one machine: its processors. Or else 0.
+    pub shared: u32,
+}
+
+/// What a start is made of, in the order of [`Scheme::terms`].
+pub const TERMS: [&str; 7] = ["fixed", "agent", "child", "rank", "hop", "byte", "connection"];
+
+/// What the terms are, for people.
+pub const MEANINGS: [&str; 7] = [
+    "the launcher itself, and what each process does alone",
+    "from starting an agent until its daemon answers",
+    "a parent's work for a child, one after another",
+    "starting a process on its host, one after another",
+    "a message from one process to the next",
+    "a byte of such messages",
+    "making a connection",
+];
+
+/// Costs in seconds where no run tells: a current cluster with ssh-like agents.
+pub const ASSUMED: [f64; 7] = [5e-3, 5e-2, 2e-3, 1e-3, 5e-5, 1e-9, 2e-4];
+
+/// What a rank's memory is made of, in the order of [`Connections::terms`].
+pub const MEMORY_TERMS: [&str; 4] = ["process", "rank of the job", "peer", "connection"];
+
+/// Their sizes in bytes where no run tells.
+pub const MEMORY_ASSUMED: [f64; 4] = [1e6, 0.125, 1e3, 128e3];
+
+impl Scheme {
+    /// How often each term lies on the longest path.
+    pub fn terms(&self, job: &Job) -> [f64; 7] {
+        let (hosts, ranks) = (f64::from(job.hosts), f64::from(job.ranks));
+        let others = (hosts - 1.0).max(0.0);
+        let (depth, children) = self.spread.path(job);
+        let mut terms = [1.0, depth, children, (ranks / hosts).ceil(), depth, 0.0, 0.0];
+        match self.spread {
+            // The remote shell is the start of the process.
+            Spread::Each => terms[3] = 0.0,
+            Spread::Daemons => terms[4] = ranks,
+            Spread::Star | Spread::Tree(_) => {}
+        }
+        let (hops, bytes, connections) = match self.exchange {
+            Exchange::Request => (0.0, 0.0, 0.0),
+            Exchange::Ring => (others, ranks * ADDRESS_BYTES, f64::from(job.hosts > 1)),
+            Exchange::Static => (ranks - 1.0, (ranks - 1.0) * ADDRESS_BYTES, ranks - 1.0),
+            Exchange::Combined => (2.0 * ranks, NUMBER_BYTES * ranks * ranks * (1.0 + ranks), 0.0),
+            Exchange::Reassembled => (2.0 * ranks, NUMBER_BYTES * 2.0 * ranks * ranks, 0.0),
+            Exchange::Bootstrap => (ranks, NUMBER_BYTES * ranks * ranks, ranks),
+        };
+        terms[4] += hops;
+        terms[5] += bytes;
+        terms[6] += connections;
+        if job.shared > 0 {
+            // One machine does the work of all hosts.
+            let shared = f64::from(job.shared);
+            terms[1] = terms[1].max(others / shared);
+            terms[2] = terms[2].max(others / shared);
+            terms[3] = terms[3].max(ranks / shared);
+            if self.exchange == Exchange::Static {
+                terms[6] = terms[6].max(ranks * (ranks - 1.0) / 2.0 / shared);
+            }
+        }
+        terms
+    }
+
+    /// Seconds.
+    pub fn seconds(&self, job: &Job, costs: &[f64]) -> f64 {
+        self.terms(job).iter().zip(costs).map(|(times, cost)| times * cost).sum()
+    }
+
+    /// Seconds of the initiation alone; the rest is the exchange.
+    pub fn init_seconds(&self, job: &Job, costs: &[f64]) -> f64 {
+        Scheme { exchange: Exchange::Request, ..*self }.seconds(job, costs)
+    }
+}
+
+impl Spread {
+    /// Agents one after the other on the longest path, and the children that are started on it.
+    fn path(self, job: &Job) -> (f64, f64) {
+        let others = job.hosts.saturating_sub(1);
+        match self {
+            Spread::Each => (0.0, f64::from(job.ranks)),
+            Spread::Daemons => (1.0, 0.0),
+            Spread::Star => (f64::from(others.min(1)), f64::from(others)),
+            Spread::Tree(radix) => {
+                let radix = u64::from(radix.max(1));
+                let (mut depth, mut children, mut level, mut left) = (0.0, 0.0, radix, u64::from(others));
+                while left > 0 {
+                    depth += 1.0;
+                    children += left.min(radix) as f64;
+                    left = left.saturating_sub(level);
+                    level = level.saturating_mul(radix);
+                }
+                (depth, children)
+            }
+        }
+    }
+}
+
+/// When connections are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// On demand: with so many peers, or with twice the logarithm of the ranks if that is 0.
+    Adaptive(u32),
+    /// With everybody from the start.
+    Static,
+}
+
+impl Connections {
+    /// How often each term of [`MEMORY_TERMS`] counts for a rank.
+    pub fn terms(self, job: &Job) -> [f64; 4] {
+        let others = f64::from(job.ranks.saturating_sub(1));
+        let peers = match self {
+            Connections::Static => others,
+            Connections::Adaptive(0) => others.min(2.0 * f64::from(job.ranks).log2().ceil()),
+            Connections::Adaptive(peers) => others.min(f64::from(peers)),
+        };
+        [1.0, others, peers, peers]
+    }
+
+    /// Bytes a rank.
+    pub fn bytes(self, job: &Job, costs: &[f64]) -> f64 {
+        self.terms(job).iter().zip(costs).map(|(times, cost)| times * cost).sum()
+    }
+}
+
+/// A measured start, or memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run<S> {
+    /// How.
+    pub scheme: S,
+    /// What.
+    pub job: Job,
+    /// Seconds, or bytes a rank.
+    pub measured: f64,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Runs {
+    /// Starts.
+    pub times: Vec<Run<Scheme>>,
+    /// Memory of a rank.
+    pub memory: Vec<Run<Connections>>,
+}
+
+impl Runs {
+    /// Reads what the module's text describes.
+    ///
+    /// # Errors
+    /// The line that is not understood, and why.
+    pub fn parse(text: &str) -> Result<Runs, String> {
+        let mut runs = Runs::default();
+        let mut shared = 0;
+        for (number, line) in text.lines().enumerate() {
+            let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+            let wrong = |why: String| format!("line {}: {why}", number + 1);
+            match words[..] {
+                [] => {}
+                ["shared", processors] => shared = parse(processors).map_err(wrong)?,
+                ["time", scheme, hosts, ranks, seconds] => {
+                    let scheme = scheme.parse().map_err(wrong)?;
+                    let (job, measured) = run(hosts, ranks, shared, seconds).map_err(wrong)?;
+                    runs.times.push(Run { scheme, job, measured });
+                }
+                ["memory", scheme, hosts, ranks, bytes] => {
+                    let scheme = scheme.parse().map_err(wrong)?;
+                    let (job, measured) = run(hosts, ranks, shared, bytes).map_err(wrong)?;
+                    runs.memory.push(Run { scheme, job, measured });
+                }
+                _ => return Err(wrong("not \"time SCHEME HOSTS RANKS SECONDS\" or the like".to_string())),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The costs of [`TERMS`].
+    pub fn fit_times(&self) -> Fitted<7> {
+        let rows: Vec<([f64; 7], f64)> =
+            self.times.iter().map(|run| (run.scheme.terms(&run.job), run.measured)).collect();
+        fit(&rows, &ASSUMED)
+    }
+
+    /// The sizes of [`MEMORY_TERMS`].
+    pub fn fit_memory(&self) -> Fitted<4> {
+        let rows: Vec<([f64; 4], f64)> =
+            self.memory.iter().map(|run| (run.scheme.terms(&run.job), run.measured)).collect();
+        fit(&rows, &MEMORY_ASSUMED)
+    }
+}
+
+fn run(hosts: &str, ranks: &str, shared: u32, measured: &str) -> Result<(Job, f64), String> {
+    let job = Job { hosts: parse(hosts)?, ranks: parse(ranks)?, shared };
+    let measured: f64 = parse(measured)?;
+    if job.hosts == 0 || job.ranks < job.hosts || !(measured.is_finite() && measured > 0.0) {
+        return Err("hosts, at least as many ranks, and a positive measure are expected".to_string());
+    }
+    Ok((job, measured))
+}
+
+fn parse<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is not a number"))
+}
+
+const SPREADS: [(&str, Spread); 3] =
+    [("each", Spread::Each), ("star", Spread::Star), ("daemons", Spread::Daemons)];
+
+const EXCHANGES: [(&str, Exchange); 6] = [
+    ("request", Exchange::Request),
+    ("ring", Exchange::Ring),
+    ("static", Exchange::Static),
+    ("combined", Exchange::Combined),
+    ("reassembled", Exchange::Reassembled),
+    ("bootstrap", Exchange::Bootstrap),
+];
+
+/// `tree:8+ring`, `star` (by request): how processes are started, and how they find each other.
+impl FromStr for Scheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scheme, String> {
+        let (first, second) = text.split_once('+').unwrap_or((text, "request"));
+        let spread = match first.strip_prefix("tree:") {
+            Some(radix) => Spread::Tree(parse::<std::num::NonZeroU32>(radix)?.get()),
+            None => named(&SPREADS, first)?,
+        };
+        Ok(Scheme { spread, exchange: named(&EXCHANGES, second)? })
+    }
+}
+
+impl FromStr for Connections {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Connections, String> {
+        match (text, text.strip_prefix("adaptive:")) {
+            ("static", _) => Ok(Connections::Static),
+            ("adaptive", _) => Ok(Connections::Adaptive(0)),
+            (_, Some(peers)) => parse(peers).map(Connections::Adaptive),
+            _ => Err(format!("{text:?} is neither static nor adaptive nor adaptive:PEERS")),
+        }
+    }
+}
+
+fn named<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
+    let found = names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        format!("{text:?} is none of {}", all.join(", "))
+    })
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.spread {
+            Spread::Tree(radix) => write!(f, "tree:{radix}")?,
+            spread => write!(f, "{}", name_of(&SPREADS, spread))?,
+        }
+        write!(f, "+{}", name_of(&EXCHANGES, self.exchange))
+    }
+}
+
+impl fmt::Display for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Connections::Static => f.write_str("static"),
+            Connections::Adaptive(0) => f.write_str("adaptive"),
+            Connections::Adaptive(peers) => write!(f, "adaptive:{peers}"),
+        }
+    }
+}
+
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: T) -> &'static str {
+    names.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| name)
+}
