@@ -17,6 +17,7 @@ mod run;
 mod sample;
 mod session;
 mod sim;
+mod start;
 mod tune;
 
 use clap::{Parser, Subcommand};

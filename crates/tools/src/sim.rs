@@ -1,15 +1,18 @@
-//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine.
+//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim start`: how long
+//! the start of a job ([`start`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tutti_base::config::Config;
 use tutti_coll::registry::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
 use tutti_topo::{Level, Machine};
+
+use crate::start;
 
 /// Which operation, with how many bytes and ranks.
 #[derive(Args, Clone)]
@@ -31,9 +34,19 @@ pub struct Operation {
     pub model: Option<PathBuf>,
 }
 
+/// What else can be predicted.
+#[derive(Subcommand)]
+enum Other {
+    /// How long the start of a job takes, and the memory of a rank, at any size.
+    Start(start::Options),
+}
+
 /// Options of `tutti sim`.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Options {
+    #[command(subcommand)]
+    other: Option<Other>,
     #[command(flatten)]
     operation: Operation,
     /// A recorded machine (a file as in fixtures/machines); or else this one.
@@ -67,6 +80,9 @@ pub struct Options {
 /// # Errors
 /// A file cannot be read, or no algorithm is left.
 pub fn run(options: &Options) -> Result<(), String> {
+    if let Some(Other::Start(options)) = &options.other {
+        return start::run(options);
+    }
     crate::show(&table(options)?);
     Ok(())
 }

@@ -1,0 +1,213 @@
+//! `tutti sim start`: how long a job of any size takes to start, by scheme, and what memory a rank needs; from a model that is
+//! fitted to measured runs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tutti_coll::start::{
+    Connections, Exchange, Fitted, Job, MEANINGS, MEMORY_TERMS, Runs, Scheme, Spread, TERMS,
+};
+
+/// Options of `tutti sim start`.
+#[derive(Args)]
+pub struct Options {
+    /// Measured runs, a line each: `time tree:8+request HOSTS RANKS SECONDS`, `memory adaptive HOSTS RANKS BYTES`, and
+    /// `shared PROCESSORS` if all hosts are one machine.
+    #[arg(long)]
+    runs: Option<PathBuf>,
+    /// Ranks on each host of the jobs that are predicted.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    per_host: u32,
+    /// Children of a daemon.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
+    radix: u32,
+    /// Sizes of the jobs that are predicted.
+    #[arg(long, value_delimiter = ',', default_value = "64,128,2048,16384,1000000",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Vec<u32>,
+}
+
+/// Prints the predicted times.
+///
+/// # Errors
+/// The file cannot be read, or a line of it is not understood.
+pub fn run(options: &Options) -> Result<(), String> {
+    let runs = match &options.runs {
+        None => Runs::default(),
+        Some(path) => {
+            let named = |why: String| format!("{}: {why}", path.display());
+            let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+            Runs::parse(&text).map_err(named)?
+        }
+    };
+    crate::show(&report(options, &runs));
+    Ok(())
+}
+
+fn report(options: &Options, runs: &Runs) -> String {
+    let times = runs.fit_times();
+    let memory = runs.fit_memory();
+    let mut text =
+        "T = T_init + T_connect, the costs of what lies on the longest path (Yu 2006, section 2.7)\n"
+            .to_string();
+    text += &costs(&TERMS, &times, runs.times.len(), seconds);
+    text += &measured(runs, &times);
+    text += &predicted(options, &times);
+    text += "\nmemory of a rank\n";
+    text += &costs(&MEMORY_TERMS, &memory, runs.memory.len(), bytes);
+    text += &predicted_memory(options, &memory);
+    text
+}
+
+/// What came out of the fit.
+fn costs<const N: usize>(
+    names: &[&str; N],
+    fitted: &Fitted<N>,
+    runs: usize,
+    show: fn(f64) -> String,
+) -> String {
+    let mut text = match runs {
+        0 => "no run: all costs are assumed\n".to_string(),
+        runs => format!("fitted to {runs} runs, which differ from it by {:.0} %\n", fitted.error * 100.0),
+    };
+    for (k, name) in names.iter().enumerate() {
+        let told = if fitted.told[k] { "" } else { "  (assumed)" };
+        let meaning = if N == MEANINGS.len() { MEANINGS[k] } else { "" };
+        text += &format!("  {name:12} {:>10}{told}  {meaning}", show(fitted.costs[k])).trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// The runs beside the model.
+fn measured(runs: &Runs, times: &Fitted<7>) -> String {
+    if runs.times.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        format!("\n{:24} {:>6} {:>8} {:>10} {:>10}\n", "scheme", "hosts", "ranks", "measured", "model");
+    for run in &runs.times {
+        let model = seconds(run.scheme.seconds(&run.job, &times.costs));
+        let (scheme, Job { hosts, ranks, .. }) = (run.scheme.to_string(), run.job);
+        text += &format!("{scheme:24} {hosts:>6} {ranks:>8} {:>10} {model:>10}\n", seconds(run.measured));
+    }
+    text
+}
+
+/// All schemes at the wanted sizes: the whole time, and the part of the exchange.
+fn predicted(options: &Options, times: &Fitted<7>) -> String {
+    let tree = Spread::Tree(options.radix);
+    let schemes = [
+        (tree, Exchange::Request),
+        (tree, Exchange::Ring),
+        (tree, Exchange::Static),
+        (Spread::Star, Exchange::Request),
+        (Spread::Star, Exchange::Static),
+        (Spread::Each, Exchange::Reassembled),
+        (Spread::Each, Exchange::Combined),
+        (Spread::Daemons, Exchange::Bootstrap),
+    ]
+    .map(|(spread, exchange)| Scheme { spread, exchange });
+    let mut text =
+        format!("\npredicted, {} ranks a host (T, of it T_connect)\n{:24}", options.per_host, "scheme");
+    for ranks in &options.ranks {
+        text += &format!(" {ranks:>20}");
+    }
+    text.push('\n');
+    for scheme in schemes {
+        text += &format!("{:24}", scheme.to_string());
+        for job in options.jobs() {
+            let all = scheme.seconds(&job, &times.costs);
+            let connect = all - scheme.init_seconds(&job, &times.costs);
+            text += &format!(" {:>20}", format!("{} ({})", seconds(all), seconds(connect)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn predicted_memory(options: &Options, memory: &Fitted<4>) -> String {
+    let mut text = String::new();
+    for connections in [Connections::Adaptive(0), Connections::Static] {
+        text += &format!("{:24}", connections.to_string());
+        for job in options.jobs() {
+            text += &format!(" {:>20}", bytes(connections.bytes(&job, &memory.costs)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+impl Options {
+    fn jobs(&self) -> impl Iterator<Item = Job> {
+        self.ranks.iter().map(|&ranks| Job { hosts: ranks.div_ceil(self.per_host), ranks, shared: 0 })
+    }
+}
+
+/// With a unit that suits it.
+fn seconds(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value >= 1.0 => (value, "s"),
+        value if value >= 1e-3 => (value * 1e3, "ms"),
+        value if value >= 1e-6 => (value * 1e6, "us"),
+        value if value > 0.0 => (value * 1e9, "ns"),
+        _ => return "0".to_string(),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+fn bytes(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value >= 1e9 => (value / 1e9, "GB"),
+        value if value >= 1e6 => (value / 1e6, "MB"),
+        value if value >= 1e3 => (value / 1e3, "kB"),
+        value => (value, "B"),
+    };
+    format!("{} {unit}", digits(value))
+}
+
+/// Three digits.
+fn digits(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn check(line: &str, runs: &str, expected: &[&str]) {
+        let parsed = Line::try_parse_from(std::iter::once("start").chain(line.split_whitespace()));
+        let text = match (parsed, Runs::parse(runs)) {
+            (Ok(line), Ok(runs)) => report(&line.options, &runs),
+            (Err(error), _) => error.to_string(),
+            (_, Err(error)) => error,
+        };
+        for part in expected {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn schemes_are_shown_side_by_side() {
+        check(
+            "",
+            "",
+            &["no run: all costs are assumed", "tree:32+request", "star+static", "1000000", "adaptive"],
+        );
+        check("--radix 8 --ranks 64,128", "", &["tree:8+ring", "128\n"]);
+        check("--ranks 0", "", &["0 is not in"]);
+        let runs = "time star 2 4 0.1\ntime star 4 8 0.12\nmemory static 2 4 1e6";
+        check("", runs, &["fitted to 2 runs", "measured", "100 ms", "fitted to 1 runs", "(assumed)"]);
+    }
+}
