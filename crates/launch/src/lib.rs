@@ -15,6 +15,7 @@ pub mod connections;
 pub mod environment;
 pub mod hosts;
 pub mod input;
+pub mod inquiries;
 pub mod interface;
 pub mod lines;
 pub mod mapping;

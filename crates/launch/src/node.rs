@@ -25,6 +25,7 @@ use crate::tree::handshake::Secret;
 use crate::tree::message::JobInfo;
 use crate::{STATUS_USAGE, sweep};
 
+mod agents;
 mod children;
 mod decisions;
 mod input;
@@ -36,6 +37,7 @@ const TOKEN_CHILD: u64 = 1;
 const TOKEN_INPUT: u64 = 2;
 const TOKEN_OUTPUTS: u64 = 16;
 const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
+const TOKEN_AGENTS: u64 = TOKEN_INQUIRIES + (1 << 32);
 /// How long to wait for the end of outputs when no process of this host is left.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How soon to try again what a rank had no room for.
@@ -54,15 +56,6 @@ pub struct Given {
     pub secret: Secret,
 }
 
-/// A child's agent.
-#[derive(Debug)]
-struct Agent {
-    pid: i32,
-    /// Its number among the outputs.
-    output: Option<usize>,
-    is_running: bool,
-}
-
 struct Node {
     start: Instant,
     given: Given,
@@ -76,7 +69,7 @@ struct Node {
     interface: String,
     /// Where children find this daemon.
     listening: Vec<SocketAddr>,
-    agents: BTreeMap<u32, Agent>,
+    agents: BTreeMap<u32, agents::Agent>,
     /// Of the children that have joined.
     streams: BTreeMap<u32, streams::ChildStreams>,
     here: Option<HostJob>,
@@ -277,7 +270,8 @@ impl Node {
                 self.connections.ready(token, &self.poller, now, |child| daemon.expects(child), &mut heard);
                 self.hear(heard);
             }
-            _ => self.read_inquiry((token - TOKEN_INQUIRIES) as u32),
+            TOKEN_INQUIRIES..TOKEN_AGENTS => self.read_inquiry((token - TOKEN_INQUIRIES) as u32),
+            _ => self.read_agent((token - TOKEN_AGENTS) as u32),
         }
     }
 

@@ -88,8 +88,6 @@ struct Source {
     sink: usize,
     number: usize,
     watched: bool,
-    /// Whether it belongs to no rank: nobody waits for its end.
-    is_aside: bool,
 }
 
 /// All outputs of a job. Tokens in the poller: `base + 0..2` for the sinks, then the sources.
@@ -133,17 +131,6 @@ impl Outputs {
         Ok(())
     }
 
-    /// Adds a pipe that is no rank's; returns its number.
-    ///
-    /// # Errors
-    /// What fcntl reports.
-    pub fn add_aside(&mut self, pipe: PipeReader, tag: String) -> io::Result<usize> {
-        self.add(pipe, Stream::Err, tag)?;
-        let number = self.sources.len() - 1;
-        self.sources[number].is_aside = true;
-        Ok(number)
-    }
-
     /// Adds a stream of a child daemon; returns its number.
     pub fn add_child(&mut self, stream: Stream) -> usize {
         self.add_source(Feed::Child { owed: 0 }, stream, String::new())
@@ -152,7 +139,7 @@ impl Outputs {
     fn add_source(&mut self, feed: Feed, stream: Stream, tag: String) -> usize {
         let sink = self.sink_of(stream);
         let number = self.sinks[sink].merger.add(tag);
-        self.sources.push(Source { feed, sink, number, watched: false, is_aside: false });
+        self.sources.push(Source { feed, sink, number, watched: false });
         self.sources.len() - 1
     }
 
@@ -293,15 +280,14 @@ impl Outputs {
 
     /// Whether all that was written to us has been passed on.
     pub fn is_finished(&self) -> bool {
-        self.sources.iter().all(|source| source.is_aside || matches!(source.feed, Feed::Closed))
+        self.sources.iter().all(|source| matches!(source.feed, Feed::Closed))
             && self.sinks.iter().all(|sink| sink.pending() == 0)
     }
 
     /// Takes no more from the ranks of this host.
     pub fn close_sources(&mut self, now: Duration) {
         for number in 0..self.sources.len() {
-            let source = &self.sources[number];
-            if matches!(source.feed, Feed::Pipe(_)) && !source.is_aside {
+            if matches!(self.sources[number].feed, Feed::Pipe(_)) {
                 self.close(number, now);
             }
         }

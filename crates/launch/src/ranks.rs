@@ -1,6 +1,6 @@
 //! The ranks of one host: their job object, their processes. What a daemon does is the same on every host.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tutti_base::config::{Config, Mapped, SingleCopy};
 use tutti_sys::cpu::{self, ProcessorSet};
-use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Word};
+use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
 use tutti_sys::job::{self, Job, Plan, Reach, TEXTS_END};
 use tutti_sys::maps::Maps;
@@ -22,6 +22,7 @@ use tutti_topo::Machine;
 
 use crate::STATUS_USAGE;
 use crate::environment::{self, Identity};
+use crate::inquiries::{Inquired, Inquiries};
 use crate::output::{Outputs, Stream};
 use crate::placement::{self, Demand};
 use crate::policy;
@@ -33,8 +34,6 @@ use crate::tree::message::{Address, Ask, RankExit};
 
 /// Descriptors beside the pipes of each rank; generous.
 const SPARE_DESCRIPTORS: u64 = 64;
-/// Most words of a rank taken at once, so that one that asks without end does not keep the daemon from the others.
-const MOST_WORDS: usize = 256;
 
 /// What of a host its ranks need beside the job.
 #[derive(Debug)]
@@ -64,31 +63,9 @@ pub struct Ranks {
     bindings: Vec<Option<ProcessorSet>>,
     processes: Vec<Process>,
     by_pid: HashMap<i32, u32>,
-    /// In a job of several hosts: by local rank, its way to ask for addresses.
-    inquiries: Vec<Inquiry>,
-    /// World ranks of the hosts that were asked for.
-    on_hosts: HashMap<u32, Vec<u32>>,
+    inquiries: Inquiries,
     /// Limit on descriptors that ranks get back if ours was raised.
     descriptors: Option<DescriptorLimit>,
-}
-
-/// A rank's way to ask where others are.
-#[derive(Debug)]
-struct Inquiry {
-    end: Option<DaemonEnd>,
-    /// Answers that found no room.
-    late: VecDeque<(u32, Address)>,
-    /// Whether its address is known, or that it will never have one.
-    is_settled: bool,
-}
-
-/// What a rank says about addresses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Inquired {
-    /// It wants to know that of another rank, by its place.
-    Ask(Ask),
-    /// It has one, or will never have one.
-    Has(Address),
 }
 
 /// Why ranks cannot be started.
@@ -135,8 +112,7 @@ impl Ranks {
             bindings,
             processes: Vec::with_capacity(count),
             by_pid: HashMap::with_capacity(count),
-            inquiries: Vec::new(),
-            on_hosts: HashMap::new(),
+            inquiries: Inquiries::default(),
             descriptors,
         })
     }
@@ -208,12 +184,7 @@ impl Ranks {
 
     /// In a job of several hosts, makes the next rank's way to ask.
     fn open_inquiry(&mut self) -> io::Result<Option<RankEnd>> {
-        if self.job.placement.hosts() == 1 {
-            return Ok(None);
-        }
-        let (rank_end, end) = directory::pair()?;
-        self.inquiries.push(Inquiry { end: Some(end), late: VecDeque::new(), is_settled: false });
-        Ok(Some(rank_end))
+        if self.job.placement.hosts() == 1 { Ok(None) } else { self.inquiries.open().map(Some) }
     }
 
     fn identity(&self, local: u32, rank_end: Option<&RankEnd>) -> Identity {
@@ -235,64 +206,33 @@ impl Ranks {
 
     /// The ends on which ranks ask, by local rank.
     pub fn inquiry_ends(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
-        (0..).zip(&self.inquiries).filter_map(|(local, inquiry)| Some((local, inquiry.end.as_ref()?.as_fd())))
+        self.inquiries.ends()
     }
 
     /// What a rank says now about addresses.
     pub fn inquired(&mut self, local: u32) -> Vec<Inquired> {
-        let mut all = Vec::new();
-        let Some(inquiry) = self.inquiries.get_mut(local as usize) else { return all };
-        while let Some(end) = inquiry.end.as_ref().filter(|_| all.len() < MOST_WORDS) {
-            match end.hear() {
-                Ok(Word::Request(rank)) => match self.job.placement.place(rank) {
-                    Some(place) => all.push(Inquired::Ask(Ask { host: place.host, local: place.local })),
-                    // No such rank: it will never have an address.
-                    None => drop(end.answer(rank, b"")),
-                },
-                Ok(Word::Published) => {
-                    let address = self.object.block(local).address().filter(|_| !inquiry.is_settled);
-                    if let Some(address) = address {
-                        inquiry.is_settled = true;
-                        all.push(Inquired::Has(address));
-                    }
-                }
-                Err(Ended::NotYet) => break,
-                Err(Ended::Gone) => inquiry.end = None,
-            }
-        }
-        all
+        self.inquiries.hear(local, &self.object, &self.job.placement)
     }
 
     /// A rank has ended: whoever waits for its address waits in vain. `None` if it had one.
     pub fn settle(&mut self, rank: u32) -> Option<u32> {
-        let local = self.job.world.binary_search(&rank).ok()?;
-        let inquiry = self.inquiries.get_mut(local)?;
-        (!std::mem::replace(&mut inquiry.is_settled, true)).then_some(local as u32)
+        let local = self.job.world.binary_search(&rank).ok()? as u32;
+        self.inquiries.settle(local).then_some(local)
     }
 
     /// Tells a rank where another is.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address) {
-        let Some(rank) = self.world_rank(ask) else { return };
-        if let Some(inquiry) = self.inquiries.get_mut(local as usize) {
-            inquiry.late.push_back((rank, address));
-            inquiry.flush();
-        }
+        self.inquiries.answer(local, ask, address, &self.job.placement);
     }
 
     /// Tries again what found no room.
     pub fn flush_answers(&mut self) {
-        self.inquiries.iter_mut().for_each(Inquiry::flush);
+        self.inquiries.flush();
     }
 
     /// Whether there is such.
     pub fn has_late_answers(&self) -> bool {
-        self.inquiries.iter().any(|inquiry| !inquiry.late.is_empty())
-    }
-
-    fn world_rank(&mut self, ask: Ask) -> Option<u32> {
-        let placement = &self.job.placement;
-        let on_host = self.on_hosts.entry(ask.host).or_insert_with(|| placement.ranks_on(ask.host));
-        on_host.get(ask.local as usize).copied()
+        self.inquiries.has_late()
     }
 
     fn refuse(&self, local: u32, error: &SpawnError) -> Refused {
@@ -374,22 +314,6 @@ impl Ranks {
             pid: self.processes[local as usize].pid,
             host: self.host_name.clone(),
             program: self.program_name(local),
-        }
-    }
-}
-
-impl Inquiry {
-    fn flush(&mut self) {
-        let Some(end) = &self.end else {
-            self.late.clear();
-            return;
-        };
-        while let Some((rank, address)) = self.late.front() {
-            match end.answer(*rank, address) {
-                Ok(true) => drop(self.late.pop_front()),
-                Ok(false) => return,
-                Err(_) => self.late.clear(),
-            }
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Root {
     pids: HashMap<u32, i32>,
     /// What the policy decides.
     pub policy: Policy,
+    /// When the last agent was called.
+    called: Duration,
     /// When each phase was reached.
     reached: Vec<(Phase, Duration)>,
 }
@@ -43,6 +45,7 @@ impl Root {
             ended: vec![false; ranks as usize],
             pids: HashMap::new(),
             policy: Policy::new(ranks),
+            called: Duration::ZERO,
             reached: Vec::new(),
         }
     }
@@ -108,6 +111,11 @@ impl Root {
         gone
     }
 
+    /// An agent was called.
+    pub fn called(&mut self, now: Duration) {
+        self.called = now;
+    }
+
     /// The whole job has reached a phase.
     pub fn reached(&mut self, phase: Phase, now: Duration) {
         self.reached.push((phase, now));
@@ -122,9 +130,10 @@ impl Root {
     pub fn timings(&self, refused: u64) -> String {
         let mut text =
             format!("mpirun: {} hosts, {} ranks:", self.job.daemon_of.len(), self.placement.ranks());
+        text.push_str(&format!(" agents called {:.1} ms,", self.called.as_secs_f64() * 1e3));
         for (phase, at) in &self.reached {
             let name = match phase {
-                Phase::Joined => "daemons joined",
+                Phase::Joined => "daemons joined and told",
                 Phase::Started => "ranks started",
                 Phase::Initialised => "ranks initialised",
                 Phase::Drained => "ranks ended",

@@ -1,19 +1,17 @@
 //! The daemons below: their agents, their connections.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tutti_sys::process;
-
-use super::{Agent, Node};
+use super::Node;
 use crate::connections::Heard;
+use crate::interface;
 use crate::program::HostJob;
 use crate::root::placement_of;
 use crate::tree::daemon::Event;
 use crate::tree::link::Pace;
-use crate::tree::message::{Cause, Down, JobInfo};
-use crate::{agent, interface};
+use crate::tree::message::{Down, JobInfo};
 
 impl Node {
     pub(super) fn hear(&mut self, heard: Vec<Heard>) {
@@ -21,6 +19,7 @@ impl Node {
             match word {
                 Heard::Joined(child) => {
                     self.add_streams(child);
+                    self.trust_agent(child);
                     self.events.push_back(Event::Joined(child));
                 }
                 Heard::Up(child, up) => self.events.push_back(Event::Up(child, up)),
@@ -69,31 +68,8 @@ impl Node {
         }
     }
 
-    pub(super) fn start_agent(&mut self, child: u32) {
-        let Some(job) = self.daemon.job().cloned() else { return };
-        if let Err(reason) = self.listen(&job) {
-            self.events.push_back(Event::Lost(child, Cause::NoAgent(reason)));
-            return;
-        }
-        let name = &job.names[child as usize];
-        let parents: Vec<String> = self.listening.iter().map(SocketAddr::to_string).collect();
-        let arguments = ["--daemon", &child.to_string(), "--parent", &parents.join(",")].map(str::to_string);
-        let started =
-            agent::start(&job.agent, name, &job.launcher, &arguments, &self.given.secret, self.given.mask);
-        match started {
-            Ok((pid, said)) => {
-                let output = self.outputs.add_aside(said, format!("{name}: ")).ok();
-                self.agents.insert(child, Agent { pid, output, is_running: true });
-            }
-            Err(error) => {
-                let cause = Cause::NoAgent(error.error.to_string());
-                self.events.push_back(Event::Lost(child, cause));
-            }
-        }
-    }
-
     /// Listens for children, once.
-    fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
+    pub(super) fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
         if !self.listening.is_empty() {
             return Ok(());
         }
@@ -113,22 +89,6 @@ impl Node {
         }
         self.connections.set_pace(pace(job));
         Ok(())
-    }
-
-    pub(super) fn stop_agent(&mut self, child: u32) {
-        self.silence_agent(child);
-        if let Some(agent) = self.agents.get(&child).filter(|agent| agent.is_running) {
-            process::kill_group(agent.pid, libc::SIGKILL);
-        }
-        self.connections.drop_child(child);
-    }
-
-    /// What an agent says of the end of its connection has been said already.
-    pub(super) fn silence_agent(&mut self, child: u32) {
-        let output = self.agents.get_mut(&child).and_then(|agent| agent.output.take());
-        if let Some(output) = output {
-            self.outputs.close(output, self.now());
-        }
     }
 }
 

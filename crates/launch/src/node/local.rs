@@ -7,11 +7,12 @@ use tutti_sys::event::Interest;
 use tutti_sys::process::{self, Exit, Reaped};
 
 use super::{DRAIN, Node, TOKEN_INQUIRIES, input};
+use crate::inquiries::Inquired;
 use crate::program::HostJob;
-use crate::ranks::{Inquired, Ranks, Refused, Surroundings};
-use crate::tree::daemon::{self, Event};
+use crate::ranks::{Ranks, Refused, Surroundings};
+use crate::tree::daemon::Event;
 use crate::tree::handshake;
-use crate::tree::message::{Cause, Phase};
+use crate::tree::message::Phase;
 use crate::{STATUS_USAGE, sweep};
 
 impl Node {
@@ -94,17 +95,7 @@ impl Node {
                 self.events.push_back(Event::Exits(ended));
             }
         }
-        for &(pid, exit) in exits {
-            let Some((&child, agent)) = self.agents.iter_mut().find(|(_, agent)| agent.pid == pid) else {
-                continue;
-            };
-            agent.is_running = false;
-            // Once the daemon has joined, its connection tells of its end.
-            if self.daemon.expects(child) {
-                let cause = Cause::Agent(daemon::ending(exit));
-                self.events.push_back(Event::Lost(child, cause));
-            }
-        }
+        self.end_agents(exits);
     }
 
     /// Notices when the ranks of this host, and at the root those of the job, have ended.
@@ -114,9 +105,7 @@ impl Node {
         let has_none = self.daemon.job().is_some() && self.daemon.host().is_none();
         let given_up = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
         if (no_rank_runs && (is_started || has_none) || given_up) && self.swept_at.is_none() {
-            let spared: Vec<i32> =
-                self.agents.values().filter(|agent| agent.is_running).map(|agent| agent.pid).collect();
-            let ended = sweep::sweep_but(&spared);
+            let ended = sweep::sweep_but(&self.running_agents());
             self.take_exits(&ended);
             self.swept_at = Some(self.now());
         }

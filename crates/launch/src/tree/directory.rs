@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tutti_sys::job::ADDRESS_BYTES;
+
 use super::message::{Address, Ask, Table};
 
 /// Who wants to know.
@@ -86,6 +88,9 @@ impl Directory {
     pub fn learn(&mut self, table: Table, steps: &mut Vec<Step>) {
         let host = table.host;
         for (local, address) in table.entries {
+            if address.len() > ADDRESS_BYTES {
+                continue;
+            }
             let ask = Ask { host, local };
             self.tables.entry(host).or_default().insert(local, address.clone());
             for asker in self.waiting.remove(&ask).unwrap_or_default() {

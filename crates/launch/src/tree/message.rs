@@ -225,3 +225,31 @@ pub struct Table {
     /// Local rank and its address.
     pub entries: Vec<(u32, Address)>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever arrives is a message or is refused; a message means the same when it is passed on.
+        #[test]
+        fn any_bytes_are_a_message_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            if let Ok(down) = postcard::from_bytes::<Down>(&bytes) {
+                let again = postcard::to_stdvec(&down).expect("plain data");
+                prop_assert_eq!(postcard::from_bytes::<Down>(&again), Ok(down));
+            }
+            if let Ok(up) = postcard::from_bytes::<Up>(&bytes) {
+                let again = postcard::to_stdvec(&up).expect("plain data");
+                prop_assert_eq!(postcard::from_bytes::<Up>(&again), Ok(up));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_is_not_there_takes_no_memory() {
+        // Output of stream 0 with 2^60 bytes to come.
+        let lie = [5, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
+        assert!(postcard::from_bytes::<Up>(&lie).is_err());
+    }
+}

@@ -211,7 +211,8 @@ fn a_host_that_falls_silent_is_named() {
         } else {
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
-        assert!(tutti_sys::process::kill(daemon, libc::SIGCONT));
+        // On this machine it is below mpirun, which may have ended it.
+        assert!(tutti_sys::process::kill(daemon, libc::SIGCONT) || stops_for_good);
         if !stops_for_good {
             std::thread::sleep(std::time::Duration::from_millis(700));
             run.signal(libc::SIGTERM);

@@ -1,0 +1,142 @@
+//! The agents that start the daemons below: what they say, how they end.
+//!
+//! What an agent says before its daemon has joined is shown only if the daemon never does: a login that goes well has
+//! banners and warnings. Afterwards it is what the daemon itself says; and nothing of the end of the connection, which is told once.
+
+use std::io::{self, PipeReader, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use tutti_sys::event::{self, Interest};
+use tutti_sys::process::{self, Exit};
+
+use super::{Node, TOKEN_AGENTS};
+use crate::agent;
+use crate::tree::daemon::{self, Event};
+use crate::tree::message::Cause;
+
+/// Bytes of an agent's words that are kept.
+const MOST_WORDS: usize = 16 << 10;
+
+/// A child's agent.
+#[derive(Debug)]
+pub(super) struct Agent {
+    pid: i32,
+    is_running: bool,
+    pipe: Option<PipeReader>,
+    /// What it said and is not shown yet.
+    held: Vec<u8>,
+    /// Whether its daemon has joined.
+    is_trusted: bool,
+}
+
+impl Node {
+    pub(super) fn start_agent(&mut self, child: u32) {
+        let Some(job) = self.daemon.job().cloned() else { return };
+        if let Err(reason) = self.listen(&job) {
+            self.events.push_back(Event::Lost(child, Cause::NoAgent(reason)));
+            return;
+        }
+        let name = &job.names[child as usize];
+        let parents: Vec<String> = self.listening.iter().map(SocketAddr::to_string).collect();
+        let arguments = ["--daemon", &child.to_string(), "--parent", &parents.join(",")].map(str::to_string);
+        let started =
+            agent::start(&job.agent, name, &job.launcher, &arguments, &self.given.secret, self.given.mask);
+        match started {
+            Ok((pid, said)) => {
+                let is_watched = event::set_nonblocking(said.as_fd()).is_ok()
+                    && self.poller.add(said.as_fd(), TOKEN_AGENTS + u64::from(child), Interest::Read).is_ok();
+                let pipe = is_watched.then_some(said);
+                let agent = Agent { pid, is_running: true, pipe, held: Vec::new(), is_trusted: false };
+                self.agents.insert(child, agent);
+            }
+            Err(error) => {
+                let cause = Cause::NoAgent(error.error.to_string());
+                self.events.push_back(Event::Lost(child, cause));
+            }
+        }
+        let now = self.now();
+        self.root.iter_mut().for_each(|root| root.called(now));
+    }
+
+    /// An agent says something.
+    pub(super) fn read_agent(&mut self, child: u32) {
+        let Some(agent) = self.agents.get_mut(&child) else { return };
+        let Some(pipe) = &mut agent.pipe else { return };
+        let mut bytes = [0; 4096];
+        match pipe.read(&mut bytes) {
+            Ok(0) => agent.pipe = None,
+            Ok(count) => {
+                let room = MOST_WORDS.saturating_sub(agent.held.len());
+                agent.held.extend_from_slice(&bytes[..count.min(room)]);
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => agent.pipe = None,
+        }
+        if agent.is_trusted {
+            self.show_words(child);
+        }
+    }
+
+    /// Shows what is held of an agent, line by line.
+    fn show_words(&mut self, child: u32) {
+        let Some(agent) = self.agents.get_mut(&child) else { return };
+        let held = std::mem::take(&mut agent.held);
+        let name = self.daemon.job().map_or("", |job| &job.names[child as usize]).to_string();
+        for line in String::from_utf8_lossy(&held).lines() {
+            self.outputs.say(&format!("{name}: {line}\n"), self.start.elapsed());
+        }
+    }
+
+    /// Its daemon has joined.
+    pub(super) fn trust_agent(&mut self, child: u32) {
+        let is_verbose = self.daemon.job().is_some_and(|job| job.manner.verbose);
+        if is_verbose {
+            self.show_words(child);
+        }
+        if let Some(agent) = self.agents.get_mut(&child) {
+            agent.is_trusted = true;
+            agent.held.clear();
+        }
+    }
+
+    /// Its daemon is lost or told to leave: it has nothing more to say.
+    pub(super) fn silence_agent(&mut self, child: u32) {
+        if let Some(agent) = self.agents.get_mut(&child) {
+            agent.pipe = None;
+            agent.held.clear();
+        }
+    }
+
+    pub(super) fn stop_agent(&mut self, child: u32) {
+        let is_late = self.agents.get(&child).is_some_and(|agent| !agent.is_trusted) && !self.is_killed;
+        if is_late {
+            self.show_words(child);
+        }
+        self.silence_agent(child);
+        if let Some(agent) = self.agents.get(&child).filter(|agent| agent.is_running) {
+            process::kill_group(agent.pid, libc::SIGKILL);
+        }
+        self.connections.drop_child(child);
+    }
+
+    /// Takes the ends of processes that may be agents.
+    pub(super) fn end_agents(&mut self, exits: &[(i32, Exit)]) {
+        for &(pid, exit) in exits {
+            let found = self.agents.iter_mut().find(|(_, agent)| agent.pid == pid);
+            let Some((&child, agent)) = found else { continue };
+            agent.is_running = false;
+            // Once the daemon has joined, its connection tells of its end.
+            if self.daemon.expects(child) {
+                self.read_agent(child);
+                self.show_words(child);
+                self.events.push_back(Event::Lost(child, Cause::Agent(daemon::ending(exit))));
+            }
+        }
+    }
+
+    /// The agents that run.
+    pub(super) fn running_agents(&self) -> Vec<i32> {
+        self.agents.values().filter(|agent| agent.is_running).map(|agent| agent.pid).collect()
+    }
+}
