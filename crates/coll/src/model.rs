@@ -35,7 +35,8 @@ pub struct Model {
     pub message_overhead: f64,
     /// From the end of a send to when its receiver can see it. Seconds.
     pub message_latency: ByDistance,
-    /// To move a byte of a message into or out of the transport, in cache: each side pays it. Seconds.
+    /// To move a byte of a message into or out of the transport, whose lines change their owner each time: each side pays it.
+    /// Seconds.
     pub message_byte: f64,
     /// Messages above this take a handshake. Bytes.
     pub eager_bytes: f64,
@@ -51,6 +52,9 @@ pub struct Model {
     pub post: f64,
     /// To copy a byte into a bank, or out of a peer's: its lines change their owner each time. Seconds.
     pub bank_byte: f64,
+    /// To combine a byte into a bank, beyond combining it: copies into banks go past the caches, this does not, and the lines
+    /// come back from the peers one by one. Seconds.
+    pub bank_write_back: f64,
     /// To copy a byte that is in a cache, by where it lies. Seconds.
     pub copy_byte: ByDistance,
     /// To copy a byte that is in no cache, by where it lies. Seconds.
@@ -111,7 +115,7 @@ impl Default for Model {
             step: 10e-9,
             message_overhead: 180e-9,
             message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 12000.0]),
-            message_byte: 0.03e-9,
+            message_byte: 0.05e-9,
             eager_bytes: 16384.0,
             map_bytes: 32768.0,
             fragment_bytes: 32768.0,
@@ -119,6 +123,7 @@ impl Default for Model {
             line_gap: 15e-9,
             post: 8e-9,
             bank_byte: 0.045e-9,
+            bank_write_back: 0.1e-9,
             copy_byte: nanoseconds([0.03, 0.03, 0.033, 0.045, 0.05, 0.065, 0.1, 1.0]),
             memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
             memory_bandwidth: 40e9,
@@ -144,7 +149,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 22] = [
+static SCALARS: [Scalar; 23] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -155,6 +160,7 @@ static SCALARS: [Scalar; 22] = [
     ("line_gap", |m| &mut m.line_gap),
     ("post", |m| &mut m.post),
     ("bank_byte", |m| &mut m.bank_byte),
+    ("bank_write_back", |m| &mut m.bank_write_back),
     ("memory_bandwidth", |m| &mut m.memory_bandwidth),
     ("source_bandwidth", |m| &mut m.source_bandwidth),
     ("cache_bytes", |m| &mut m.cache_bytes),

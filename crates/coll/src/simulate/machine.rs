@@ -45,7 +45,7 @@ enum Work {
     /// Publishes memory, so many bytes of which travel by value.
     Expose(u64),
     /// Moves bytes from or to another's bank or memory, or combines them with own ones.
-    Access { peer: u32, bytes: u64, way: Way, combine: bool },
+    Access { peer: u32, bytes: u64, way: Way, combine: bool, into_bank: bool },
 }
 
 /// A message, by the sender's step.
@@ -539,7 +539,8 @@ impl<'a> Machine<'a> {
             Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
             Some((way, _)) => way,
         };
-        Work::Access { peer, bytes: self.bytes(own, instance), way, combine }
+        let into_bank = combine && own.buffer == BufferId::BANK;
+        Work::Access { peer, bytes: self.bytes(own, instance), way, combine, into_bank }
     }
 
     /// The work that a message makes for who receives it.
@@ -634,8 +635,9 @@ impl<'a> Machine<'a> {
             }
             Work::Expose(0) => now + prices.expose,
             Work::Expose(bytes) => prices.store(now + prices.post, self.layout, rank, bytes),
-            Work::Access { peer, bytes, way, combine } => {
-                prices.access(now, self.layout, (rank, peer), bytes, way, combine)
+            Work::Access { peer, bytes, way, combine, into_bank } => {
+                let end = prices.access(now, self.layout, (rank, peer), bytes, way, combine);
+                if into_bank { end + prices.write_back(bytes) } else { end }
             }
         }
     }

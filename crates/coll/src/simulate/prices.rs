@@ -172,6 +172,11 @@ impl<'a> Prices<'a> {
         self.copy(now, layout, rank, bytes) + time(bytes.saturating_sub(BESIDE_FLAG) as f64 * far)
     }
 
+    /// What combining into the own bank takes beyond the rest.
+    pub fn write_back(&self, bytes: u64) -> Time {
+        time(bytes.saturating_sub(BESIDE_FLAG) as f64 * self.model.bank_write_back)
+    }
+
     pub fn reduce(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
         let own = now + time(bytes as f64 * (self.model.reduce_byte + self.beyond(0)));
         own.max(self.memory(now, layout, rank, bytes))

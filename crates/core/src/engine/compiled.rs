@@ -312,7 +312,7 @@ unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
 
 /// Copies from here on go past the caches where others read them next: lines that this core has written would come to
 /// them one by one, and have to be taken back from them for the next operation.
-const STREAMED_BYTES: usize = 16 << 10;
+const STREAMED_BYTES: usize = 4 << 10;
 
 /// Copies to the own bank.
 ///
