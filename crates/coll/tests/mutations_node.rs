@@ -1,10 +1,15 @@
 //! The verifier is no rubber stamp: schedules for ranks that share a node, broken in one place, are refused.
 //! Those of all registered algorithms, and a few written here that have what no algorithm may happen to have.
 
+use std::sync::Arc;
+
 use tutti_coll::build::{Builder, blocks, range};
-use tutti_coll::ir::{Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, Tables};
-use tutti_coll::registry::Node;
-use tutti_coll::verify::{Case, verify};
+use tutti_coll::hierarchy::{Hierarchy, Place};
+use tutti_coll::ir::{
+    Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Tables,
+};
+use tutti_coll::registry::{Association, Node};
+use tutti_coll::verify::{Case, Fault, verify_on};
 use tutti_coll::{Collective, Params, registry};
 
 /// Something to break.
@@ -12,6 +17,20 @@ struct Subject {
     name: String,
     case: Case,
     schedules: Vec<Schedule>,
+    /// Who shares a host, where not all do.
+    hosts: Option<Arc<Hierarchy>>,
+}
+
+impl Subject {
+    fn verify(&self) -> Result<(), Fault> {
+        verify_on(&self.case, &self.schedules, Association::Free, self.hosts.as_deref())
+    }
+}
+
+/// Three ranks on one host and two on another.
+fn two_hosts() -> Arc<Hierarchy> {
+    let on = |host| Place { host, at: Default::default() };
+    Arc::new(Hierarchy::new(&[0, 0, 0, 1, 1].map(on)))
 }
 
 fn case(collective: Collective, ranks: u32, commutative: bool, params: Params) -> Case {
@@ -29,7 +48,7 @@ fn written(name: &str, collective: Collective, write: impl Fn(u32, &mut Builder)
         write(rank, &mut builder);
         builder.finish()
     });
-    Subject { name: name.into(), schedules: schedules.collect(), case }
+    Subject { name: name.into(), schedules: schedules.collect(), case, hosts: None }
 }
 
 /// The other ranks, one in each of three iterations.
@@ -130,13 +149,16 @@ fn subjects() -> Vec<Subject> {
         let ranks = if generator.requires.power_of_two { 4 } else { ranks };
         for &params in &params[..if generator.parameters.segment { 2 } else { 1 }] {
             for commutative in [false, true] {
-                let case = case(generator.collective, ranks, commutative, params);
+                let mut case = case(generator.collective, ranks, commutative, params);
                 if !generator.suits(&case.shape(0)) {
                     continue;
                 }
-                let schedules =
-                    (0..ranks).map(|rank| generator.generate(&case.shape(rank), &params)).collect();
-                subjects.push(Subject { name: format!("{generator:?}"), case, schedules });
+                let hosts = generator.requires.several_hosts.then(two_hosts);
+                // No slice is empty.
+                case.count *= if hosts.is_some() { 3 } else { 1 };
+                let write = |rank| generator.generate_on(&case.shape(rank), &params, hosts.as_ref());
+                let schedules = (0..ranks).map(write).collect();
+                subjects.push(Subject { name: format!("{generator:?}"), case, schedules, hosts });
             }
         }
     }
@@ -202,6 +224,9 @@ fn without(schedule: &Schedule, step: usize) -> Schedule {
         this.first -= u32::from(this.first as usize > step);
         this.steps -= u32::from(in_loop == Some(number));
     }
+    changed.strands.iter_mut().for_each(|first| *first -= u32::from(*first as usize > step));
+    changed.strands.retain(|first| *first > 0 && (*first as usize) < changed.steps.len());
+    changed.strands.dedup();
     changed
 }
 
@@ -218,17 +243,19 @@ type Break = fn(&At<'_>) -> Option<Schedule>;
 /// Breaks every step of every rank, one at a time: all must be noticed.
 fn check(change: Break, at_least: usize) {
     let (mut passed, mut tried) = (Vec::new(), 0);
-    for Subject { name, case, mut schedules } in subjects() {
-        assert_eq!(verify(&case, &schedules), Ok(()), "{name}");
-        for rank in 0..schedules.len() {
-            for step in 0..schedules[rank].steps.len() {
-                let Some(broken) = change(&At { all: &schedules, rank, step }) else { continue };
-                let whole = std::mem::replace(&mut schedules[rank], broken);
+    for mut subject in subjects() {
+        assert_eq!(subject.verify(), Ok(()), "{}", subject.name);
+        for rank in 0..subject.schedules.len() {
+            for step in 0..subject.schedules[rank].steps.len() {
+                let at = At { all: &subject.schedules, rank, step };
+                let Some(broken) = change(&at) else { continue };
+                let whole = std::mem::replace(&mut subject.schedules[rank], broken);
                 tried += 1;
-                if verify(&case, &schedules).is_ok() {
+                if subject.verify().is_ok() {
+                    let Subject { name, case, .. } = &subject;
                     passed.push(format!("{name}, {case:?}, rank {rank}, step {step}: {}", whole.steps[step]));
                 }
-                schedules[rank] = whole;
+                subject.schedules[rank] = whole;
             }
         }
     }
@@ -253,7 +280,10 @@ fn missing_posts() {
 fn missing_awaits() {
     check(
         |at| {
-            let Kind::Await { .. } = at.kind() else { return None };
+            let Kind::Await { value, .. } = at.kind() else { return None };
+            if !waits(at, *value) {
+                return None;
+            }
             Some(without(&at.all[at.rank], at.step))
         },
         12,
@@ -284,6 +314,9 @@ fn early_posts() {
         |at| {
             let (Kind::Post { .. }, true) = (at.kind(), at.step > 0 && at.is_awaited()) else { return None };
             let mut changed = at.all[at.rank].clone();
+            if changed.strands.contains(&(at.step as u32)) {
+                return None;
+            }
             let (before, this) = (&changed.steps[at.step - 1], &changed.steps[at.step]);
             let shared = |span: &Span| span.buffer == BufferId::BANK || span.buffer.exposure().is_some();
             let concerns = match &before.kind {
@@ -351,7 +384,10 @@ fn wrong_peers() {
                     *peer = another(*peer, at.all.len());
                 }
                 // Who has awaited the same peer is as good as the peer; the rank itself is not.
-                Kind::Await { peer, .. } if peer.step == 0 => *peer = Index::from(at.rank as u32),
+                Kind::Await { value, .. } if !waits(at, *value) => return None,
+                Kind::Await { peer, .. } if peer.step == 0 && peer.at(0) != at.rank as u64 => {
+                    *peer = Index::from(at.rank as u32)
+                }
                 Kind::Await { peer, .. } => *peer = another(*peer, at.all.len()),
                 _ => return None,
             }
@@ -359,6 +395,12 @@ fn wrong_peers() {
         },
         12,
     );
+}
+
+/// Whether there is anything to wait for: not for 0.
+fn waits(at: &At<'_>, value: Index) -> bool {
+    let last = at.all[at.rank].iterations(StepId(at.step as u32)).saturating_sub(1);
+    value.at(0).max(value.at(last)) > 0
 }
 
 fn another(peer: Index, ranks: usize) -> Index {

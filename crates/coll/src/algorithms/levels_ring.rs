@@ -182,7 +182,9 @@ fn leave(place: &Stretch, blocks: Division, b: &mut Builder) {
     let (own, foreign) = (place.neighbours(), place.foreign() - place.next_host);
     for stream in 0..STREAMS.min(own + foreign) {
         b.strand();
-        b.wait(place.me, READY, 1);
+        if stream == 0 {
+            b.wait(place.me, READY, 1);
+        }
         let lane = stream as u16;
         b.repeat(own.saturating_sub(stream).div_ceil(STREAMS), 1, |b| {
             if own > 1 {

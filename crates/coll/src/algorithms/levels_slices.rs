@@ -9,7 +9,7 @@ use super::levels::{READY, UP};
 use super::own;
 use crate::build::{self, Builder};
 use crate::hierarchy::{Hierarchy, Ignored, NETWORK};
-use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Span, StepId};
 use crate::shape::{Params, Shape};
 
 /// Slices of a leader: while a block of one is combined, one of another is on its way.
@@ -22,7 +22,7 @@ const HERE: u16 = 0;
 const DONE: u16 = 6;
 /// The number under which results are lent.
 const DOWN: u16 = 0;
-/// The first of the private flags of slices that are combined within the host.
+/// The private flag of slices that are combined within the host.
 const COMBINED: u16 = Kind::FLAGS;
 
 /// Where a rank is, and who else is there.
@@ -87,7 +87,21 @@ impl Place {
         self.members[self.number as usize]
     }
 
-    /// The other members, beginning after this one, so that not all read the same one first.
+    /// Writes `body` for the other members one after the other, beginning after this one, so that not all read the same one first;
+    /// from the `first`th of them on.
+    fn each_other(&self, first: u32, b: &mut Builder, body: impl Fn(Index, &mut Builder)) {
+        let count = self.members.len() as u32;
+        let stride = self.members.get(1).map_or(1, |second| second - self.members[0]);
+        let regular = self.members.windows(2).all(|two| two[0] + stride == two[1]);
+        if regular && count > first + 1 {
+            let start = i64::from((self.number + 1 + first) * stride);
+            let all = Index::cyclic(start, stride.into(), count * stride).plus(self.members[0]);
+            return b.each(all, count - 1 - first, body);
+        }
+        self.others().skip(first as usize).for_each(|(_, member)| body(Index::from(member), b));
+    }
+
+    /// The other members, with their numbers, in the same order.
     fn others(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let count = self.members.len() as u32;
         (1..count)
@@ -109,9 +123,10 @@ impl Slices<'_> {
         (leader * STREAMS + stream) * self.place.hosts
     }
 
-    fn slice(&self, buffer: BufferId, leader: u32, stream: u32) -> Span {
-        let first = Index::fixed(u64::from(self.first(leader, stream)));
-        build::blocks(buffer, self.division, first, self.place.hosts)
+    /// Its own slices, which lie side by side.
+    fn slices(&self, buffer: BufferId) -> Span {
+        let first = Index::fixed(u64::from(self.first(self.place.number, 0)));
+        build::blocks(buffer, self.division, first, STREAMS * self.place.hosts)
     }
 
     /// The blocks of a slice in the order in which they pass a host, turn by turn: that of host `host + offset`, then those before.
@@ -133,37 +148,32 @@ impl Slices<'_> {
         }
         b.post(READY, 1);
         if leads {
-            for (_, member) in self.place.others() {
-                b.wait(member, DONE, 1);
-            }
+            self.place.each_other(0, b, |member, b| let_be(b.wait(member, DONE, 1)));
         }
     }
 
     /// The strand that combines the own slices over the host.
     fn combine(&self, b: &mut Builder) {
         b.strand();
-        for (_, member) in self.place.others() {
-            b.wait(member, READY, 1);
+        if self.place.members.len() > 1 {
+            b.wait(self.place.me(), READY, 1);
         }
-        for stream in 0..STREAMS {
-            let slice = |buffer| self.slice(buffer, self.place.number, stream);
-            let mut with = self.own;
-            for (_, member) in self.place.others() {
-                b.combine(member, slice(BufferId::exposed(UP)), slice(with), slice(BufferId::RECV));
-                with = BufferId::RECV;
-            }
-            if with != BufferId::RECV {
-                b.copy(slice(with), slice(BufferId::RECV), &[]);
-            }
-            b.post(COMBINED + stream as u16, 1);
+        self.place.each_other(0, b, |member, b| let_be(b.wait(member, READY, 1)));
+        let (theirs, sum) = (self.slices(BufferId::exposed(UP)), self.slices(BufferId::RECV));
+        match self.place.others().next() {
+            Some((_, member)) => let_be(b.combine(member, theirs, self.slices(self.own), sum)),
+            None if self.own != BufferId::RECV => let_be(b.copy(self.slices(self.own), sum, &[])),
+            None => {}
         }
+        self.place.each_other(1, b, |member, b| let_be(b.combine(member, theirs, sum, sum)));
+        b.post(COMBINED, 1);
     }
 
     /// The strand that takes the blocks of a slice: combines each with its own in the first round, then collects them.
     fn receive(&self, stream: u32, room: Option<(BufferId, u64)>, b: &mut Builder) {
         let flag = HERE + stream as u16;
         b.strand();
-        b.wait(self.place.me(), COMBINED + stream as u16, 1);
+        b.wait(self.place.me(), COMBINED, 1);
         b.post(flag, 1);
         let Some((room, block)) = room else { return };
         let (left, lane, turns) = (self.place.left, stream as u16, self.place.hosts - 1);
@@ -200,9 +210,7 @@ impl Slices<'_> {
             return;
         }
         b.strand();
-        for (_, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
-            b.wait(leader, READY, 1);
-        }
+        // A leader counts what is here after it has lent it.
         b.repeat(self.place.hosts, 1, |b| {
             for (number, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
                 for stream in 0..STREAMS {
@@ -215,3 +223,6 @@ impl Slices<'_> {
         b.post(DONE, 1);
     }
 }
+
+/// What nothing refers to.
+fn let_be(_: StepId) {}
