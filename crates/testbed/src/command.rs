@@ -1,8 +1,9 @@
 //! The command line: `tutti testbed ACTION`, and the same as `cargo xtask testbed ACTION`.
 
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -146,17 +147,20 @@ fn make(name: &str, mut lines: Lines) -> Result<(), String> {
     let program = std::env::current_exe().ok();
     lines.shared.extend(program.as_deref().and_then(std::path::Path::parent).map(PathBuf::from));
     let testbed = up::up(name, &lines)?;
-    for host in &testbed.hosts {
-        println!("{} {}", host.name, host.address);
-    }
-    println!("agent {}", testbed.agent().display());
+    let hosts = testbed.hosts.iter().map(|host| format!("{} {}\n", host.name, host.address));
+    show(&format!("{}agent {}\n", hosts.collect::<String>(), testbed.agent().display()));
     Ok(())
+}
+
+/// Prints it; a reader that has gone is no error.
+fn show(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn exec(name: &str, host: &str, command: &[String]) -> Result<(), String> {
     let testbed = Testbed::get(name)?;
-    let mut process = testbed.host(host)?.command(&command[0]);
-    let error = process.args(&command[1..]).exec();
+    let enter = testbed.host(host)?.enter();
+    let error = Command::new(&enter[0]).args(&enter[1..]).args(command).exec();
     Err(format!("cannot start nsenter (util-linux): {error}"))
 }
 
@@ -172,7 +176,7 @@ fn processes(name: &str) -> Result<(), String> {
     for host in Testbed::get(name)?.hosts {
         for pid in host.processes() {
             let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            println!("{} {pid} {}", host.name, program.trim());
+            show(&format!("{} {pid} {}\n", host.name, program.trim()));
         }
     }
     Ok(())

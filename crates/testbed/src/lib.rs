@@ -15,5 +15,5 @@ mod state;
 mod up;
 
 pub use command::{Action, run};
-pub use state::{Host, Testbed};
+pub use state::{Host, Testbed, down};
 pub use up::{Lines, up};

@@ -6,7 +6,6 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tutti_sys::process;
@@ -74,13 +73,12 @@ impl Host {
         processes_beside(self.holder.number)
     }
 
-    /// The command that runs `program` on this host, in the directory and environment of this process.
-    pub fn command(&self, program: &str) -> Command {
+    /// The words before a command that runs it on this host, in the directory and environment of this process.
+    pub fn enter(&self) -> Vec<String> {
         let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        let mut command = Command::new("nsenter");
-        command.arg("-t").arg(self.holder.number.to_string());
-        command.args(["--net", "--uts", "--ipc", "--mount", "--", "sh", "-c", ENTER]).arg(here).arg(program);
-        command
+        let pid = self.holder.number.to_string();
+        let words = ["nsenter", "-t", &pid, "--net", "--uts", "--ipc", "--mount", "--", "sh", "-c", ENTER];
+        words.iter().map(ToString::to_string).chain([here.to_string_lossy().into_owned()]).collect()
     }
 
     /// Ends all processes of this host at once.

@@ -4,6 +4,7 @@
 //! operation with one size, some milliseconds long, and each library measures it before the next is begun.
 
 use crate::crew::{Crew, Pace, Rounds};
+use crate::hosts;
 use crate::job_end;
 use crate::library::Library;
 use crate::options::Options;
@@ -19,6 +20,9 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// A library is missing, the program does not compile, or the report cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
+    if options.hosts.is_some() {
+        return hosts::run(options);
+    }
     let home = home()?;
     let libraries = options
         .libraries
@@ -118,7 +122,8 @@ pub fn has_no_data(op: &str) -> bool {
     op.ends_with("barrier") || op == "line"
 }
 
-fn asks(options: &Options) -> Vec<Ask> {
+/// All cells, in the order in which they are measured.
+pub fn asks(options: &Options) -> Vec<Ask> {
     let mut asks = Vec::new();
     for mode in &options.modes {
         // A barrier has no data that could change.

@@ -11,6 +11,8 @@ pub const NAMES: [&str; 5] = ["tutti", "mpich", "mpich-p2p", "openmpi", "impi"];
 pub struct Library {
     /// Its short name.
     pub name: String,
+    /// Whose launcher it has: variants of a library have other names.
+    family: String,
     /// Name and version for the report.
     pub version: String,
     /// The start of its launcher's command line, up to the number of ranks.
@@ -19,6 +21,40 @@ pub struct Library {
     compiler: Vec<String>,
     /// Whether it runs programs built against the standard ABI.
     pub standard_abi: bool,
+    /// The hosts it runs on, if not on this machine alone.
+    place: Option<Place>,
+}
+
+/// Hosts that jobs run on, and how they are reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The words before a command that runs it on the first host.
+    pub enter: Vec<String>,
+    /// The program in the place of ssh.
+    pub agent: String,
+    /// Names of the hosts.
+    pub hosts: Vec<String>,
+    /// Ranks on each.
+    pub per_host: u32,
+}
+
+impl Place {
+    /// So many ranks on each host.
+    pub fn ranks(&self) -> u32 {
+        self.hosts.len() as u32 * self.per_host
+    }
+
+    /// Options of the launcher of `library`. Ranks are not bound: all hosts have the same few cores.
+    fn options(&self, library: &str) -> Vec<String> {
+        let slots: Vec<_> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_host)).collect();
+        let (slots, names, per_host) = (slots.join(","), self.hosts.join(","), self.per_host.to_string());
+        let words: &[&str] = match library {
+            "tutti" => &["--agent", &self.agent, "--bind-to", "none", "--host", &slots],
+            "openmpi" => &["--prtemca", "plm_ssh_agent", &self.agent, "--bind-to", "none", "--host", &slots],
+            _ => &["-launcher", "ssh", "-launcher-exec", &self.agent, "-hosts", &names, "-ppn", &per_host],
+        };
+        words.iter().map(ToString::to_string).collect()
+    }
 }
 
 impl Library {
@@ -53,10 +89,21 @@ impl Library {
 
     /// The command that runs `program` on `ranks` ranks.
     pub fn command(&self, ranks: u32, program: &Path) -> Command {
-        let mut command = Command::new(&self.launcher[0]);
-        command.args(&self.launcher[1..]).args(["-n", &ranks.to_string()]).arg(program);
+        let mut words = self.place.as_ref().map_or_else(Vec::new, |place| place.enter.clone());
+        words.push(self.launcher[0].clone());
+        match &self.place {
+            None => words.extend_from_slice(&self.launcher[1..]),
+            Some(place) => words.extend(place.options(&self.family)),
+        }
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(["-n", &ranks.to_string()]).arg(program);
         command.envs(self.environment.iter().cloned());
         command
+    }
+
+    /// The same library on these hosts.
+    pub fn on(&self, place: &Place) -> Library {
+        Library { place: Some(place.clone()), ..self.clone() }
     }
 
     /// The same library under another name, with settings.
@@ -92,11 +139,13 @@ impl Library {
 fn tutti(home: &Path) -> Library {
     Library {
         name: "tutti".to_string(),
+        family: "tutti".to_string(),
         version: format!("tutti {}", env!("CARGO_PKG_VERSION")),
         launcher: vec![text(home.join("bin/mpirun"))],
         environment: vec![("LD_LIBRARY_PATH".to_string(), text(home.join("lib")))],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: true,
+        place: None,
     }
 }
 
@@ -105,11 +154,13 @@ fn mpich(home: &Path, name: &str, settings: &[(&str, &str)]) -> Library {
     environment.extend(settings.iter().map(|(key, value)| (key.to_string(), value.to_string())));
     Library {
         name: name.to_string(),
+        family: "mpich".to_string(),
         version: version(home, name),
         launcher: vec![text(home.join("bin/mpiexec"))],
         environment,
         compiler: vec![text(home.join("bin/mpicc_abi"))],
         standard_abi: true,
+        place: None,
     }
 }
 
@@ -117,6 +168,7 @@ fn openmpi(home: &Path) -> Library {
     let yes = "1".to_string();
     Library {
         name: "openmpi".to_string(),
+        family: "openmpi".to_string(),
         version: version(home, "openmpi"),
         launcher: vec![text(home.join("bin/mpiexec")), "--oversubscribe".to_string()],
         environment: vec![
@@ -126,6 +178,7 @@ fn openmpi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: false,
+        place: None,
     }
 }
 
@@ -133,6 +186,7 @@ fn impi(home: &Path) -> Library {
     let libraries = format!("{0}/lib:{0}/opt/mpi/libfabric/lib", home.display());
     Library {
         name: "impi".to_string(),
+        family: "impi".to_string(),
         version: version(home, "impi"),
         launcher: vec![text(home.join("bin/mpiexec"))],
         environment: vec![
@@ -141,6 +195,7 @@ fn impi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc")), "-mpi-abi".to_string()],
         standard_abi: true,
+        place: None,
     }
 }
 
@@ -169,6 +224,26 @@ mod tests {
         assert_eq!(
             words(&impi(Path::new("/p")).compile(Path::new("a.c"), program)),
             ["/p/bin/mpicc", "-mpi-abi", "-std=gnu11", "-O3", "-o", "/x/bench", "a.c"]
+        );
+    }
+
+    #[test]
+    fn each_launcher_is_told_of_hosts_in_its_own_words() {
+        let place = Place {
+            enter: vec!["enter".to_string()],
+            agent: "/a".to_string(),
+            hosts: vec!["n0".to_string(), "n1".to_string()],
+            per_host: 3,
+        };
+        assert_eq!(place.ranks(), 6);
+        let line = |library: Library| words(&library.on(&place).command(6, Path::new("/x"))).join(" ");
+        let home = Path::new("/p");
+        let slots = "--bind-to none --host n0:3,n1:3 -n 6 /x";
+        assert_eq!(line(tutti(home)), format!("enter /p/bin/mpirun --agent /a {slots}"));
+        assert_eq!(line(openmpi(home)), format!("enter /p/bin/mpiexec --prtemca plm_ssh_agent /a {slots}"));
+        assert_eq!(
+            line(mpich(home, "mpich-p2p", &[])),
+            "enter /p/bin/mpiexec -launcher ssh -launcher-exec /a -hosts n0,n1 -ppn 3 -n 6 /x"
         );
     }
 

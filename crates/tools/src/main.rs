@@ -2,9 +2,11 @@
 #![deny(unsafe_code)]
 
 mod compare;
+mod connections;
 mod consistency;
 mod crew;
 mod headlines;
+mod hosts;
 mod info;
 mod job_end;
 mod library;
@@ -49,6 +51,8 @@ enum Command {
     Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
     Headlines(headlines::Options),
+    /// Count the connections of patterns like those of the NAS kernels, between hosts made for it.
+    Connections(connections::Options),
     /// Several hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
+        Command::Connections(options) => connections::run(&options),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };
     match outcome {

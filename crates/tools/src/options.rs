@@ -41,12 +41,61 @@ pub struct Options {
     /// Ranks of the start-up measurement (0: leave out start-up and killed rank).
     #[arg(long, default_value_t = 32)]
     pub start_ranks: u32,
+    /// Measure on so many hosts, which are namespaces of this machine (root only).
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    pub hosts: Option<u32>,
+    /// Ranks on each of these hosts.
+    #[arg(long, default_value_t = 2, requires = "hosts")]
+    pub ranks_per_host: u32,
+    /// Rate of their links, as tc takes it (1gbit); unlimited if empty.
+    #[arg(long, default_value = "", requires = "hosts")]
+    pub rate: String,
+    /// Jobs whose start is measured on them, HOSTSxRANKS; none if empty.
+    #[arg(long, value_delimiter = ',', default_values_t = STARTS, requires = "hosts")]
+    pub starts: Vec<Shape>,
     /// Where `make peers` has put the other libraries.
     #[arg(long, default_value = "build/peers")]
     pub peers: PathBuf,
     /// Directory for the report.
     #[arg(long, default_value = "build/report")]
     pub out: PathBuf,
+}
+
+/// A job by its hosts and the ranks on each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Ranks on each.
+    pub ranks: u32,
+}
+
+const STARTS: [Shape; 3] =
+    [Shape { hosts: 4, ranks: 2 }, Shape { hosts: 8, ranks: 4 }, Shape { hosts: 16, ranks: 4 }];
+
+impl Shape {
+    /// Name of the event that such a job starts.
+    pub fn event(self) -> String {
+        format!("start {self}")
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{}x{}", self.hosts, self.ranks)
+    }
+}
+
+impl std::str::FromStr for Shape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shape, String> {
+        let numbers = text.split_once('x').map(|(hosts, ranks)| (hosts.parse(), ranks.parse()));
+        match numbers {
+            Some((Ok(hosts), Ok(ranks))) if hosts > 0 && ranks > 0 => Ok(Shape { hosts, ranks }),
+            _ => Err(format!("{text:?} is not HOSTSxRANKS, for example 4x2")),
+        }
+    }
 }
 
 /// Sizes in bytes, ascending.
@@ -161,6 +210,13 @@ mod tests {
         let seconds = |text| parse_time(text).map(|time| time.as_secs());
         assert_eq!(["90", "90s", "10m", "1h"].map(seconds), [90, 90, 600, 3600].map(Ok));
         assert!(seconds("soon").unwrap_err().contains("not a time"));
+    }
+
+    #[test]
+    fn jobs_have_hosts_and_ranks() {
+        assert_eq!("16x4".parse(), Ok(Shape { hosts: 16, ranks: 4 }));
+        assert_eq!("16x4".parse::<Shape>().map(Shape::event), Ok("start 16x4".to_string()));
+        assert!(["16", "0x4", "x", "4x-1"].iter().all(|text| text.parse::<Shape>().is_err()));
     }
 
     #[test]

@@ -3,13 +3,18 @@
 use crate::library::Library;
 use crate::run::{self, End};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("tutti-bench", include_str!("../bench/tutti-bench.c")),
     ("start", include_str!("../bench/start.c")),
     ("victim", include_str!("../bench/victim.c")),
+    ("patterns", include_str!("../bench/patterns.c")),
 ];
+
+/// Programs without MPI.
+const PLAIN: [(&str, &str); 1] = [("wire", include_str!("../bench/wire.c"))];
 
 const HEADERS: [(&str, &str); 2] = [
     ("operations.h", include_str!("../bench/operations.h")),
@@ -48,6 +53,23 @@ impl Programs {
             }
         }
         Ok(programs)
+    }
+
+    /// Compiles a program that uses no MPI.
+    ///
+    /// # Errors
+    /// As [`Programs::build`].
+    pub fn compile_plain(&self, name: &str) -> Result<PathBuf, String> {
+        let text = PLAIN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text).unwrap_or_default();
+        let source = self.write(&format!("{name}.c"), text)?;
+        let program = self.directory.join(name);
+        let mut command = Command::new("cc");
+        command.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(&source);
+        let outcome = run::run(&mut command, Duration::from_secs(60))?;
+        if outcome.end == End::Exit(0) {
+            return Ok(program);
+        }
+        Err(format!("cc does not compile {name}.c:\n{}", outcome.errors.join("\n")))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<PathBuf, String> {

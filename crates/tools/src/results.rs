@@ -69,6 +69,8 @@ pub struct Ratio {
     pub best: String,
 }
 
+/// The name under which one TCP connection without MPI is measured. It is nobody's peer, so it is in no ratio.
+pub const TCP: &str = "tcp";
 /// Start of a job: init, barrier, finalize. Milliseconds.
 pub const START: &str = "start";
 /// From the death of a rank to the end of the launcher. Milliseconds.
@@ -120,6 +122,13 @@ impl Results {
         ratio(self.events.get(event)?, subject, Measure::Median)
     }
 
+    /// The subject's time of a cell by that of one TCP connection.
+    pub fn ratio_to_tcp(&self, cell: &Cell, subject: &str) -> Option<Ratio> {
+        let own = self.time(cell, subject, Measure::Median)?;
+        let value = own / self.time(cell, TCP, Measure::Median)?;
+        Some(Ratio { value, best: TCP.to_string() })
+    }
+
     /// All cells with the times of each library.
     pub fn cells(&self) -> impl Iterator<Item = (&Cell, &BTreeMap<String, Series>)> {
         self.cells.iter()
@@ -147,7 +156,7 @@ fn ratio(times: &BTreeMap<String, Series>, subject: &str, measure: Measure) -> O
     let own = times.get(subject)?.time(measure)?;
     let (best, least) = times
         .iter()
-        .filter(|(library, _)| *library != subject)
+        .filter(|(library, _)| *library != subject && *library != TCP)
         .filter_map(|(library, series)| Some((library, series.time(measure)?)))
         .min_by(|one, other| one.1.total_cmp(&other.1))?;
     Some(Ratio { value: own / least, best: best.clone() })
@@ -204,6 +213,20 @@ pub fn goals(results: &Results, subject: &str) -> Vec<Goal> {
     for (event, what, limit) in [(START, "start of a job", 0.25), (KILLED, "end after a killed rank", 1.0)] {
         goals.push(Goal { what: what.to_string(), limit, ratio: results.event_ratio(event, subject) });
     }
+    goals
+}
+
+/// The promises between hosts: messages, and the start of jobs (the names of their events).
+pub fn goals_of_hosts(results: &Results, subject: &str, starts: &[String]) -> Vec<Goal> {
+    let cell = |op: &str, bytes| Cell { op: op.to_string(), mode: "plain".to_string(), ranks: 2, bytes };
+    let latency = cell("latency", 8);
+    let bandwidth = cell("bandwidth", 1 << 20);
+    let goal = |what: &str, limit, ratio| Goal { what: what.to_string(), limit, ratio };
+    let mut goals = vec![
+        goal("latency 8 B", 1.0, results.ratio(&latency, subject, Measure::Median)),
+        goal("bandwidth 1 MiB, one TCP stream", 1.0 / 0.97, results.ratio_to_tcp(&bandwidth, subject)),
+    ];
+    goals.extend(starts.iter().map(|event| goal(event, 1.0, results.event_ratio(event, subject))));
     goals
 }
 

@@ -2,7 +2,7 @@
 
 use super::svg::{self, Series, escape};
 use super::{Input, size, time};
-use crate::results::{KILLED, Measure, START, goals};
+use crate::results::Measure;
 use crate::sample::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -54,7 +54,7 @@ fn colour(index: usize) -> &'static str {
 
 fn goal_table(input: &Input, out: &mut String) {
     out.push_str("<h2>Goals</h2><table><tr><th>measurement<th>ratio at most<th>ratio<th>best other<th>");
-    for goal in goals(input.results, input.subject()) {
+    for goal in input.goals() {
         let (ratio, best) =
             goal.ratio.as_ref().map_or(("-".to_string(), "-"), |r| (format!("{:.2}", r.value), &r.best));
         let verdict = goal.verdict();
@@ -69,15 +69,14 @@ fn goal_table(input: &Input, out: &mut String) {
 }
 
 fn events(input: &Input, out: &mut String) {
-    let start = format!("Start of {} ranks: init, barrier, finalize", input.options.start_ranks);
     let mut figures = String::new();
-    for (event, title) in [(START, start.as_str()), (KILLED, "End of a job after one rank was killed")] {
+    for (event, title) in input.events() {
         let rows: Vec<_> = input
             .libraries
             .iter()
             .enumerate()
             .filter_map(|(i, one)| {
-                Some((one.name.as_str(), colour(i), input.results.event(event, &one.name)?))
+                Some((one.name.as_str(), colour(i), input.results.event(&event, &one.name)?))
             })
             .collect();
         if !rows.is_empty() {

@@ -7,8 +7,8 @@ mod text;
 
 use crate::info::machine;
 use crate::library::Library;
-use crate::options::Options;
-use crate::results::Results;
+use crate::options::{Options, Shape};
+use crate::results::{Goal, KILLED, Results, START, goals, goals_of_hosts};
 use std::path::Path;
 
 /// What a report is made from.
@@ -24,6 +24,28 @@ pub struct Input<'a> {
 }
 
 impl Input<'_> {
+    /// What was promised, and what came out.
+    pub fn goals(&self) -> Vec<Goal> {
+        if self.options.hosts.is_none() {
+            return goals(self.results, self.subject());
+        }
+        let starts: Vec<String> = self.options.starts.iter().map(|shape| shape.event()).collect();
+        goals_of_hosts(self.results, self.subject(), &starts)
+    }
+
+    /// Names and titles of the job events.
+    pub fn events(&self) -> Vec<(String, String)> {
+        if self.options.hosts.is_some() {
+            let title = |shape: &Shape| {
+                format!("Start of {} hosts x {} ranks (init, barrier, finalize)", shape.hosts, shape.ranks)
+            };
+            return self.options.starts.iter().map(|shape| (shape.event(), title(shape))).collect();
+        }
+        let start = format!("Start of {} ranks (init, barrier, finalize)", self.options.start_ranks);
+        let killed = "End of a job after one rank was killed".to_string();
+        vec![(START.to_string(), start), (KILLED.to_string(), killed)]
+    }
+
     /// The library that is compared with the others.
     pub fn subject(&self) -> &str {
         &self.libraries[0].name

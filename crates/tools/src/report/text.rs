@@ -1,7 +1,7 @@
 //! Tables of ratios for the terminal, and all figures for other programs.
 
 use super::{Input, size, summary};
-use crate::results::{KILLED, Measure, Results, START, goals};
+use crate::results::{Measure, Results, TCP};
 use crate::sample::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -26,10 +26,13 @@ pub fn tables(input: &Input) -> String {
     if input.compares() {
         summary::summary(input, &mut out);
     }
+    if input.options.hosts.is_some() {
+        between_two(input, &mut out);
+    }
     events(input, &mut out);
     if input.compares() {
         let _ = writeln!(out, "\nGoals (ratio to the best other)");
-        for goal in goals(input.results, input.subject()) {
+        for goal in input.goals() {
             let ratio = goal.ratio.as_ref().map_or("-".to_string(), |r| format!("{:.2} {}", r.value, r.best));
             let _ = writeln!(
                 out,
@@ -87,6 +90,25 @@ fn table(input: &Input, ranks: u32, mode: &str, out: &mut String) {
     }
 }
 
+/// Times of messages between two hosts, the libraries and one TCP connection beside each other.
+fn between_two(input: &Input, out: &mut String) {
+    let names: Vec<&str> = input.libraries.iter().map(|library| library.name.as_str()).chain([TCP]).collect();
+    let _ = write!(out, "\n{:NAME_WIDTH$}{:>8}", "two hosts, median us", "bytes");
+    names.iter().for_each(|name| *out += &format!("{name:>CELL_WIDTH$}"));
+    out.push('\n');
+    for op in ["latency", "bandwidth"] {
+        for bytes in input.results.sizes(op, "plain", 2) {
+            let cell = Cell { op: op.to_string(), mode: "plain".to_string(), ranks: 2, bytes };
+            let _ = write!(out, "{op:NAME_WIDTH$}{:>8}", size(bytes));
+            for name in &names {
+                let time = input.results.time(&cell, name, Measure::Median).map_or("-".to_string(), short);
+                let _ = write!(out, "{time:>CELL_WIDTH$}");
+            }
+            out.push('\n');
+        }
+    }
+}
+
 /// Ratios of the least and the median times, or the times if there is no other.
 fn shown(input: &Input, cell: &Cell) -> Option<String> {
     let subject = input.subject();
@@ -114,18 +136,14 @@ pub(super) fn short(ratio: f64) -> String {
 }
 
 fn events(input: &Input, out: &mut String) {
-    let what = [
-        (START, format!("Start of {} ranks (init, barrier, finalize), ms", input.options.start_ranks)),
-        (KILLED, "End of a job after one rank was killed, ms".to_string()),
-    ];
-    for (event, title) in what {
+    for (event, title) in input.events() {
         let times: Vec<_> = input
             .libraries
             .iter()
-            .filter_map(|library| Some((&library.name, input.results.event(event, &library.name)?)))
+            .filter_map(|library| Some((&library.name, input.results.event(&event, &library.name)?)))
             .collect();
         if !times.is_empty() {
-            let _ = write!(out, "\n{title}:");
+            let _ = write!(out, "\n{title}, ms:");
             times.iter().for_each(|(name, ms)| *out += &format!("  {name} {ms:.0}"));
             out.push('\n');
         }
