@@ -418,9 +418,11 @@ impl Daemon {
             }
         }
         let mine = self.job.as_ref().zip(self.host());
-        let ranks =
-            mine.map(|(job, host)| job.runs.iter().filter(|run| run.0 == host).map(|run| run.1).sum::<u32>());
-        if ranks.is_some_and(|ranks| self.directory.published() == ranks) {
+        let ranks = mine.map(|(job, host)| {
+            let own = job.runs.iter().filter(|run| run.0 == host);
+            own.map(|run| u64::from(run.1)).sum::<u64>()
+        });
+        if ranks.is_some_and(|ranks| u64::from(self.directory.published()) == ranks) {
             self.own[Phase::Initialised as usize] = true;
             self.report(actions);
         }

@@ -11,10 +11,12 @@
 //! - [`message`]: what is said
 //! - [`daemon`]: what a daemon does about it
 //! - [`directory`]: where ranks can be reached
+//! - [`fuzz`]: what comes from strangers and from daemons gone mad
 
 pub mod daemon;
 pub mod directory;
 pub mod frame;
+pub mod fuzz;
 pub mod handshake;
 pub mod link;
 pub mod message;

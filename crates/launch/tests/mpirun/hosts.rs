@@ -230,13 +230,31 @@ fn a_host_that_falls_silent_is_named() {
 }
 
 #[test]
+fn a_daemon_with_a_wrong_secret_is_not_let_in() {
+    let script = std::env::temp_dir().join(format!("tutti-wrong-{}.sh", std::process::id()));
+    let body = format!("#!/bin/sh\nprintf 'tutti-s1%032d' 7 | {} \"$@\"\n", crate::common::agent());
+    std::fs::write(&script, body).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let Done { status, err, .. } = run(&["--agent", script.to_str().unwrap(), "--host", "h1", "true"]);
+    std::fs::remove_file(&script).unwrap();
+    assert_eq!(status, 1);
+    // What the agent said is shown, as the daemon could not tell us by itself.
+    let parts = [
+        "h1: mpirun: this daemon cannot join",
+        "does not know the secret",
+        "mpirun: host h1 cannot be reached",
+    ];
+    assert!(parts.iter().all(|part| err.contains(part)), "{err}");
+}
+
+#[test]
 fn strangers_are_shown_the_door() {
     use std::io::{Read, Write};
-    // An agent that waits a moment before it starts the daemon, and tells where the parent listens.
+    // An agent that waits until the strangers have come before it starts the daemon, and tells where the parent listens.
     let told = std::env::temp_dir().join(format!("tutti-strangers-{}", std::process::id()));
     let script = format!("{}.sh", told.display());
     let body = format!(
-        "#!/bin/sh\necho $6 > {0}.new; mv {0}.new {0}; sleep 0.5\nexec {1} \"$@\"\n",
+        "#!/bin/sh\necho $6 > {0}.new; mv {0}.new {0}; while [ ! -e {0}.go ]; do sleep 0.02; done\nexec {1} \"$@\"\n",
         told.display(),
         crate::common::agent()
     );
@@ -257,7 +275,10 @@ fn strangers_are_shown_the_door() {
         let words = [&b""[..], &[0xff; 100], &hello][number % 3];
         let _ = stranger.write_all(words);
     }
+    let go = format!("{}.go", told.display());
+    std::fs::write(&go, "").unwrap();
     let Done { status, out, err } = run.finish();
+    std::fs::remove_file(&go).unwrap();
     assert_eq!((status, &out[..]), (0, "hi\n"), "{err}");
     assert!(err.contains(" foreign connections"), "{err}");
     let count = err.split(", ").last().and_then(|text| text.split(' ').next()?.parse::<u32>().ok());

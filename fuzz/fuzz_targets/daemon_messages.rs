@@ -1,0 +1,4 @@
+//! See `tutti_launch::tree::fuzz::messages`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tutti_launch::tree::fuzz::messages(input));
