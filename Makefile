@@ -2,7 +2,7 @@
 # make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
 # make bench    measures Tutti                                make compare   measures it beside the others
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
-# make starters     other starters than mpirun, for the tests: PMIx, MPICH and Open MPI
+# make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
@@ -63,7 +63,7 @@ peers:
 	@scripts/peers.sh
 
 starters:
-	@scripts/need.sh python starters
+	@scripts/need.sh python starters slurm
 	@scripts/peers.sh mpich openmpi
 
 bench: stage

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters]
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm]
 set -u
 
 packages=
@@ -36,7 +36,11 @@ for part in "${@:-build}"; do
             want "ls /usr/lib/*/libpmix.so.2" libpmix2
             want "ls /usr/lib/*/pmix2/include/pmix.h" libpmix-dev
             ;;
-        *) echo "need: unknown part $part (build, python, fabric, hosts or starters)" >&2; exit 2 ;;
+        slurm)
+            want "command -v slurmctld && command -v slurmd && command -v srun" slurm-wlm
+            want "command -v munged" munge
+            ;;
+        *) echo "need: unknown part $part (build, python, fabric, hosts, starters or slurm)" >&2; exit 2 ;;
     esac
 done
 

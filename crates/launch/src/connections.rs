@@ -120,7 +120,8 @@ impl Connections {
             listener.set_nonblocking(true)?;
             poller.add(listener.as_fd(), LISTENERS + self.listeners.len() as u64, Interest::Read)?;
             let port = listener.local_addr()?.port();
-            let reachable = if address.is_unspecified() { crate::interface::all() } else { vec![address] };
+            let reachable =
+                if address.is_unspecified() { tutti_sys::interface::all() } else { vec![address] };
             told.extend(reachable.into_iter().map(|address| SocketAddr::new(address, port)));
             self.listeners.push(listener);
         }

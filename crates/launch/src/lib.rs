@@ -16,7 +16,6 @@ pub mod environment;
 pub mod hosts;
 pub mod input;
 pub mod inquiries;
-pub mod interface;
 pub mod lines;
 pub mod mapping;
 pub mod node;

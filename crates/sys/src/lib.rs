@@ -11,6 +11,7 @@ pub mod event;
 pub mod fabric;
 pub mod futex;
 pub mod hwloc;
+pub mod interface;
 pub mod job;
 pub mod knem;
 pub mod local_socket;

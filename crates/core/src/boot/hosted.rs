@@ -11,7 +11,7 @@ use tutti_sys::cma::{self, Pid};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
 use tutti_sys::maps::Maps;
-use tutti_sys::{event, process};
+use tutti_sys::{event, interface, process};
 use tutti_topo::Machine;
 
 use super::meeting::{self, Greeting, Guest};
@@ -21,6 +21,7 @@ use super::{Boot, Network, PROBE};
 /// What rank 0 tells the first rank of each host.
 struct Record {
     secret: Secret,
+    job_id: u64,
     /// Of the first host: all choose algorithms for it.
     processors: u32,
 }
@@ -44,7 +45,7 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let place = facts.placement.place(facts.rank).expect("a starter knows where its ranks run");
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
     let several = facts.placement.hosts() > 1;
-    let record = if several { Some(exchange(starter, &facts, place.local == 0)?) } else { None };
+    let record = if several { exchange(starter, &facts, place.local == 0)? } else { None };
     let limit = Duration::from_millis(config.start_ms);
     let name = meeting::name(&facts.job, place.host);
     let greeting = greeting(&facts).map_err(|why| fail(&why))?;
@@ -79,23 +80,34 @@ fn greeting(facts: &Facts) -> std::io::Result<Greeting> {
 }
 
 /// In a job of several hosts: the secret goes through the starter's own channels.
-fn exchange(starter: &mut dyn Starter, facts: &Facts, wants: bool) -> Result<Record> {
+fn exchange(starter: &mut dyn Starter, facts: &Facts, wants: bool) -> Result<Option<Record>> {
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
-    let given = if facts.rank == 0 {
-        let secret = Secret::random().map_err(|why| fail(&why))?;
-        Some([&secret.0[..], &(cpu::usable_processors() as u32).to_le_bytes()].concat())
-    } else {
-        None
-    };
+    let given =
+        (facts.rank == 0).then(|| Record::new(cpu::usable_processors() as u32).map(|record| record.encode()));
+    let given = given.transpose().map_err(|why| fail(&why))?;
     let bytes = starter.exchange(given.as_deref(), wants)?;
     if !wants {
-        return Ok(Record { secret: Secret([0; 32]), processors: 0 });
+        return Ok(None);
     }
-    let record = bytes.split_first_chunk().and_then(|(secret, rest)| {
+    let record = Record::decode(&bytes).ok_or_else(|| fail(&"rank 0 uses another version of Tutti"))?;
+    Ok(Some(record))
+}
+
+impl Record {
+    fn new(processors: u32) -> std::io::Result<Record> {
+        Ok(Record { secret: Secret::random()?, job_id: process::random()?, processors })
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        [&self.secret.0[..], &self.job_id.to_le_bytes(), &self.processors.to_le_bytes()].concat()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Record> {
+        let (secret, rest) = bytes.split_first_chunk()?;
+        let (job_id, rest) = rest.split_first_chunk()?;
         let processors = u32::from_le_bytes(rest.try_into().ok()?);
-        Some(Record { secret: Secret(*secret), processors })
-    });
-    record.ok_or_else(|| fail(&"rank 0 uses another version of Tutti"))
+        Some(Record { secret: Secret(*secret), job_id: u64::from_le_bytes(*job_id), processors })
+    }
 }
 
 /// Makes the job object and gives it to the other ranks of the host.
@@ -137,21 +149,24 @@ fn create(
     let machine = if is_bound { Machine::local() } else { Machine::default() };
     let record = match record {
         Some(record) => record,
-        None => Record { secret: Secret::random()?, processors },
+        None => Record::new(processors)?,
     };
+    let several = facts.placement.hosts() > 1;
+    let interface = several.then(|| interface::of_this_host(&config.interface, facts.other_host.as_deref()));
+    let interface = interface.transpose().map_err(std::io::Error::other)?;
     let job = Job::create(&Plan {
         host,
         placement: facts.placement.clone(),
         secret: record.secret,
-        interface: String::new(),
+        interface: interface.map(|address| address.to_string()).unwrap_or_default(),
         processors,
         common_processors: record.processors,
         universe_size: facts.universe.max(facts.placement.ranks()),
         ring_bytes: config.ring_bytes_for(ranks),
-        job_id: process::random()?,
+        job_id: record.job_id,
         banks: config.bank_sizes_for(ranks),
         reach: reach(config, guests),
-        machine: texts(config, is_bound.then_some(&machine), facts.placement.hosts() == 1),
+        machine: texts(config, is_bound.then_some(&machine), !several),
     })?;
     for (local, greeting) in (0..).zip(all) {
         let block = job.block(local);
@@ -195,4 +210,17 @@ fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8
 
 fn no_job(error: &dyn std::fmt::Display) -> Error {
     Error::new(tutti_base::ErrorClass::Other, format!("no shared memory for the job: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_written() {
+        let record = Record { secret: Secret([7; 32]), job_id: 8, processors: 9 };
+        let read = Record::decode(&record.encode()).unwrap();
+        assert_eq!((read.secret, read.job_id, read.processors), (Secret([7; 32]), 8, 9));
+        assert!(Record::decode(&record.encode()[1..]).is_none() && Record::decode(&[0; 45]).is_none());
+    }
 }

@@ -46,8 +46,8 @@ impl Starter for Pmix {
 
     fn exchange(&mut self, given: Option<&[u8]>, wants: bool) -> Result<Vec<u8>> {
         if let Some(record) = given {
-            let put = self.client.put(Scope::Global, RECORD_KEY, record).and_then(|()| self.client.commit());
-            put.map_err(|why| failed(SPEAKS, &why))?;
+            // Committed together with the address: a server that has fetched what a rank committed first may never ask again.
+            self.client.put(Scope::Global, RECORD_KEY, record).map_err(|why| failed(SPEAKS, &why))?;
             return Ok(record.to_vec());
         }
         if !wants {
@@ -85,28 +85,35 @@ fn facts(client: &Client) -> Result<Facts> {
     let size = number(Subject::Job, c"pmix.job.size").ok_or_else(|| missing("how many ranks there are"))?;
     let universe = number(Subject::Job, c"pmix.univ.size").unwrap_or(size);
     let program = number(Subject::Rank(rank), c"pmix.appnum").unwrap_or(0);
-    let placement = placement(client, size).map_err(|why| failed(SPEAKS, &why))?;
+    let (placement, other_host) = placement(client, size).map_err(|why| failed(SPEAKS, &why))?;
     if rank >= size {
         return Err(failed(SPEAKS, &"the rank is beyond the size of the job"));
     }
     let placement = placement.ok_or_else(|| missing("where all ranks run"))?;
-    Ok(Facts { speaks: SPEAKS, job: client.namespace(), rank, placement, program, universe })
+    Ok(Facts { speaks: SPEAKS, job: client.namespace(), rank, placement, program, universe, other_host })
 }
 
-/// Where the ranks run. A starter tells all of its processes the same at start, so no message is sent.
-fn placement(client: &Client, size: u32) -> std::result::Result<Option<Placement>, Failure> {
+/// Where the ranks run, and the name of another host than ours. A starter tells all of its processes the same at start, so no message is sent.
+fn placement(
+    client: &Client,
+    size: u32,
+) -> std::result::Result<(Option<Placement>, Option<String>), Failure> {
     let local = match client.get(Subject::Job, c"pmix.lpeers") {
         Ok(Value::Text(list)) => list.split(',').filter(|rank| rank.parse::<u32>().is_ok()).count(),
         _ => 0,
     };
     if size > 0 && local == size as usize {
-        return Ok(Some(Placement::one_host(size)));
+        return Ok((Some(Placement::one_host(size)), None));
     }
-    let mut hosts = Vec::new();
+    let (mut lists, mut other) = (Vec::new(), None);
     for host in client.hosts()? {
-        hosts.push(client.ranks_on(&host)?);
+        let ranks = client.ranks_on(&host)?;
+        if !ranks.contains(&client.rank()) && !ranks.is_empty() {
+            other = Some(host);
+        }
+        lists.push(ranks);
     }
-    Ok(from_lists(hosts, size))
+    Ok((from_lists(lists, size), other))
 }
 
 /// From the ranks on each host. Hosts are numbered by their lowest ranks: in whatever order a server lists them, all

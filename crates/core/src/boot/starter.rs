@@ -25,6 +25,8 @@ pub struct Facts {
     pub program: u32,
     /// How many processes the job may have.
     pub universe: u32,
+    /// Name of another host of the job, if there is one and the starter says it.
+    pub other_host: Option<String>,
 }
 
 /// A starter that this process is connected to.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::Node;
 use crate::connections::Heard;
-use crate::interface;
 use crate::program::HostJob;
 use crate::root::placement_of;
 use crate::tree::daemon::Event;
 use crate::tree::link::Pace;
 use crate::tree::message::{Down, JobInfo};
+use tutti_sys::interface;
 
 impl Node {
     pub(super) fn hear(&mut self, heard: Vec<Heard>) {

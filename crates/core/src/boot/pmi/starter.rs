@@ -45,6 +45,7 @@ impl Pmi {
             program: client.identity.program,
             universe: universe.unwrap_or(client.identity.size),
             placement,
+            other_host: None,
         };
         Ok(Pmi { client: Arc::new(Mutex::new(client)), facts })
     }

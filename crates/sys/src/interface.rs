@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
-use tutti_sys::process;
+use crate::process;
 
 /// The addresses of this host on which children can reach it, never empty: those of `interface` if it is said, else
 /// those from which the way to each of `hosts` begins, else all.
@@ -25,6 +25,21 @@ pub fn addresses(interface: &str, hosts: &[&str]) -> Result<Vec<IpAddr>, String>
         }
     }
     Ok(found)
+}
+
+/// The address that a process tells other hosts when nobody has told it one: that of `interface` if it is said, else that from
+/// which the way to the host `other` begins, if it has one, else the one the system prefers, else the first that leads anywhere.
+///
+/// # Errors
+/// If there is no such interface.
+pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, String> {
+    if !interface.is_empty() {
+        return Ok(addresses(interface, &[])?[0]);
+    }
+    let leads = |address: &IpAddr| !address.is_loopback() && !address.is_unspecified();
+    // An address for documentation (RFC 5737): the way to it is the way to anywhere.
+    let ways = [other.and_then(towards), towards("192.0.2.1")];
+    Ok(ways.into_iter().flatten().find(leads).unwrap_or_else(|| all()[0]))
 }
 
 /// What to tell children where `listening` is unspecified: all addresses that lead here.
@@ -112,5 +127,7 @@ mod tests {
         assert_eq!(addresses("", &["127.0.0.1"]), Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]));
         assert!(addresses("no-such-interface", &[]).is_err());
         assert!(!all().is_empty());
+        assert!(of_this_host("127.0.0.1", None).is_ok_and(|address| address.is_loopback()));
+        assert!(of_this_host("", Some("no host has this name")).is_ok());
     }
 }

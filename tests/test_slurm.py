@@ -1,0 +1,74 @@
+"""Jobs that srun starts on the hosts of a testbed, by PMIx and by PMI-2."""
+
+import pytest
+
+import slurm
+from harness import Job
+from slurm import Slurm
+
+
+@pytest.fixture(scope="module")
+def cluster(hosts, tutti, tmp_path_factory):
+    """Slurm on four hosts."""
+    if why := slurm.refusal():
+        pytest.skip(why)
+    return Slurm(hosts(4), tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(params=["pmix", "pmi2"])
+def srun(request, cluster, tutti):
+    """Runs a program under srun."""
+
+    def run(words, *command, env=None, seconds=90):
+        paths = {"LD_LIBRARY_PATH": str(tutti.prefix / "lib"), "SLURM_CONF": str(cluster.configuration)}
+        line = cluster.on_first("srun", f"--mpi={request.param}", *words.split(), *command)
+        return Job(line, {**tutti.env, **paths, **(env or {})}).wait(seconds)
+
+    return run
+
+
+def gone(outcome):
+    """The job ended by itself and left no process."""
+    assert not outcome.timed_out, str(outcome)
+    assert outcome.left == [], f"processes left: {outcome.left}\n{outcome}"
+
+
+PLACES = ["-N4 -n8 --ntasks-per-node=2", "-N4 -n8 --ntasks-per-node=2 -m cyclic", "-N3 -n7", "-N1 -n4", "-N2 -n2"]
+
+
+@pytest.mark.parametrize("places", PLACES)
+def test_ranks_find_each_other(srun, job, places):
+    ranks = int(places.split("-n")[1].split()[0])
+    outcome = srun(places, job, "hello")
+    gone(outcome)
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.out.splitlines()) == sorted(f"rank {i} of {ranks}" for i in range(ranks)), str(outcome)
+
+
+@pytest.mark.parametrize("source", ["p2p_match.c", "coll_reduce.c"])
+def test_programs_are_right(srun, mpi, source):
+    outcome = srun("-N4 -n8 --ntasks-per-node=2", mpi.compile(source), seconds=300)
+    gone(outcome)
+    assert outcome.status == 0, str(outcome)
+
+
+def test_abort_ends_the_job_everywhere(srun, job):
+    outcome = srun("-N4 -n8 --ntasks-per-node=2", job, "abort", 7)
+    gone(outcome)
+    assert outcome.status != 0 and "MPI_Abort" in outcome.err, str(outcome)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_killed_rank_ends_the_job(srun, job, rank):
+    """With PMI-2 srun itself does so only when it is asked to."""
+    outcome = srun("-N4 -n4 --kill-on-bad-exit=1", job, "kill", rank, seconds=40)
+    gone(outcome)
+    assert outcome.status != 0, str(outcome)
+
+
+def test_the_interface_is_a_setting(srun, job):
+    outcome = srun("-N2 -n2", job, "hello", env={"TUTTI_INTERFACE": "10.0.0.0/24"})
+    assert outcome.status == 0, str(outcome)
+    outcome = srun("-N2 -n2", job, "hello", env={"TUTTI_INTERFACE": "nowhere0"})
+    gone(outcome)
+    assert outcome.status != 0 and "nowhere0" in outcome.err, str(outcome)
