@@ -95,6 +95,9 @@ pub trait Carrier {
     /// Looks for requests, answers and broken connections, which [`Carrier::poll`] need not do.
     fn control(&mut self);
 
+    /// Whether connections are being opened, so that [`Carrier::control`] should be called often.
+    fn is_opening(&self) -> bool;
+
     /// The next of what [`Carrier::control`] and polls have found.
     fn event(&mut self) -> Option<Event>;
 

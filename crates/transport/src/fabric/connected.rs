@@ -547,6 +547,11 @@ impl Carrier for Connected {
         }
     }
 
+    fn is_opening(&self) -> bool {
+        let opening = |line: &Line| !line.established || line.ended.is_some();
+        !self.requests.is_empty() || !self.events.is_empty() || self.lines.iter().flatten().any(opening)
+    }
+
     fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

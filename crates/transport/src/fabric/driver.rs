@@ -14,6 +14,9 @@ use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Mode, Settings, 
 use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 
+/// Who wants to connect may wait for so many looks at the datagrams: it is a call to the system less for each of them.
+const LOOKS_A_CONTROL: u32 = 8;
+
 /// What the driver knows of a connection.
 #[derive(Clone, Debug)]
 struct Line {
@@ -54,6 +57,8 @@ pub struct Driver<C> {
     start: Instant,
     /// Everything is looked at in the next poll.
     thorough: bool,
+    /// Looks around until the carrier is asked for requests.
+    until_control: u32,
     leaving: bool,
 }
 
@@ -112,6 +117,7 @@ impl<C: Carrier> Driver<C> {
             traffic: Traffic::default(),
             start: Instant::now(),
             thorough: true,
+            until_control: 0,
             leaving: false,
         };
         match mode {
@@ -268,7 +274,11 @@ impl<C: Carrier> Driver<C> {
         let (machine, start) = (&mut self.machine, self.start);
         self.datagrams.receive(|bytes| machine.datagram(start.elapsed(), bytes, &mut counted));
         self.act();
-        self.carrier.control();
+        if self.until_control == 0 || std::mem::take(&mut self.thorough) || self.carrier.is_opening() {
+            self.until_control = LOOKS_A_CONTROL;
+            self.carrier.control();
+        }
+        self.until_control -= 1;
         self.hear();
         if !self.finishing.is_empty() {
             self.finish();
@@ -368,7 +378,6 @@ impl<C: Carrier> Link for Driver<C> {
         let taken = carrier.poll(&mut Delivery { lines, finished, traffic, machine, sink });
         let due = self.machine.poll_datagrams();
         if due || self.thorough || !self.finishing.is_empty() || !self.finished.is_empty() {
-            self.thorough = false;
             return self.look_around(sink) | taken;
         }
         taken

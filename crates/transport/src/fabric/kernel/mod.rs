@@ -334,6 +334,10 @@ impl Carrier for Kernel {
         self.open_ready();
     }
 
+    fn is_opening(&self) -> bool {
+        !self.waiting.is_empty() || !self.events.is_empty()
+    }
+
     fn event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

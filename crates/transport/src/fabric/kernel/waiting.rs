@@ -112,6 +112,11 @@ impl Waiting {
         Ok(())
     }
 
+    /// Whether no connection is being opened.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// A connection that this process has begun.
     pub fn connecting(
         &mut self,
