@@ -101,11 +101,11 @@ impl CommPort<'_> {
         let edges = banks.edges(slot, self.member(peer), usize::from(number));
         let edges = edges.map_or(ptr::null(), |room| room.cast_const().cast());
         let world = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator");
+        let local = self.process.job.local_rank(world.0).expect("memory is lent within a host");
         let mut exposures = self.process.exposures.borrow_mut(self.held);
         // SAFETY: see the module.
-        let window = unsafe {
-            exposures.open(Peer(world.0), &record, edges, carrier.table(self.member(peer), number))
-        };
+        let window =
+            unsafe { exposures.open(Peer(local), &record, edges, carrier.table(self.member(peer), number)) };
         Found::Lent(if window.has_entries() { window.entry(entry) } else { window })
     }
 
