@@ -114,8 +114,8 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
     let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();
     // Slurm's own controller is asked for every step, and from the first host it is known how.
-    info.radix =
-        if is_slurm { 0 } else { request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32) };
+    let usual = if is_slurm { 0 } else { config.launch_radix.min(u32::MAX.into()) as u32 };
+    info.radix = request.radix.unwrap_or(usual);
     info.agent = agent::words(request.agent.as_deref(), &config.agent, hosts.agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
