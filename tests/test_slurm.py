@@ -72,3 +72,29 @@ def test_the_interface_is_a_setting(srun, job):
     outcome = srun("-N2 -n2", job, "hello", env={"TUTTI_INTERFACE": "nowhere0"})
     gone(outcome)
     assert outcome.status != 0 and "nowhere0" in outcome.err, str(outcome)
+
+
+@pytest.fixture
+def allocated(cluster, tutti):
+    """Runs mpirun inside an allocation of Slurm."""
+
+    def run(words, *command, seconds=90):
+        line = cluster.on_first("salloc", "-Q", *words.split(), tutti.mpirun, *command)
+        return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds)
+
+    return run
+
+
+@pytest.mark.parametrize("options", [[], ["--radix", "1"], ["--map-by", "node"]])
+def test_mpirun_runs_on_the_hosts_of_its_allocation(allocated, options):
+    outcome = allocated("-w n0,n1,n2 -N3 --ntasks-per-node=2", *options, "-l", "hostname")
+    gone(outcome)
+    hosts = [0, 1, 2, 0, 1, 2] if "--map-by" in options else [0, 0, 1, 1, 2, 2]
+    wanted = [f"[{rank}] n{host}" for rank, host in enumerate(hosts)]
+    assert (outcome.status, sorted(outcome.out.splitlines()), outcome.err) == (0, wanted, ""), str(outcome)
+
+
+def test_mpirun_in_an_allocation_ends_as_elsewhere(allocated):
+    outcome = allocated("-w n0,n1,n2 -N3 --ntasks-per-node=1", "sh", "-c", "[ $TUTTI_JOB_RANK = 2 ] && kill -SEGV $$; sleep 100")
+    gone(outcome)
+    assert outcome.status == 139 and "host n2, sh) was killed by signal 11" in outcome.err, str(outcome)
