@@ -157,10 +157,13 @@ impl Connections {
         now: Duration,
     ) -> io::Result<IpAddr> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "no address of the parent");
+        let patience = PROOF_TIME / addresses.len().max(1) as u32;
         for address in addresses {
-            match TcpStream::connect_timeout(address, PROOF_TIME) {
-                Ok(mut stream) => {
-                    let agreed = prove(&mut stream, self.secret, number, nonce)?;
+            // An address that means something else here (a bridge for containers) answers wrongly or not at all.
+            let joined = TcpStream::connect_timeout(address, patience)
+                .and_then(|mut stream| Ok((prove(&mut stream, self.secret, number, nonce)?, stream)));
+            match joined {
+                Ok((agreed, stream)) => {
                     let own = stream.local_addr()?.ip();
                     let link = Link::new(agreed, self.pace, now);
                     self.parent = Some(Wire::new(stream, link, PARENT, poller)?);
