@@ -10,14 +10,15 @@
 //! same order everywhere (MPI-5 section 6.13).
 //!
 //! # Safety
-//! [`run_again`] and [`start_again`] bind the memory that their caller vouches for to an execution that was made for a call
-//! with equal arguments, so it covers as much as the first call's did.
+//! Nothing is read or written through the addresses that are kept of a call.
 #![allow(unsafe_code)]
 
 mod accord;
+mod again;
 mod carrying;
 mod choices;
 mod costs;
+mod flight;
 mod internal;
 mod loans;
 mod node;
@@ -28,7 +29,6 @@ mod port;
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_base::Result;
 use tutti_base::ids::Plane;
@@ -46,9 +46,11 @@ use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 use crate::progress;
-use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
+use crate::request::RequestId;
 
+pub use again::{run_again, start_again};
 pub use choices::Choices;
+pub use flight::{persistent, start};
 pub use internal::{
     Maximum, allgather_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group, start_maximum,
     swap_bytes,
@@ -56,6 +58,7 @@ pub use internal::{
 pub use operation::{Operation, Side};
 
 use accord::Accord;
+use flight::start_keeping;
 use node::{BankPort, Neighbourhood, Room, Turn};
 use port::{CommPort, Ticket};
 
@@ -93,7 +96,7 @@ struct State {
     /// The place whose execution goes next when there are too many.
     oldest: usize,
     /// For the next operation behind a request.
-    idle: Option<Box<Running>>,
+    idle: Option<Box<flight::Running>>,
 }
 
 /// An execution and the call that it was made for.
@@ -144,8 +147,6 @@ pub struct Words {
 const KEPT: usize = 16;
 /// Operations are numbered modulo this; the number and the lane make a tag.
 const NUMBERS: u32 = 1 << 22;
-/// Tags of persistent operations have this bit.
-const PERSISTENT: i32 = 1 << 30;
 /// Bits of a tag for the lane.
 const LANE_BITS: u32 = 8;
 
@@ -243,156 +244,6 @@ fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> 
         its.node.settle(held, offer);
     }
     Ok(())
-}
-
-/// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
-///
-/// # Safety
-/// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
-#[inline]
-pub unsafe fn run_again(
-    held: &mut Held,
-    process: &Process,
-    comm: &Communicator,
-    words: &Words,
-    has_lists: impl Fn(&[i64]) -> bool,
-    addresses: [*mut u8; 2],
-) -> Option<Result<()>> {
-    // SAFETY: passed on.
-    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.flag_looks)? } {
-        Attempt::Over(result) => Some(result),
-        Attempt::Waits(run, ticket) => {
-            let what = || waiting_for(words.collective, comm);
-            Some(finish(held, process, comm, run, ticket, &what))
-        }
-    }
-}
-
-/// As [`start`], in the way of [`run_again`].
-///
-/// # Safety
-/// As for [`run_again`].
-#[inline]
-pub unsafe fn start_again(
-    held: &Held,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    words: &Words,
-    has_lists: impl Fn(&[i64]) -> bool,
-    addresses: [*mut u8; 2],
-) -> Option<RequestId> {
-    // SAFETY: passed on.
-    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, hope(process))? } {
-        Attempt::Over(Ok(())) => RequestId::DONE,
-        Attempt::Over(Err(error)) => {
-            let requests = &mut process.messages.borrow_mut(held).state;
-            let request = requests.insert(Request::new(Work::Other, comm.context().0));
-            requests.requests.complete(request, Some(error));
-            request
-        }
-        Attempt::Waits(run, ticket) => start_run(held, process, comm, run, ticket, None),
-    })
-}
-
-/// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs to come back.
-#[inline]
-fn hope(process: &Process) -> u32 {
-    process.flag_looks.min(8)
-}
-
-/// What became of an operation in the call for it.
-enum Attempt {
-    /// It is over.
-    Over(Result<()>),
-    /// It has to wait for others.
-    Waits(Run, Ticket),
-}
-
-/// Begins the operation that `words` name on other memory, if it is at rest and simple enough, and does it if nothing is in the
-/// way; `looks` at a flag are made. Its execution stays at rest unless it has to wait, which is when other calls may come between.
-///
-/// # Safety
-/// As for [`run_again`].
-#[inline(always)]
-unsafe fn attempt(
-    held: &Held,
-    process: &Process,
-    comm: &Communicator,
-    words: &Words,
-    has_lists: impl Fn(&[i64]) -> bool,
-    addresses: [*mut u8; 2],
-    looks: u32,
-) -> Option<Attempt> {
-    let its = &comm.collectives;
-    let mut state = its.state.borrow_mut(held);
-    // SAFETY: passed on.
-    let place = unsafe { state.awaken(words, has_lists, addresses)? };
-    let tag = if let Channel::Own = its.channel { state.next_tag() } else { its.fixed_tag() };
-    let run = state.rest[place].as_mut().expect("it was just found");
-    let mut banks = its.node.banks(held);
-    let mut ticket = match &mut banks {
-        Some(banks) => match dash(tag, tag as u32 >> LANE_BITS, banks, run, looks) {
-            Some(ticket) => ticket,
-            None => return Some(Attempt::Over(Ok(()))),
-        },
-        None => Ticket::new(tag, None, Accord::UNKNOWN),
-    };
-    if !ticket.accord.is_lost() {
-        // What it could do before, it need not look for again.
-        let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
-        let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
-        match run.execution.progress(&mut port.looking(looks)) {
-            Ok(Status::Pending) => {}
-            result => return Some(Attempt::Over(result.map(drop))),
-        }
-    }
-    Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))
-}
-
-impl Prepared {
-    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
-    #[cold]
-    fn compile(&mut self) -> bool {
-        let Given(given) = self.given;
-        let compiled = !self.lists.is_empty() && self.execution.compile(given);
-        if !compiled && !self.lists.is_empty() {
-            self.words = None;
-        }
-        compiled
-    }
-}
-
-impl State {
-    /// See [`Collectives::next_tag`].
-    #[inline]
-    fn next_tag(&mut self) -> i32 {
-        let number = self.operations % NUMBERS;
-        self.operations = self.operations.wrapping_add(1);
-        (number << LANE_BITS) as i32
-    }
-
-    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
-    ///
-    /// # Safety
-    /// As for [`run_again`].
-    #[inline]
-    unsafe fn awaken(
-        &mut self,
-        words: &Words,
-        has_lists: impl Fn(&[i64]) -> bool,
-        [send, recv]: [*mut u8; 2],
-    ) -> Option<usize> {
-        let said = |run: &Option<Run>| {
-            run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words) && has_lists(&run.lists))
-        };
-        let place = self.rest.iter().position(said)?;
-        let run = self.rest[place].as_mut()?;
-        // SAFETY: passed on.
-        let ready = unsafe {
-            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
-        };
-        if ready { Some(place) } else { None }
-    }
 }
 
 /// Runs to the end.
@@ -498,240 +349,6 @@ fn doubt(
     }
     run.execution.abandon(&mut CommPort::new(held, process, comm, ticket, Some(&mut banks)));
     Err(complaint)
-}
-
-/// Starts an operation; the request is complete when it is over.
-pub fn start(
-    held: &Held,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
-) -> RequestId {
-    let run = prepare(held, process, comm, operation, Means::All);
-    let ticket = comm.collectives.ticket(held, &run);
-    start_run(held, process, comm, run, ticket, None)
-}
-
-/// As [`start`] under a number taken before, so by messages alone: turns are taken in the order of calls. `memory` is what
-/// the operation works on, the library's own.
-fn start_keeping(
-    held: &Held,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
-    tag: i32,
-    memory: Arc<internal::Words>,
-) -> RequestId {
-    let run = prepare(held, process, comm, operation, Means::Messages);
-    start_run(held, process, comm, run, Ticket::new(tag, None, Accord::UNKNOWN), Some(memory))
-}
-
-fn start_run(
-    held: &Held,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    run: Run,
-    ticket: Ticket,
-    memory: Option<Arc<internal::Words>>,
-) -> RequestId {
-    let context = comm.context().0;
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
-    launch(
-        held,
-        process,
-        Some(comm),
-        Flight { run: Some(run), ticket, request, kept: None, _memory: memory },
-    );
-    request
-}
-
-/// Keeps an operation to be started by MPI_Start.
-pub fn persistent(
-    held: &Held,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
-) -> RequestId {
-    // On several hosts it would have to be agreed upon whether each has banks for it.
-    let several = comm.collectives.node.numbers(process, comm).is_some();
-    let means = if several { Means::Messages } else { Means::All };
-    let mut run = prepare(held, process, comm, operation, means);
-    let number = comm.collectives.next_persistent(held);
-    let compile = |run: &mut Run| {
-        let Given(given) = run.given;
-        let _ = !run.lists.is_empty() && run.execution.compile(given);
-    };
-    compile(&mut run);
-    let mut banks = None;
-    if is_within_node(run.execution.plan()) {
-        banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan());
-        if banks.is_none() {
-            run = prepare(held, process, comm, operation, Means::Messages);
-            compile(&mut run);
-        }
-    }
-    let tag = PERSISTENT | (number << LANE_BITS) as i32;
-    let kept = Kept {
-        run: GiantCell::new(Some(run)),
-        comm: Arc::clone(comm),
-        tag,
-        banks,
-        starts: AtomicU32::new(0),
-    };
-    let request = Request {
-        persistent: Some(Box::new(Persistent {
-            active: false,
-            template: Template::Collective(Arc::new(kept)),
-        })),
-        ..Request::completed(RequestStatus::EMPTY, comm.context().0)
-    };
-    process.messages.borrow_mut(held).state.insert(request)
-}
-
-/// An operation under way behind a request. The box is used again and again.
-#[derive(Debug)]
-struct Running {
-    /// `None` for a persistent operation, which has its own, and while the box is idle.
-    comm: Option<Arc<Communicator>>,
-    flight: Option<Flight>,
-}
-
-#[derive(Debug)]
-struct Flight {
-    /// Until it is over.
-    run: Option<Run>,
-    ticket: Ticket,
-    request: RequestId,
-    /// Where a persistent operation goes when it is over; others go back to the communicator.
-    kept: Option<Arc<Kept>>,
-    _memory: Option<Arc<internal::Words>>,
-}
-
-/// A persistent operation.
-#[derive(Debug)]
-struct Kept {
-    run: GiantCell<Option<Run>>,
-    comm: Arc<Communicator>,
-    tag: i32,
-    /// Its own, since its starts need not follow those of other operations.
-    banks: Option<Neighbourhood>,
-    /// How often it was started.
-    starts: AtomicU32,
-}
-
-/// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
-impl Restart for Kept {
-    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
-        let mut place = self.run.borrow_mut(held);
-        let run = place.as_mut().expect("an inactive operation is at rest");
-        run.execution.start();
-        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
-        let mut ticket = match &mut banks {
-            // All its starts are within the node, and take turns there.
-            Some(banks) => {
-                let number = self.starts.fetch_add(1, Ordering::Relaxed);
-                let Some(ticket) = dash(self.tag, number, banks, run, hope(process)) else {
-                    process.messages.borrow_mut(held).state.requests.complete(request, None);
-                    return Ok(());
-                };
-                ticket
-            }
-            None => Ticket::new(self.tag, None, Accord::UNKNOWN),
-        };
-        if ticket.turn.is_some() && !ticket.accord.is_lost() {
-            let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
-            let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
-            let result = run.execution.progress(&mut port.looking(looks));
-            if !matches!(result, Ok(Status::Pending)) {
-                process.messages.borrow_mut(held).state.requests.complete(request, result.err());
-                return Ok(());
-            }
-        }
-        let run = place.take().expect("an inactive operation is at rest");
-        drop((place, banks));
-        if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
-            request.work = work_of(&run);
-        }
-        let flight = Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None };
-        launch(held, process, None, flight);
-        Ok(())
-    }
-}
-
-impl Activity for Running {
-    fn advance(
-        mut self: Box<Self>,
-        held: &Held,
-        process: &Process,
-        patient: bool,
-    ) -> Option<Box<dyn Activity>> {
-        let Running { comm, flight } = &mut *self;
-        let result = match flight.as_mut()?.advance(held, process, comm.as_deref(), patient) {
-            Ok(Status::Pending) => return Some(self),
-            result => result,
-        };
-        if let Some(flight) = flight {
-            flight.land(held, process, comm.as_deref(), result);
-        }
-        let (comm, kept) = (comm.take(), flight.take().and_then(|flight| flight.kept));
-        let its = communicator(kept.as_deref(), comm.as_deref());
-        its.collectives.state.borrow_mut(held).idle = Some(self);
-        None
-    }
-}
-
-impl Flight {
-    /// Goes on; `comm` is the communicator unless the operation is persistent.
-    #[inline]
-    fn advance(
-        &mut self,
-        held: &Held,
-        process: &Process,
-        comm: Option<&Communicator>,
-        patient: bool,
-    ) -> Result<Status> {
-        let Flight { run, ticket, kept, .. } = self;
-        let comm = communicator(kept.as_deref(), comm);
-        let own = kept.as_ref().and_then(|kept| kept.banks.as_ref());
-        let run = run.as_mut().expect("an operation under way has its execution");
-        advance(held, process, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
-    }
-
-    /// Is over; gives the execution back.
-    #[inline]
-    fn land(&mut self, held: &Held, process: &Process, comm: Option<&Communicator>, result: Result<Status>) {
-        let run = self.run.take();
-        match &self.kept {
-            None => {
-                let comm = communicator(None, comm);
-                run.into_iter().for_each(|run| rest(held, comm, run));
-            }
-            Some(kept) => *kept.run.borrow_mut(held) = run,
-        }
-        process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
-    }
-}
-
-fn communicator<'a>(kept: Option<&'a Kept>, other: Option<&'a Communicator>) -> &'a Communicator {
-    let own = kept.map(|kept| &*kept.comm);
-    own.or(other).expect("an operation under way has its communicator")
-}
-
-fn work_of(run: &Run) -> Work {
-    Work::Collective(run.execution.plan().shape.collective.name())
-}
-
-/// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
-/// persistent.
-#[inline]
-fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, flight: Flight) {
-    let its = communicator(flight.kept.as_deref(), comm.map(|comm| &**comm));
-    let idle = its.collectives.state.borrow_mut(held).idle.take();
-    let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
-    (running.comm, running.flight) = (comm.cloned(), Some(flight));
-    if let Some(activity) = running.advance(held, process, false) {
-        process.add_activity(held, activity);
-    }
 }
 
 /// What an operation may use.

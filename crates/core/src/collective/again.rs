@@ -1,0 +1,171 @@
+//! Doing again what a communicator has done before: a call is recognised by its words, its execution is bound to other memory and runs
+//! where it rests. That is the path whose nanoseconds count.
+//!
+//! # Safety
+//! [`run_again`] and [`start_again`] bind the memory that their caller vouches for to an execution that was made for a call
+//! with equal arguments, so it covers as much as the first call's did.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use tutti_base::Result;
+
+use super::accord::Accord;
+use super::flight::start_run;
+use super::port::{CommPort, Ticket};
+use super::{Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, waiting_for};
+use crate::communicator::Communicator;
+use crate::engine::Status;
+use crate::giant::Held;
+use crate::process::Process;
+use crate::request::{Request, RequestId, Work};
+
+/// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
+///
+/// # Safety
+/// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
+#[inline]
+pub unsafe fn run_again(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
+    addresses: [*mut u8; 2],
+) -> Option<Result<()>> {
+    // SAFETY: passed on.
+    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.flag_looks)? } {
+        Attempt::Over(result) => Some(result),
+        Attempt::Waits(run, ticket) => {
+            let what = || waiting_for(words.collective, comm);
+            Some(finish(held, process, comm, run, ticket, &what))
+        }
+    }
+}
+
+/// As [`start`], in the way of [`run_again`].
+///
+/// # Safety
+/// As for [`run_again`].
+#[inline]
+pub unsafe fn start_again(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
+    addresses: [*mut u8; 2],
+) -> Option<RequestId> {
+    // SAFETY: passed on.
+    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, hope(process))? } {
+        Attempt::Over(Ok(())) => RequestId::DONE,
+        Attempt::Over(Err(error)) => {
+            let requests = &mut process.messages.borrow_mut(held).state;
+            let request = requests.insert(Request::new(Work::Other, comm.context().0));
+            requests.requests.complete(request, Some(error));
+            request
+        }
+        Attempt::Waits(run, ticket) => start_run(held, process, comm, run, ticket, None),
+    })
+}
+
+/// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs to come back.
+#[inline]
+pub(super) fn hope(process: &Process) -> u32 {
+    process.flag_looks.min(8)
+}
+
+/// What became of an operation in the call for it.
+enum Attempt {
+    /// It is over.
+    Over(Result<()>),
+    /// It has to wait for others.
+    Waits(Run, Ticket),
+}
+
+/// Begins the operation that `words` name on other memory, if it is at rest and simple enough, and does it if nothing is in the
+/// way; `looks` at a flag are made. Its execution stays at rest unless it has to wait, which is when other calls may come between.
+///
+/// # Safety
+/// As for [`run_again`].
+#[inline(always)]
+unsafe fn attempt(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    words: &Words,
+    has_lists: impl Fn(&[i64]) -> bool,
+    addresses: [*mut u8; 2],
+    looks: u32,
+) -> Option<Attempt> {
+    let its = &comm.collectives;
+    let mut state = its.state.borrow_mut(held);
+    // SAFETY: passed on.
+    let place = unsafe { state.awaken(words, has_lists, addresses)? };
+    let tag = if let Channel::Own = its.channel { state.next_tag() } else { its.fixed_tag() };
+    let run = state.rest[place].as_mut().expect("it was just found");
+    let mut banks = its.node.banks(held);
+    let mut ticket = match &mut banks {
+        Some(banks) => match dash(tag, tag as u32 >> LANE_BITS, banks, run, looks) {
+            Some(ticket) => ticket,
+            None => return Some(Attempt::Over(Ok(()))),
+        },
+        None => Ticket::new(tag, None, Accord::UNKNOWN),
+    };
+    if !ticket.accord.is_lost() {
+        // What it could do before, it need not look for again.
+        let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
+        let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
+        match run.execution.progress(&mut port.looking(looks)) {
+            Ok(Status::Pending) => {}
+            result => return Some(Attempt::Over(result.map(drop))),
+        }
+    }
+    Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))
+}
+
+impl Prepared {
+    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
+    #[cold]
+    fn compile(&mut self) -> bool {
+        let Given(given) = self.given;
+        let compiled = !self.lists.is_empty() && self.execution.compile(given);
+        if !compiled && !self.lists.is_empty() {
+            self.words = None;
+        }
+        compiled
+    }
+}
+
+impl State {
+    /// See [`Collectives::next_tag`].
+    #[inline]
+    pub(super) fn next_tag(&mut self) -> i32 {
+        let number = self.operations % NUMBERS;
+        self.operations = self.operations.wrapping_add(1);
+        (number << LANE_BITS) as i32
+    }
+
+    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
+    ///
+    /// # Safety
+    /// As for [`run_again`].
+    #[inline]
+    unsafe fn awaken(
+        &mut self,
+        words: &Words,
+        has_lists: impl Fn(&[i64]) -> bool,
+        [send, recv]: [*mut u8; 2],
+    ) -> Option<usize> {
+        let said = |run: &Option<Run>| {
+            run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words) && has_lists(&run.lists))
+        };
+        let place = self.rest.iter().position(said)?;
+        let run = self.rest[place].as_mut()?;
+        // SAFETY: passed on.
+        let ready = unsafe {
+            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
+        };
+        if ready { Some(place) } else { None }
+    }
+}

@@ -1,0 +1,256 @@
+//! Operations behind a request: non-blocking ones, which progress moves on, and persistent ones, which are kept to be started again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tutti_base::Result;
+
+use super::accord::Accord;
+use super::again::hope;
+use super::node::Neighbourhood;
+use super::port::{CommPort, Ticket};
+use super::{
+    Activity, Given, LANE_BITS, Means, Operation, Run, advance, dash, internal, is_within_node, prepare, rest,
+};
+use crate::communicator::Communicator;
+use crate::engine::Status;
+use crate::giant::{GiantCell, Held};
+use crate::process::Process;
+use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
+
+/// Tags of persistent operations have this bit.
+const PERSISTENT: i32 = 1 << 30;
+
+/// Starts an operation; the request is complete when it is over.
+pub fn start(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+) -> RequestId {
+    let run = prepare(held, process, comm, operation, Means::All);
+    let ticket = comm.collectives.ticket(held, &run);
+    start_run(held, process, comm, run, ticket, None)
+}
+
+/// As [`start`] under a number taken before, so by messages alone: turns are taken in the order of calls. `memory` is what
+/// the operation works on, the library's own.
+pub(super) fn start_keeping(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+    tag: i32,
+    memory: Arc<internal::Words>,
+) -> RequestId {
+    let run = prepare(held, process, comm, operation, Means::Messages);
+    start_run(held, process, comm, run, Ticket::new(tag, None, Accord::UNKNOWN), Some(memory))
+}
+
+pub(super) fn start_run(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    run: Run,
+    ticket: Ticket,
+    memory: Option<Arc<internal::Words>>,
+) -> RequestId {
+    let context = comm.context().0;
+    let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
+    launch(
+        held,
+        process,
+        Some(comm),
+        Flight { run: Some(run), ticket, request, kept: None, _memory: memory },
+    );
+    request
+}
+
+/// Keeps an operation to be started by MPI_Start.
+pub fn persistent(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+) -> RequestId {
+    // On several hosts it would have to be agreed upon whether each has banks for it.
+    let several = comm.collectives.node.numbers(process, comm).is_some();
+    let means = if several { Means::Messages } else { Means::All };
+    let mut run = prepare(held, process, comm, operation, means);
+    let number = comm.collectives.next_persistent(held);
+    let compile = |run: &mut Run| {
+        let Given(given) = run.given;
+        let _ = !run.lists.is_empty() && run.execution.compile(given);
+    };
+    compile(&mut run);
+    let mut banks = None;
+    if is_within_node(run.execution.plan()) {
+        banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan());
+        if banks.is_none() {
+            run = prepare(held, process, comm, operation, Means::Messages);
+            compile(&mut run);
+        }
+    }
+    let tag = PERSISTENT | (number << LANE_BITS) as i32;
+    let kept = Kept {
+        run: GiantCell::new(Some(run)),
+        comm: Arc::clone(comm),
+        tag,
+        banks,
+        starts: AtomicU32::new(0),
+    };
+    let request = Request {
+        persistent: Some(Box::new(Persistent {
+            active: false,
+            template: Template::Collective(Arc::new(kept)),
+        })),
+        ..Request::completed(RequestStatus::EMPTY, comm.context().0)
+    };
+    process.messages.borrow_mut(held).state.insert(request)
+}
+
+/// An operation under way behind a request. The box is used again and again.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// `None` for a persistent operation, which has its own, and while the box is idle.
+    comm: Option<Arc<Communicator>>,
+    flight: Option<Flight>,
+}
+
+#[derive(Debug)]
+struct Flight {
+    /// Until it is over.
+    run: Option<Run>,
+    ticket: Ticket,
+    request: RequestId,
+    /// Where a persistent operation goes when it is over; others go back to the communicator.
+    kept: Option<Arc<Kept>>,
+    _memory: Option<Arc<internal::Words>>,
+}
+
+/// A persistent operation.
+#[derive(Debug)]
+struct Kept {
+    run: GiantCell<Option<Run>>,
+    comm: Arc<Communicator>,
+    tag: i32,
+    /// Its own, since its starts need not follow those of other operations.
+    banks: Option<Neighbourhood>,
+    /// How often it was started.
+    starts: AtomicU32,
+}
+
+/// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
+impl Restart for Kept {
+    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
+        let mut place = self.run.borrow_mut(held);
+        let run = place.as_mut().expect("an inactive operation is at rest");
+        run.execution.start();
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let mut ticket = match &mut banks {
+            // All its starts are within the node, and take turns there.
+            Some(banks) => {
+                let number = self.starts.fetch_add(1, Ordering::Relaxed);
+                let Some(ticket) = dash(self.tag, number, banks, run, hope(process)) else {
+                    process.messages.borrow_mut(held).state.requests.complete(request, None);
+                    return Ok(());
+                };
+                ticket
+            }
+            None => Ticket::new(self.tag, None, Accord::UNKNOWN),
+        };
+        if ticket.turn.is_some() && !ticket.accord.is_lost() {
+            let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
+            let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
+            let result = run.execution.progress(&mut port.looking(looks));
+            if !matches!(result, Ok(Status::Pending)) {
+                process.messages.borrow_mut(held).state.requests.complete(request, result.err());
+                return Ok(());
+            }
+        }
+        let run = place.take().expect("an inactive operation is at rest");
+        drop((place, banks));
+        if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
+            request.work = work_of(&run);
+        }
+        let flight = Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None };
+        launch(held, process, None, flight);
+        Ok(())
+    }
+}
+
+impl Activity for Running {
+    fn advance(
+        mut self: Box<Self>,
+        held: &Held,
+        process: &Process,
+        patient: bool,
+    ) -> Option<Box<dyn Activity>> {
+        let Running { comm, flight } = &mut *self;
+        let result = match flight.as_mut()?.advance(held, process, comm.as_deref(), patient) {
+            Ok(Status::Pending) => return Some(self),
+            result => result,
+        };
+        if let Some(flight) = flight {
+            flight.land(held, process, comm.as_deref(), result);
+        }
+        let (comm, kept) = (comm.take(), flight.take().and_then(|flight| flight.kept));
+        let its = communicator(kept.as_deref(), comm.as_deref());
+        its.collectives.state.borrow_mut(held).idle = Some(self);
+        None
+    }
+}
+
+impl Flight {
+    /// Goes on; `comm` is the communicator unless the operation is persistent.
+    #[inline]
+    fn advance(
+        &mut self,
+        held: &Held,
+        process: &Process,
+        comm: Option<&Communicator>,
+        patient: bool,
+    ) -> Result<Status> {
+        let Flight { run, ticket, kept, .. } = self;
+        let comm = communicator(kept.as_deref(), comm);
+        let own = kept.as_ref().and_then(|kept| kept.banks.as_ref());
+        let run = run.as_mut().expect("an operation under way has its execution");
+        advance(held, process, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
+    }
+
+    /// Is over; gives the execution back.
+    #[inline]
+    fn land(&mut self, held: &Held, process: &Process, comm: Option<&Communicator>, result: Result<Status>) {
+        let run = self.run.take();
+        match &self.kept {
+            None => {
+                let comm = communicator(None, comm);
+                run.into_iter().for_each(|run| rest(held, comm, run));
+            }
+            Some(kept) => *kept.run.borrow_mut(held) = run,
+        }
+        process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
+    }
+}
+
+fn communicator<'a>(kept: Option<&'a Kept>, other: Option<&'a Communicator>) -> &'a Communicator {
+    let own = kept.map(|kept| &*kept.comm);
+    own.or(other).expect("an operation under way has its communicator")
+}
+
+fn work_of(run: &Run) -> Work {
+    Work::Collective(run.execution.plan().shape.collective.name())
+}
+
+/// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
+/// persistent.
+#[inline]
+fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, flight: Flight) {
+    let its = communicator(flight.kept.as_deref(), comm.map(|comm| &**comm));
+    let idle = its.collectives.state.borrow_mut(held).idle.take();
+    let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
+    (running.comm, running.flight) = (comm.cloned(), Some(flight));
+    if let Some(activity) = running.advance(held, process, false) {
+        process.add_activity(held, activity);
+    }
+}
