@@ -426,7 +426,7 @@ pub enum Kind {
         /// The new value.
         value: Index,
     },
-    /// Waits until the flag `flag` of `peer` is at least `value`.
+    /// Waits until the flag `flag` of `peer` is at least `value`; not at all for 0.
     Await {
         /// Whose flag. May be the rank itself (nothing to wait for, once posted).
         peer: Index,

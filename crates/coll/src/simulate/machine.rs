@@ -478,6 +478,8 @@ impl<'a> Machine<'a> {
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
             Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
             Kind::Await { .. } if self.is_free(rank, instance) => return true,
+            // Every flag is 0 from the beginning.
+            Kind::Await { value, .. } if value.at(iteration) == 0 => return true,
             Kind::Await { peer, flag, value } => {
                 let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
                 match self.waits(rank, instance, peer, flag, value) {

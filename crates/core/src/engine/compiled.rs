@@ -363,6 +363,7 @@ impl Writer<'_> {
         let instruction = match kind {
             Kind::Send { .. } | Kind::Recv { .. } => return None,
             Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },
+            Kind::Await { value, .. } if value.at(iteration) == 0 => return Some(()),
             Kind::Await { peer, flag, value } => {
                 let peer = peer.at(iteration) as u32;
                 Instruction::Await { peer, flag: *flag, value: value.at(iteration) }

@@ -335,6 +335,10 @@ fn begin<P: Port>(
 /// Whether a flag is as far: of a neighbour, or a private one.
 #[inline]
 fn is_reached<P: NodePort>(private: &[u64], port: &mut P, peer: u32, flag: u16, value: u64) -> bool {
+    // Every flag is 0 from the beginning, also where its owner has not begun.
+    if value == 0 {
+        return true;
+    }
     match flag.checked_sub(Kind::FLAGS) {
         Some(own) => private[usize::from(own)] >= value,
         None => port.reached(peer, flag, value),
