@@ -13,7 +13,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py lint install stress bench compare headlines consistency peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress bench compare headlines consistency peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -46,6 +46,12 @@ test-programs: python starters
 
 test-mpi4py: python
 	build/python/bin/python tests/mpi4py_suite.py
+
+# What sends much between the hosts of a testbed, and mpi4py on 4 hosts x 2 ranks.
+test-hosts: python
+	@scripts/need.sh fabric hosts
+	build/python/bin/python -m pytest -q tests/test_hosts.py tests/test_faults_mpi.py --across
+	build/python/bin/python tests/mpi4py_suite.py --hosts 4
 
 stress: python
 	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)

@@ -8,8 +8,21 @@ from hosts import Testbed, refusal
 
 def pytest_addoption(parser):
     parser.addoption("--mpi", default="tutti", choices=["tutti", "mpich"], help="library that runs the programs")
+    parser.addoption("--across", action="store_true", help="also what sends much between hosts")
     parser.addoption("--stress-seconds", type=float, default=3, help="time of each run of random collectives")
     parser.addoption("--stress-seed", type=int, default=0, help="what is drawn; 0: something else every day")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "across: sends much between hosts; only with --across")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--across"):
+        return
+    for item in items:
+        if item.get_closest_marker("across"):
+            item.add_marker(pytest.mark.skip(reason="sends much between hosts: make test-hosts"))
 
 
 @pytest.fixture(scope="session")

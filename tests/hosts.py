@@ -4,6 +4,7 @@ import itertools
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from harness import ROOT, Job, Mpi
@@ -53,6 +54,15 @@ class Testbed:
         lines = [line.split(" ", 2) for line in self.act("ps").splitlines()]
         return [(host, int(pid), name) for host, pid, name in lines]
 
+    def idle(self, besides=(), seconds=10):
+        """What still runs on the hosts after so many seconds; nothing, as a rule much sooner."""
+        limit = time.monotonic() + seconds
+        while left := [found for found in self.processes() if found[0] not in besides]:
+            if time.monotonic() > limit:
+                break
+            time.sleep(0.05)
+        return left
+
     def down(self):
         """Removes it."""
         self.act("down")
@@ -64,7 +74,8 @@ class Cluster(Mpi):
     def __init__(self, name, testbed, per_host):
         super().__init__(name)
         self.testbed, self.per_host = testbed, per_host
-        self.env = {**self.env, **({} if self.is_tutti else {"LD_LIBRARY_PATH": str(self.prefix / "lib")})}
+        if not self.is_tutti:
+            self.env["LD_LIBRARY_PATH"] = str(self.prefix / "lib")
 
     def place(self, ranks):
         """Options that put `ranks` ranks on as many hosts as they need."""
@@ -76,8 +87,6 @@ class Cluster(Mpi):
     def command(self, ranks, program, *arguments, options=()):
         return self.testbed.on("n0", self.mpirun, *self.place(ranks), *options, "-n", ranks, program, *arguments)
 
-    def begin(self, ranks, program, *arguments, options=(), env=None, **more):
-        # Nothing is inherited by other hosts: what a test sets goes through the launcher.
-        passed = [word for key, value in (env or {}).items() for word in ("-env", key, value)]
-        command = self.command(ranks, program, *arguments, options=[*passed, *options])
-        return Job(command, self.env, **more)
+    def launch(self, words, env=None, **more):
+        """A job by its command line, from the first host."""
+        return Job(self.testbed.on("n0", *words), {**self.env, **(env or {})}, **more)

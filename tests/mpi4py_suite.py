@@ -1,9 +1,10 @@
 """Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up what it says.
 
-usage: python tests/mpi4py_suite.py [--ranks 1,2,4,5] [--only NAME,...] [--all] [--timeout SECONDS]
+usage: python tests/mpi4py_suite.py [--ranks 1,2,4,5] [--only NAME,...] [--all] [--timeout SECONDS] [--hosts N]
 
 By default the files that concern point to point, collectives, communicators, groups, datatypes, requests,
-attributes, info and error handling; --all runs every file. Each file is a job of its own: one that hangs or
+attributes, info and error handling; --all runs every file; with --hosts 4 those for point to point and collectives on two
+ranks on each of so many hosts of a testbed. Each file is a job of its own: one that hangs or
 dies costs only itself. Failures that tests/mpi4py_known.tsv lists do not count against it. Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
 
@@ -14,6 +15,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from harness import ROOT, Job, Mpi
+from hosts import Cluster, Testbed, refusal
 
 SUITE = ROOT / "build" / "mpi4py" / "mpi4py-4.1.2" / "test"
 LOGS = ROOT / "build" / "mpi4py" / "log"
@@ -70,11 +72,19 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--hosts", type=int, default=0)
     options = parser.parse_args()
     names = options.only.split(",") if options.only else FILES
     if options.all:
         names = sorted(path.stem[5:] for path in SUITE.glob("test_*.py"))
     mpi = Mpi("tutti")
+    if options.hosts:
+        if why := refusal():
+            print(f"mpi4py across hosts: skipped, {why}")
+            return
+        mpi = Cluster("tutti", Testbed(options.hosts), 2)
+        options.ranks = str(2 * options.hosts)
+        names = [name for name in names if name.startswith(("p2p_", "cco_"))]
     known = known_failures(names)
     totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):
@@ -89,7 +99,7 @@ def main():
                 print(f"  {ranks} ranks: {test}; see build/mpi4py/log/{name}-{ranks}.txt", flush=True)
         print(f"mpi4py on {ranks} ranks: {here[0]} passed, {here[1]} failed, {here[2]} skipped", flush=True)
         totals = [one + other for one, other in zip(totals, here)]
-    if not options.only:
+    if not options.only and not options.hosts:
         for pattern in [pattern for pattern in known if pattern not in seen]:
             print(f"  tests/mpi4py_known.tsv: {pattern} does not fail any more")
     print("failures are all known (tests/mpi4py_known.tsv)" if not bad else "there are new failures, see above")

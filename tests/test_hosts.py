@@ -1,0 +1,117 @@
+"""Jobs on several hosts: the programs of the tests on 4 hosts x 2 and 8 hosts x 4 ranks, on every kind of connection."""
+
+import pytest
+
+from harness import ROOT
+from hosts import Cluster
+from test_programs import PROGRAMS, check
+
+# How ranks on different hosts reach each other.
+WAYS = {
+    "datagrams": {"TUTTI_CONNECTIONS": "never"},
+    "connected at once": {"TUTTI_CONNECTIONS": "static"},
+    "neighbours connected": {"TUTTI_CONNECTIONS": "partially-static"},
+    "connected at the first message": {"TUTTI_CONNECT_MESSAGES": "1"},
+    "few connections": {"TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2"},
+    "no eager": {"TUTTI_EAGER_BYTES": "0"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+}
+
+
+@pytest.fixture(scope="module")
+def four(mpi, hosts):
+    """Four hosts, two ranks on each."""
+    return Cluster(mpi.name, hosts(4), 2)
+
+
+@pytest.fixture(scope="module")
+def eight(mpi, hosts):
+    """Eight hosts, four ranks on each."""
+    return Cluster(mpi.name, hosts(8), 4)
+
+
+def nothing_left(cluster):
+    """No host runs anything of a job."""
+    left = cluster.testbed.idle()
+    assert not left, left
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program != "life"])
+def test_on_four_hosts(four, program):
+    check(four.run(8, four.compile(f"{program}.c"), seconds=240))
+    nothing_left(four)
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_many", "comms"])
+def test_on_eight_hosts(eight, program):
+    check(eight.run(32, eight.compile(f"{program}.c"), seconds=300))
+    nothing_left(eight)
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("program", ["p2p_match", "p2p_complete", "coll_move"])
+def test_ways(tutti, four, program, way):
+    assert tutti
+    check(four.run(8, four.compile(f"{program}.c"), env=WAYS[way], seconds=240))
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("way", WAYS)
+def test_stress(tutti, four, way):
+    """Random messages and collectives for two seconds."""
+    assert tutti
+    check(four.run(6, four.compile("stress.c"), 2, 1 + list(WAYS).index(way), env=WAYS[way]))
+
+
+@pytest.mark.across
+def test_a_rank_a_host(mpi, hosts):
+    """No pair of ranks shares memory."""
+    alone = Cluster(mpi.name, hosts(4), 1)
+    for program in ("p2p_match", "coll_move", "coll_reduce"):
+        check(alone.run(4, alone.compile(f"{program}.c"), seconds=240))
+
+
+def test_hello(four, job):
+    outcome = four.run(8, job, "hello")
+    assert sorted(outcome.out.splitlines()) == [f"rank {i} of 8" for i in range(8)], str(outcome)
+
+
+def test_ranks_are_where_they_were_placed(tutti, four):
+    assert tutti
+    command = [four.mpirun, "--agent", four.testbed.agent]
+    for options, expected in [(["--host", "n1:2,n3:1", "-n", 3], ["n1", "n1", "n3"]),
+                              (["--host", "n0:2,n1:2", "--map-by", "node", "-n", 4], ["n0", "n1", "n0", "n1"])]:
+        outcome = four.launch([*command, *options, "-l", "hostname"]).wait(60)
+        assert outcome.status == 0, str(outcome)
+        assert sorted(outcome.out.splitlines()) == [f"[{rank}] {host}" for rank, host in enumerate(expected)], str(outcome)
+
+
+def test_hostfile(tutti, four, tmp_path):
+    assert tutti
+    (tmp_path / "hosts").write_text("# ours\nn0 slots=2\nn2:1\nn3\n")
+    options = ["--agent", four.testbed.agent, "--hostfile", tmp_path / "hosts", "-n", 4, "-l", "hostname"]
+    outcome = four.launch([four.mpirun, *options]).wait(60)
+    assert sorted(outcome.out.splitlines()) == ["[0] n0", "[1] n0", "[2] n2", "[3] n3"], str(outcome)
+
+
+@pytest.mark.across
+def test_asp(four, tmp_path):
+    """The example on a ring of 40 cities."""
+    graph = tmp_path / "ring.graph"
+    names = "".join(f"c{i}\t0\t0\n" for i in range(40))
+    graph.write_text(f"tutti-graph 40 40\n{names}" + "".join(f"{i} {(i + 1) % 40} {i + 1}\n" for i in range(40)))
+    outcome = four.run(8, four.compile(ROOT / "examples" / "asp" / "asp.c"), graph, "c0", "c3")
+    assert outcome.status == 0, str(outcome)
+    assert "check: 0 of 1600 distances differ" in outcome.out, str(outcome)
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("pattern", ["ep", "cg", "mg", "lu", "is", "sp", "bt"])
+def test_patterns(eight, pattern):
+    """Who talks to whom in the NAS kernels, on 16 ranks."""
+    program = eight.compile(ROOT / "crates" / "tools" / "bench" / "patterns.c")
+    outcome = eight.run(16, program, pattern, 2)
+    assert outcome.status == 0 and f"pattern name={pattern} ranks=16" in outcome.out, str(outcome)
