@@ -32,14 +32,16 @@ pub struct Hold {
 }
 
 /// Namespaces of mounts are private here. A shared folder is bound into the new tree before that one hides it. The
-/// interfaces under /sys are those of the namespace that mounted it; cgroups live below and are carried over.
+/// interfaces under /sys are those of the namespace that mounted it; cgroups live below and are carried over. Paths are
+/// relative: where `up` has been killed the folder goes away meanwhile, and must not come back.
 const HOST: &str = r#"
 hostname "$host" 2>/dev/null || echo "$host" > /proc/sys/kernel/hostname
 ip link set lo up
-mkdir -p "$directory/$host"
+mkdir "$directory/$host"
 mount -t tmpfs -o mode=755 testbed "$directory/$host"
+cd "$directory/$host"
 for place in /tmp /dev/shm; do
-    new="$directory/$host$place"
+    new=".$place"
     mkdir -p "$new"
     mount -t tmpfs -o mode=1777 testbed "$new"
     for folder in "$@"; do
@@ -49,9 +51,10 @@ for place in /tmp /dev/shm; do
     done
     mount --rbind "$new" "$place"
 done
-if mkdir "$directory/$host/cgroup" && mount --rbind /sys/fs/cgroup "$directory/$host/cgroup" 2>/dev/null; then
-    mount -t sysfs sysfs /sys && mount --rbind "$directory/$host/cgroup" /sys/fs/cgroup
+if mkdir cgroup && mount --rbind /sys/fs/cgroup ./cgroup 2>/dev/null; then
+    mount -t sysfs sysfs /sys && mount --rbind ./cgroup /sys/fs/cgroup
 fi
+cd /
 umount -l "$directory/$host"
 mount --bind "$directory/hosts" /etc/hosts
 "#;
@@ -92,10 +95,11 @@ pub fn hold(options: &Hold) -> Result<(), String> {
         std::thread::spawn(move || remote::serve(&listener));
     }
     let with = options.with.and_then(Pid::of);
-    while options.with.is_none() || with.is_some_and(Pid::alive) {
+    let kept = || state::names(&options.directory, std::process::id());
+    while kept() && (options.with.is_none() || with.is_some_and(Pid::alive)) {
         std::thread::sleep(LOOK);
     }
-    end(&options.directory, is_switch)
+    end(&options.directory, is_switch && kept())
 }
 
 fn prepare(options: &Hold, script: &str) -> Result<(), String> {
@@ -106,10 +110,10 @@ fn prepare(options: &Hold, script: &str) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{}: cannot be made ({status})", options.host)) }
 }
 
-/// The process that this testbed lived with has gone.
-fn end(directory: &Path, is_switch: bool) -> Result<(), String> {
+/// The process that this testbed lived with has gone, or the testbed: who built it was killed before all were told to stay.
+fn end(directory: &Path, removes: bool) -> Result<(), String> {
     let left = state::kill_beside(std::process::id());
-    if is_switch {
+    if removes {
         state::remove(directory)?;
     }
     left.map_err(|left| format!("{left} processes do not end"))

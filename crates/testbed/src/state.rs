@@ -4,7 +4,6 @@
 //! used again is not taken for it; a testbed whose holders are gone is stale, and the next command removes it.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -179,6 +178,13 @@ pub fn directory(name: &str) -> Result<PathBuf, String> {
     Ok(Path::new(BASE).join(name))
 }
 
+/// Whether the testbed in this folder has `number` as one of its holders.
+pub fn names(directory: &Path, number: u32) -> bool {
+    let text = fs::read_to_string(directory.join("state")).unwrap_or_default();
+    let word = number.to_string();
+    text.lines().any(|line| line.split(' ').nth(1) == Some(&word))
+}
+
 /// Takes the folder for this process to build in; a stale one is emptied first.
 pub fn claim(directory: &Path) -> Result<(), String> {
     let own = Pid::of(std::process::id()).ok_or("this process is not in /proc")?;
@@ -203,8 +209,14 @@ pub fn abandon(directory: &Path) -> Result<(), String> {
 
 /// Removes a folder, if it is there.
 pub fn remove(directory: &Path) -> Result<(), String> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(format!("{}: {error}", directory.display())),
+    // Holders that end may remove it at the same time, or have just put something into it.
+    let mut last = Ok(());
+    let gone = wait_for(|| {
+        last = fs::remove_dir_all(directory);
+        !directory.exists()
+    });
+    match last {
+        Err(error) if !gone => Err(format!("{}: {error}", directory.display())),
         _ => Ok(()),
     }
 }
