@@ -22,6 +22,34 @@ static void between(int round)
     MPI_Comm_free(&copy);
 }
 
+/* Operations that are over when they are started have requests like any other. */
+static void over_at_once(void)
+{
+    MPI_Request requests[2];
+    MPI_Status status;
+    int flag, in = 3, out = 0;
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < 2; i++) {
+            MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF, &requests[i]);
+            CHECK(requests[i] != MPI_REQUEST_NULL);
+            CHECK(MPI_Request_fromint(MPI_Request_toint(requests[i])) == requests[i]);
+        }
+        CHECK_EQUAL(out, in);
+        MPI_Request_get_status(requests[0], &flag, &status);
+        CHECK(flag && status.MPI_TAG == MPI_ANY_TAG && status.MPI_SOURCE == MPI_ANY_SOURCE);
+        if (round == 0)
+            MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        if (round == 1) {
+            MPI_Request_free(&requests[0]);
+            MPI_Test(&requests[1], &flag, &status);
+            CHECK(flag);
+        }
+        for (int i = 0; i < 2; i++)
+            MPI_Wait(&requests[i], &status);
+        CHECK(requests[0] == MPI_REQUEST_NULL && requests[1] == MPI_REQUEST_NULL);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Request requests[MANY];
@@ -43,5 +71,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < MANY; i++)
         MPI_Request_free(&requests[i]);
+    over_at_once();
     return check_end();
 }

@@ -169,8 +169,8 @@ struct Slot {
 
 impl RequestId {
     /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
-    /// it off does not free it.
-    pub const DONE: RequestId = RequestId { index: u32::MAX, generation: GENERATIONS - 1 };
+    /// it off does not free it. Its place is one that the table never has, and that a Fortran integer holds.
+    pub const DONE: RequestId = RequestId { index: 1 << 30, generation: GENERATIONS - 1 };
 
     /// As one number: what packets and handles carry. Never below 2^32.
     #[inline]
@@ -299,6 +299,9 @@ impl RequestTable {
 
     /// The request in this slot, if there is one now.
     pub fn id_at(&self, index: u32) -> Option<RequestId> {
+        if index == RequestId::DONE.index {
+            return Some(RequestId::DONE);
+        }
         let slot = self.slots.get(index as usize).filter(|slot| slot.request.is_some())?;
         Some(RequestId { index, generation: slot.generation })
     }
@@ -349,6 +352,7 @@ mod tests {
         let mut table = RequestTable::default();
         assert!(table.user(RequestId::DONE).unwrap().complete && table.get(RequestId::DONE).is_none());
         assert!(table.remove(RequestId::DONE).is_none() && table.user(RequestId::DONE).unwrap().complete);
+        assert_eq!(table.id_at(RequestId::DONE.index), Some(RequestId::DONE));
         assert!(table.is_empty());
     }
 
