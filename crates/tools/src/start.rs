@@ -73,7 +73,7 @@ fn costs<const N: usize>(
     for (k, name) in names.iter().enumerate() {
         let told = if fitted.told[k] { "" } else { "  (assumed)" };
         let meaning = if N == MEANINGS.len() { MEANINGS[k] } else { "" };
-        text += &format!("  {name:12} {:>10}{told}  {meaning}", show(fitted.costs[k])).trim_end();
+        text += format!("  {name:12} {:>10}{told}  {meaning}", show(fitted.costs[k])).trim_end();
         text.push('\n');
     }
     text
