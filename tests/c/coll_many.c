@@ -3,7 +3,7 @@
 
 enum { MANY = 60, COUNT = 800 };
 
-static int out[MANY][COUNT], in[MANY][COUNT * 16];
+static int out[MANY][COUNT], in[MANY][COUNT * 32];
 
 static void start(int i, MPI_Comm comm, MPI_Request *request)
 {

@@ -20,6 +20,8 @@ use crate::shape::{Params, Shape};
 const STREAMS: u32 = 2;
 /// Most children of a rank on other hosts: each costs strands, and on the way up room for segments.
 const MOST_FAR: u32 = 32;
+/// Most children of a rank on its host and at one distance, so that schedules stay short on large hosts.
+const MOST_NEAR: u32 = 16;
 /// The first of the flags that count what has come down the tree; one a stream.
 const HERE: u16 = 0;
 /// The first of the flags that count what is ready to go up; one a stream.
@@ -82,9 +84,9 @@ impl Edges {
     pub(super) fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
         let tree = {
-            // Within a host everybody deals with the leader: the copies run at the same time.
+            // Within a small host everybody deals with the leader: the copies run at the same time.
             let far = params.radix.min(MOST_FAR);
-            let form = |distance| Form::Kary(if distance == NETWORK { far } else { Params::FLAT });
+            let form = |distance| Form::Kary(if distance == NETWORK { far } else { MOST_NEAR });
             Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
         };
         // Whatever is ignored for the form of the tree.

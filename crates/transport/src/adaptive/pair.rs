@@ -21,6 +21,9 @@ const BYE_ATTEMPTS: u32 = 16;
 const BYE_PATIENCE: Duration = Duration::from_secs(5);
 /// Who heard a goodbye stays that long, for the case that the acknowledgement was lost.
 const LINGER: Duration = Duration::from_millis(10);
+/// A peer that has not answered for so long while this process leaves has left itself: all have entered MPI_Finalize, where
+/// whoever lives answers.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
 /// Silence that is worth a remark.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Records that wait in one stream beyond what is under way.
@@ -414,6 +417,9 @@ impl Pair {
             return both || (arrived || tired) && now >= heard + LINGER;
         }
         let Some((sequence, said)) = self.bye else { return false };
+        if now >= said + CLOSING_PATIENCE && self.sender.attempts() >= BYE_ATTEMPTS {
+            return true;
+        }
         let tired = self.sender.attempts() >= BYE_ATTEMPTS && now >= said + BYE_PATIENCE;
         self.sender.queued() == 0
             || tired && sequence.checked_sub(1).is_none_or(|last| self.sender.has_arrived(last))
