@@ -55,6 +55,21 @@ static inline void check_begin(int *argc, char ***argv)
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
 }
 
+/* The ranks of the world whose processor has the name of ours, in their order: `ranks` has room for all. Their number. */
+static inline int check_neighbours(int *ranks)
+{
+    enum { LENGTH = MPI_MAX_PROCESSOR_NAME };
+    char name[LENGTH] = "", *names = malloc((size_t)check_size * LENGTH);
+    int count = 0, length;
+    MPI_Get_processor_name(name, &length);
+    MPI_Allgather(name, LENGTH, MPI_CHAR, names, LENGTH, MPI_CHAR, MPI_COMM_WORLD);
+    for (int i = 0; i < check_size; i++)
+        if (!strcmp(names + (size_t)i * LENGTH, name))
+            ranks[count++] = i;
+    free(names);
+    return count;
+}
+
 /* Adds up what went wrong on all ranks; rank 0 says ok or how much. The status of the program. */
 static inline int check_end(void)
 {
