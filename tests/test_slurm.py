@@ -45,7 +45,7 @@ def test_ranks_find_each_other(srun, job, places):
     assert sorted(outcome.out.splitlines()) == sorted(f"rank {i} of {ranks}" for i in range(ranks)), str(outcome)
 
 
-@pytest.mark.parametrize("source", ["p2p_match.c", "coll_reduce.c"])
+@pytest.mark.parametrize("source", ["p2p_match.c", "coll_move.c", "coll_reduce.c", "comms.c"])
 def test_programs_are_right(srun, mpi, source):
     outcome = srun("-N4 -n8 --ntasks-per-node=2", mpi.compile(source), seconds=300)
     gone(outcome)
@@ -58,12 +58,28 @@ def test_abort_ends_the_job_everywhere(srun, job):
     assert outcome.status != 0 and "MPI_Abort" in outcome.err, str(outcome)
 
 
-@pytest.mark.parametrize("rank", [0, 3])
-def test_a_killed_rank_ends_the_job(srun, job, rank):
-    """With PMI-2 srun itself does so only when it is asked to."""
-    outcome = srun("-N4 -n4 --kill-on-bad-exit=1", job, "kill", rank, seconds=40)
+@pytest.mark.parametrize("places, rank", [("-N4 -n4", 0), ("-N4 -n4", 3), ("-N4 -n8 --ntasks-per-node=2", 4),
+                                          ("-N4 -n8 --ntasks-per-node=2", 7), ("-N1 -n3", 0), ("-N1 -n3", 2)])
+def test_a_killed_rank_ends_the_job(srun, cluster, job, places, rank):
+    outcome = srun(places, job, "kill", rank, seconds=40)
     gone(outcome)
     assert outcome.status != 0, str(outcome)
+    assert outcome.err.count("ended before MPI_Finalize") == 1 and f"Tutti: rank {rank} (host " in outcome.err, str(outcome)
+    assert [found for found in cluster.testbed.processes() if found[2] == "tutti-guardian"] == []
+
+
+def test_a_rank_that_leaves_early_ends_the_job(srun, job):
+    outcome = srun("-N2 -n4 --ntasks-per-node=2", job, "exit", 0, seconds=40)
+    gone(outcome)
+    assert "rank 3 (host " in outcome.err, str(outcome)
+
+
+def test_no_guardian_stays(srun, cluster, job):
+    """Who watches the ranks ends with them, and the program sees no child."""
+    outcome = srun("-N2 -n4 --ntasks-per-node=2", job, "children")
+    gone(outcome)
+    assert outcome.status == 0 and outcome.out.split() == ["none"] * 4, str(outcome)
+    assert [found for found in cluster.testbed.processes() if found[2] == "tutti-guardian"] == []
 
 
 def test_the_interface_is_a_setting(srun, job):

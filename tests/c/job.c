@@ -9,10 +9,13 @@
  *   cat           rank 0 copies its input; the others must find none
  *   where         directory, one variable (JOB_TEST), processors allowed
  *   mismatch      rank 1 receives floats where rank 0 sent ints
+ *   children      none has a child that it could wait for
  *   fatal         rank 0 gives a wrong rank under MPI_ERRORS_ARE_FATAL
  */
 #include "check.h"
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void line(const char *format, long one, long two)
@@ -109,6 +112,8 @@ int main(int argc, char **argv)
         where();
     else if (!strcmp(what, "mismatch"))
         mismatch();
+    else if (!strcmp(what, "children"))
+        line(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD ? "none%.0ld%.0ld\n" : "a child%.0ld%.0ld\n", 0, 0);
     else if (!strcmp(what, "return"))
         status = check_rank == 0 ? (int)argument : 0;
     else {

@@ -1,6 +1,7 @@
 //! Who am I: from what our launcher gave, from another starter (PMIx, PMI), or alone.
 
 mod daemon;
+mod guardian;
 mod hosted;
 pub mod meeting;
 pub mod pmi;

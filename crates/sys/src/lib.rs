@@ -10,6 +10,7 @@ pub mod directory;
 pub mod event;
 pub mod fabric;
 pub mod futex;
+pub mod guardian;
 pub mod hwloc;
 pub mod interface;
 pub mod job;

@@ -24,6 +24,14 @@ impl Mask {
         }
     }
 
+    /// Every signal.
+    pub fn all() -> Mask {
+        let mut mask = Mask::empty();
+        // SAFETY: the set is initialised.
+        unsafe { libc::sigfillset(&mut mask.0) };
+        mask
+    }
+
     /// These signals.
     pub fn of(signals: &[i32]) -> Mask {
         let mut mask = Mask::empty();

@@ -1,7 +1,7 @@
 //! What a rank does to itself: take over an inherited descriptor, die with its launcher, leave at once.
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::memory;
 
@@ -76,6 +76,12 @@ pub fn descriptor_limit() -> u64 {
 pub fn say(text: &str) {
     // SAFETY: the text is as long as it says; nothing can be done about an error.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// Writes all of a short message at once. May be called between fork and exec.
+pub fn send_now(fd: BorrowedFd<'_>, bytes: &[u8]) {
+    // SAFETY: the bytes are as many as they say; who does not read any more need not be told.
+    unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
 }
 
 #[cfg(test)]

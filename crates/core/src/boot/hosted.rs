@@ -14,7 +14,8 @@ use tutti_sys::maps::Maps;
 use tutti_sys::{event, interface, process};
 use tutti_topo::Machine;
 
-use super::meeting::{self, Greeting, Guest};
+use super::guardian;
+use super::meeting::{self, Greeting, Guest, MeetingError};
 use super::starter::{Facts, Starter, failed};
 use super::{Boot, Network, PROBE};
 
@@ -52,7 +53,12 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let (job, bells) = if place.local == 0 {
         let expected = facts.placement.ranks_on(place.host);
         let guests = meeting::await_guests(&name, &expected[1..], limit).map_err(|why| fail(&why))?;
-        make(config, &facts, place.host, record, greeting, &guests)?
+        let job =
+            create(config, &facts, place.host, record, greeting, &guests).map_err(|why| no_job(&why))?;
+        // Where it cannot be had a job is as good, until something fails.
+        let _ = guardian::start(&*starter, &job, &guests);
+        let bells = give(&job, &guests).map_err(|why| fail(&why))?;
+        (job, bells)
     } else {
         let gift = meeting::visit(&name, &greeting, limit).map_err(|why| fail(&why))?;
         (Job::attach(gift.job).map_err(|why| fail(&why))?, gift.bells)
@@ -110,26 +116,18 @@ impl Record {
     }
 }
 
-/// Makes the job object and gives it to the other ranks of the host.
-fn make(
-    config: &Config,
-    facts: &Facts,
-    host: u32,
-    record: Option<Record>,
-    own: Greeting,
-    guests: &[Guest],
-) -> Result<(Job, Vec<OwnedFd>)> {
-    let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
-    let all: Vec<&Greeting> =
-        std::iter::once(&own).chain(guests.iter().map(|guest| &guest.greeting)).collect();
-    let job = create(config, facts, host, record, &all, guests).map_err(|why| no_job(&why))?;
-    let has_bells = job.header().has_other_hosts();
-    let bells =
-        if has_bells { event::bells(all.len() as u32).map_err(|why| no_job(&why))? } else { Vec::new() };
+/// Gives the job object to the other ranks of the host; the bells.
+fn give(job: &Job, guests: &[Guest]) -> std::result::Result<Vec<OwnedFd>, MeetingError> {
+    let header = job.header();
+    let bells = if header.has_other_hosts() {
+        event::bells(header.local_ranks).map_err(MeetingError::System)?
+    } else {
+        Vec::new()
+    };
     for guest in guests {
-        guest.give(&job.fd(), &bells).map_err(|why| fail(&why))?;
+        guest.give(&job.fd(), &bells)?;
     }
-    Ok((job, bells))
+    Ok(bells)
 }
 
 fn create(
@@ -137,9 +135,11 @@ fn create(
     facts: &Facts,
     host: u32,
     record: Option<Record>,
-    all: &[&Greeting],
+    own: Greeting,
     guests: &[Guest],
 ) -> std::io::Result<Job> {
+    let all: Vec<&Greeting> =
+        std::iter::once(&own).chain(guests.iter().map(|guest| &guest.greeting)).collect();
     let ranks = all.len() as u32;
     let union: ProcessorSet = all.iter().flat_map(|greeting| greeting.processors.iter()).collect();
     let quota = cpu::quota().map_or(usize::MAX, |processors| processors.ceil() as usize);

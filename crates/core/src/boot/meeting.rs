@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::cpu::ProcessorSet;
 use tutti_sys::event::{Interest, Poller};
+use tutti_sys::guardian;
 use tutti_sys::local_socket::{self, Connection, DESCRIPTORS, Listener};
 
 /// First bytes of a greeting: the version of all that follows.
@@ -207,6 +208,16 @@ impl Host {
 }
 
 impl Guest {
+    /// A descriptor that is readable when it has ended.
+    ///
+    /// # Errors
+    /// That it has ended, or cannot be watched.
+    pub fn process(&self) -> io::Result<OwnedFd> {
+        let process = guardian::open_process(self.pid)?;
+        // The number was its own as long as the connection is there.
+        if self.connection.is_closed() { Err(io::ErrorKind::NotFound.into()) } else { Ok(process) }
+    }
+
     /// Gives it the job object and the bells.
     ///
     /// # Errors

@@ -1,17 +1,19 @@
 //! PMIx as the starter: Slurm's `--mpi=pmix`, PRRTE, Open MPI's mpirun.
 
 use std::collections::VecDeque;
+use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tutti_base::{Placement, Result};
 use tutti_sys::event;
+use tutti_sys::guardian::Command;
 use tutti_sys::pmix::{Client, Failure, Scope, Subject, Value};
 use tutti_transport::Directory;
 use tutti_transport::directory::{Address, Answer};
 
-use super::starter::{Facts, Starter, failed};
+use super::starter::{Facts, LastWords, Starter, failed};
 
 const SPEAKS: &str = "PMIx";
 /// What rank 0 tells the first rank of each host.
@@ -68,11 +70,26 @@ impl Starter for Pmix {
         self.client.abort(status, why);
     }
 
+    fn last_words(&self) -> std::io::Result<Option<LastWords>> {
+        let step = slurm_step(&self.facts.job);
+        Ok(step.map(|step| {
+            LastWords::Program(Command::new(vec![c"scancel".into(), c"--signal=KILL".into(), step]))
+        }))
+    }
+
     fn leave(&mut self, together: bool) -> Result<()> {
         // A question about a process that has left is never answered.
         let fenced = if together { self.client.fence() } else { Ok(()) };
         fenced.and_then(|()| self.client.finalize()).map_err(|why| failed(SPEAKS, &why))
     }
+}
+
+/// The step of Slurm that has this name space; `None` for other starters, which notice themselves when a process ends.
+fn slurm_step(job: &str) -> Option<CString> {
+    let step = job.strip_prefix("slurm.pmix.")?;
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_step = step.split_once('.').is_some_and(|(job, step)| is_number(job) && is_number(step));
+    is_step.then(|| CString::new(step).expect("digits and a point"))
 }
 
 fn facts(client: &Client) -> Result<Facts> {
@@ -197,6 +214,17 @@ impl Directory for PmixDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_of_slurm_are_known() {
+        let check = |job, expected: Option<&str>| {
+            assert_eq!(slurm_step(job).as_ref().and_then(|step| step.to_str().ok()), expected, "{job}");
+        };
+        check("slurm.pmix.123.0", Some("123.0"));
+        check("slurm.pmix.123.-x", None);
+        check("slurm.pmix.123", None);
+        check("prterun-n0-123@1", None);
+    }
 
     #[test]
     fn hosts_are_numbered_by_their_lowest_ranks() {

@@ -1,10 +1,12 @@
 //! Who started this process, if not our launcher: what every starter can say and do.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use tutti_base::config::{Config, Starter as Setting};
 use tutti_base::{Error, ErrorClass, Placement, Result};
+use tutti_sys::guardian::Command;
 use tutti_transport::Directory;
 
 use super::pmi::{self, client::Environment};
@@ -49,12 +51,30 @@ pub trait Starter: fmt::Debug + Send {
     /// Has it end the job, with this status if it can.
     fn abort(&mut self, status: i32, why: &str);
 
+    /// For a starter that does not notice itself that a process ends too early: how somebody else has it end the job when this
+    /// process is killed.
+    ///
+    /// # Errors
+    /// What the system reports.
+    fn last_words(&self) -> std::io::Result<Option<LastWords>> {
+        Ok(None)
+    }
+
     /// Leaves the job: from now on the end of this process is no failure. `together`: all ranks do so now, and wait until
     /// nobody needs anything from another any more.
     ///
     /// # Errors
     /// When the starter fails.
     fn leave(&mut self, together: bool) -> Result<()>;
+}
+
+/// How anybody ends the job of a starter.
+#[derive(Debug)]
+pub enum LastWords {
+    /// By a message over a connection to it.
+    Message(OwnedFd, Vec<u8>),
+    /// By a program.
+    Program(Command),
 }
 
 /// The starter that the environment shows; `None` for a process that was started alone.

@@ -180,6 +180,14 @@ impl Client {
         let _ = self.stream.write_all(&self.protocol.abort(code, why));
     }
 
+    /// Another descriptor of the connection, and what ends the job when it is sent there.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn last_words(&self) -> io::Result<(OwnedFd, Vec<u8>)> {
+        Ok((self.stream.try_clone()?.into(), self.protocol.abort(1, "a process ended before MPI_Finalize")))
+    }
+
     /// Asks for a version; whether the starter speaks it.
     fn greet(&mut self, version: Version) -> io::Result<bool> {
         Ok(self.call(Request::Greet(version))? != Answer::OtherVersion)

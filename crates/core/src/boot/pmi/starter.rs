@@ -16,7 +16,7 @@ use tutti_transport::directory::{Address, Answer};
 
 use super::client::{Client, Environment};
 use super::wire::Version;
-use crate::boot::starter::{Facts, Starter, failed};
+use crate::boot::starter::{Facts, LastWords, Starter, failed};
 
 const RECORD_KEY: &str = "tutti-record";
 
@@ -84,6 +84,16 @@ impl Starter for Pmi {
 
     fn abort(&mut self, status: i32, why: &str) {
         lock(&self.client).abort(status, why);
+    }
+
+    fn last_words(&self) -> std::io::Result<Option<LastWords>> {
+        let client = lock(&self.client);
+        // Slurm waits for all processes, however they end. Hydra looks for the end of the connection.
+        if client.version() != Version::Two {
+            return Ok(None);
+        }
+        let (connection, bytes) = client.last_words()?;
+        Ok(Some(LastWords::Message(connection, bytes)))
     }
 
     fn leave(&mut self, together: bool) -> Result<()> {
