@@ -100,21 +100,21 @@ class Job:
             time.sleep(0.02)
         return False
 
-    def wait(self, seconds):
+    def wait(self, seconds, grace=0.5):
         """Waits for the end; kills what still runs then. Processes that outlive the launcher are in `left`."""
         try:
             status, timed_out = self.process.wait(seconds), False
         except subprocess.TimeoutExpired:
             status, timed_out = None, True
         elapsed = time.monotonic() - self.start
-        left = [] if timed_out else self._left()
+        left = [] if timed_out else self._left(grace)
         end(self.mark)
         status = self.process.wait() if status is None else status
         return Outcome(128 - status if status < 0 else status, self.output(), self.errors(), elapsed, timed_out, left)
 
-    def _left(self):
-        """What is there half a second after the launcher has ended."""
-        limit = time.monotonic() + 0.5
+    def _left(self, grace):
+        """What is there so many seconds after the launcher has ended."""
+        limit = time.monotonic() + grace
         while (left := marked(self.mark)) and time.monotonic() < limit:
             time.sleep(0.02)
         return left

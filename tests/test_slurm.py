@@ -96,7 +96,8 @@ def allocated(cluster, tutti):
 
     def run(words, *command, seconds=90):
         line = cluster.on_first("salloc", "-Q", *words.split(), tutti.mpirun, *command)
-        return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds)
+        # A daemon whose farewell was cut short by the end of srun leaves when its parent has been silent for long enough.
+        return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds, grace=20)
 
     return run
 
