@@ -192,7 +192,10 @@ impl Process {
         let exposures = Exposures::new(&config);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
-        let waiter = Waiter::new(&config, header.local_ranks, header.processors);
+        let mut waiter = Waiter::new(&config, header.local_ranks, header.processors);
+        if header.has_other_hosts() {
+            waiter = waiter.across_hosts(&config, header.local_ranks, header.processors);
+        }
         let world_group = Group::world(header.world_size);
         let world = Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", world_group, Rank(rank.0));
         let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", Group::single(rank), Rank(0));

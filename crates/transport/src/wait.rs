@@ -82,6 +82,16 @@ impl Waiter {
         }
     }
 
+    /// The same for a job of several hosts: where ranks share processors, a wait sleeps at once. What it waits for comes by the
+    /// network, long after the others have had the processor; and each look at the network is a call to the kernel.
+    #[must_use]
+    pub fn across_hosts(self, config: &Config, ranks_on_node: u32, processors: u32) -> Waiter {
+        if config.spin_us >= 0 || ranks_on_node <= processors {
+            return self;
+        }
+        Waiter { spin_limit: 0, awake: Duration::ZERO, ..self }
+    }
+
     /// Begins anew: call when a wait begins, and after a look that found something.
     #[inline]
     pub fn reset(&mut self) {
@@ -206,6 +216,10 @@ mod tests {
         }
         let never = Config { spin_us: 0, ..Config::default() };
         assert_eq!(Waiter::new(&never, 1, 2).pause(sleeper, || true), Paused::Parked);
+        let usual = Config::default();
+        let across = |ranks| Waiter::new(&usual, ranks, 2).across_hosts(&usual, ranks, 2);
+        assert_eq!(across(4).pause(sleeper, || true), Paused::Parked);
+        assert_eq!(across(2).pause(sleeper, || true), Paused::Spun);
     }
 
     #[test]
