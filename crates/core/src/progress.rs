@@ -127,9 +127,12 @@ pub fn wait_until(
 
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
 fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
-    let mut descriptors = Vec::new();
-    let (quiet, until) = far.before_sleep(&mut descriptors);
-    watch.set(until, |list| list.extend(descriptors));
+    let mut quiet = false;
+    watch.set(|descriptors| {
+        let until;
+        (quiet, until) = far.before_sleep(descriptors);
+        until
+    });
     quiet
 }
 

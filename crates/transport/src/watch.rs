@@ -22,12 +22,12 @@ impl<'a> Watch<'a> {
         Watch { bell, descriptors: RefCell::default(), until: Cell::new(None) }
     }
 
-    /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is over.
-    pub fn set(&self, until: Option<Instant>, list: impl FnOnce(&mut Vec<RawFd>)) {
+    /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is over, and says when
+    /// the sleep ends at the latest.
+    pub fn set(&self, list: impl FnOnce(&mut Vec<RawFd>) -> Option<Instant>) {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.clear();
-        list(&mut descriptors);
-        self.until.set(until);
+        self.until.set(list(&mut descriptors));
     }
 
     /// Whether there is more to watch than the doorbell.
@@ -74,7 +74,10 @@ mod tests {
                     || woken.load(Ordering::Acquire) || until.is_some_and(|time| start.elapsed() >= time);
                 while !is_over() {
                     waiter.pause_watching(job.sleeper(0), Some(&watch), || {
-                        watch.set(until.map(|time| start + time), |list| list.push(network.as_raw_fd()));
+                        watch.set(|list| {
+                            list.push(network.as_raw_fd());
+                            until.map(|time| start + time)
+                        });
                         is_over()
                     });
                 }
