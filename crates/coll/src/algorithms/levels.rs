@@ -29,11 +29,11 @@ pub(super) const PARTIAL: u16 = 2;
 /// The flag of a rank that has combined what its children have.
 pub(super) const COMBINED: u16 = 5;
 /// The flag of a rank that has got what its parent has.
-const DONE: u16 = 6;
+pub(super) const DONE: u16 = 6;
 /// The flag of a rank that has lent its memory.
 pub(super) const READY: u16 = 7;
 /// The number under which what goes down is lent.
-const DOWN: u16 = 0;
+pub(super) const DOWN: u16 = 0;
 /// The number under which what goes up is lent.
 pub(super) const UP: u16 = 1;
 

@@ -19,12 +19,8 @@ const ARRIVED: u16 = FREED + 2;
 
 /// Up the tree.
 pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
-    b.in_program_order();
-    if shape.count == 0 {
+    if is_alone(shape, b) {
         return;
-    }
-    if shape.ranks == 1 {
-        return keep(shape, b);
     }
     let edges = Edges::new(shape, params, b);
     let up = Up::new(shape, params, &edges, edges.parent.is_none(), b);
@@ -38,12 +34,8 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
 
 /// Up the tree and down again, a segment as soon as it is whole.
 pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
-    b.in_program_order();
-    if shape.count == 0 {
+    if is_alone(shape, b) {
         return;
-    }
-    if shape.ranks == 1 {
-        return keep(shape, b);
     }
     let edges = Edges::new(shape, params, b);
     let up = Up::new(shape, params, &edges, true, b);
@@ -60,12 +52,14 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     levels::down(up.segments, &edges, Source::Combined, b);
 }
 
-/// A rank alone has the result.
-fn keep(shape: &Shape, b: &mut Builder) {
-    if !shape.in_place {
+/// Begins a schedule; whether that is all of it, as there is nothing to combine. A rank alone has the result.
+fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
+    b.in_program_order();
+    if shape.count > 0 && shape.ranks == 1 && !shape.in_place {
         let all = |buffer| build::range(buffer, 0, shape.count);
         b.copy(all(BufferId::SEND), all(BufferId::RECV), &[]);
     }
+    shape.count == 0 || shape.ranks == 1
 }
 
 /// What goes up through one rank.
@@ -158,9 +152,7 @@ impl<'a> Up<'a> {
         b.repeat(self.segments.turns, 1, |b| {
             for stream in 0..self.segments.streams {
                 self.combine(stream, b);
-                if self.edges.parent.is_some() || !self.edges.near.is_empty() || !self.edges.far.is_empty() {
-                    b.post(PARTIAL + stream as u16, Segments::count());
-                }
+                b.post(PARTIAL + stream as u16, Segments::count());
                 if !self.edges.far.is_empty() {
                     b.post(FREED + stream as u16, Segments::count());
                 }

@@ -5,7 +5,7 @@
 //! collecting; the others of the host fetch each block as soon as it is whole. Every host sends and receives each unit
 //! of data nearly twice, the least that is possible, and all its leaders drive the network at the same time.
 
-use super::levels::{READY, UP};
+use super::levels::{DONE, DOWN, READY, UP};
 use super::own;
 use crate::build::{self, Builder};
 use crate::hierarchy::{Hierarchy, Ignored, NETWORK};
@@ -18,10 +18,6 @@ const STREAMS: u32 = 2;
 const MOST_LEADERS: u32 = 8;
 /// The first of the flags that count what is here of a slice: one when it is combined within the host, then the blocks of the ring.
 const HERE: u16 = 0;
-/// The flag of a rank that has fetched all.
-const DONE: u16 = 6;
-/// The number under which results are lent.
-const DOWN: u16 = 0;
 /// The private flag of slices that are combined within the host.
 const COMBINED: u16 = Kind::FLAGS;
 
@@ -89,16 +85,20 @@ impl Place {
 
     /// Writes `body` for the other members one after the other, beginning after this one, so that not all read the same one first;
     /// from the `first`th of them on.
-    fn each_other(&self, first: u32, b: &mut Builder, body: impl Fn(Index, &mut Builder)) {
+    fn each_other(&self, first: u32, b: &mut Builder, body: impl Fn(Index, &mut Builder) -> StepId) {
         let count = self.members.len() as u32;
         let stride = self.members.get(1).map_or(1, |second| second - self.members[0]);
         let regular = self.members.windows(2).all(|two| two[0] + stride == two[1]);
         if regular && count > first + 1 {
             let start = i64::from((self.number + 1 + first) * stride);
             let all = Index::cyclic(start, stride.into(), count * stride).plus(self.members[0]);
-            return b.each(all, count - 1 - first, body);
+            return b.each(all, count - 1 - first, |member, b| {
+                body(member, b);
+            });
         }
-        self.others().skip(first as usize).for_each(|(_, member)| body(Index::from(member), b));
+        for (_, member) in self.others().skip(first as usize) {
+            body(Index::from(member), b);
+        }
     }
 
     /// The other members, with their numbers, in the same order.
@@ -148,7 +148,7 @@ impl Slices<'_> {
         }
         b.post(READY, 1);
         if leads {
-            self.place.each_other(0, b, |member, b| let_be(b.wait(member, DONE, 1)));
+            self.place.each_other(0, b, |member, b| b.wait(member, DONE, 1));
         }
     }
 
@@ -158,14 +158,14 @@ impl Slices<'_> {
         if self.place.members.len() > 1 {
             b.wait(self.place.me(), READY, 1);
         }
-        self.place.each_other(0, b, |member, b| let_be(b.wait(member, READY, 1)));
+        self.place.each_other(0, b, |member, b| b.wait(member, READY, 1));
         let (theirs, sum) = (self.slices(BufferId::exposed(UP)), self.slices(BufferId::RECV));
-        match self.place.others().next() {
-            Some((_, member)) => let_be(b.combine(member, theirs, self.slices(self.own), sum)),
-            None if self.own != BufferId::RECV => let_be(b.copy(self.slices(self.own), sum, &[])),
-            None => {}
+        if let Some((_, member)) = self.place.others().next() {
+            b.combine(member, theirs, self.slices(self.own), sum);
+        } else if self.own != BufferId::RECV {
+            b.copy(self.slices(self.own), sum, &[]);
         }
-        self.place.each_other(1, b, |member, b| let_be(b.combine(member, theirs, sum, sum)));
+        self.place.each_other(1, b, |member, b| b.combine(member, theirs, sum, sum));
         b.post(COMBINED, 1);
     }
 
@@ -223,6 +223,3 @@ impl Slices<'_> {
         b.post(DONE, 1);
     }
 }
-
-/// What nothing refers to.
-fn let_be(_: StepId) {}
