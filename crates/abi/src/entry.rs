@@ -3,12 +3,14 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::giant::{self, Held};
+use tutti_core::communicator::Communicator;
+use tutti_core::giant::{self, Held, Lane};
 use tutti_core::{process, progress};
 
 use crate::errors;
 use crate::generated::constants::MPI_SUCCESS;
 use crate::handles;
+use crate::lane;
 use crate::phase;
 use crate::scope::Scope;
 use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
@@ -31,6 +33,8 @@ pub enum At {
     Tool,
     /// A communicator.
     Comm(MPI_Comm),
+    /// The communicator with this context.
+    Context(u32),
     /// A window.
     Win(MPI_Win),
     /// A file.
@@ -51,14 +55,30 @@ pub struct Call {
     /// Whose error handler gets an error; an implementation changes it where an error belongs to an object
     /// that is not an argument (the communicator of a request).
     pub at: At,
+    /// The lane in which the call is counted.
+    counted: Lane,
 }
 
 impl Call {
     #[inline]
-    fn enter(function: &'static Function, at: At) -> Call {
-        let held = giant::enter();
-        phase::call_begins();
-        Call { held, function, at }
+    fn enter(function: &'static Function, at: At, lane: Lane) -> Call {
+        let held = giant::enter_lane(lane);
+        phase::call_begins(lane);
+        Call { held, function, at, counted: lane }
+    }
+
+    /// Goes on in the lane of a communicator's messages, which the entry could only guess.
+    #[inline]
+    pub fn go_to_lane_of(&mut self, comm: &Communicator) {
+        if self.held.lane() != comm.lane() {
+            self.change_lane(comm);
+        }
+    }
+
+    #[cold]
+    fn change_lane(&mut self, comm: &Communicator) {
+        lane::learn(comm);
+        self.held.move_to(comm.lane());
     }
 }
 
@@ -68,7 +88,8 @@ impl Drop for Call {
         if giant::threads_allowed() {
             tell_threads(&self.held);
         }
-        if phase::call_ends() && handles::any_retired() {
+        phase::call_ends(self.counted);
+        if handles::any_retired() && self.held.lane().is_first() && phase::is_quiet() {
             handles::drop_retired();
         }
     }
@@ -89,10 +110,21 @@ pub fn entry(
     at: At,
     body: impl for<'s> FnOnce(&mut Call, Scope<'s>) -> Result<()>,
 ) -> c_int {
+    entry_in(Lane::FIRST, function, at, body)
+}
+
+/// The same in a lane, for functions that need nothing but messages (see [`lane`]).
+#[inline(always)]
+pub fn entry_in(
+    lane: Lane,
+    function: &'static Function,
+    at: At,
+    body: impl for<'s> FnOnce(&mut Call, Scope<'s>) -> Result<()>,
+) -> c_int {
     if !function.always && !phase::is_running() {
         return outside(function);
     }
-    let mut call = Call::enter(function, at);
+    let mut call = Call::enter(function, at, lane);
     match body(&mut call, Scope::new()) {
         Ok(()) => MPI_SUCCESS,
         Err(error) => {

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
+use tutti_core::communicator::by_context;
 use tutti_core::error_handler::{ErrorHandler, Outcome};
 use tutti_core::giant;
 use tutti_core::process::process;
@@ -12,15 +13,24 @@ use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF};
 use crate::handles;
 use crate::imp::environment;
 use crate::phase;
+use crate::types::Raw;
 
 /// Handles an error of `function` and gives the code it returns, if it returns.
 #[cold]
 pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
+    let at = known(at);
     let (handler, handle) = handler_of(at);
     match handler.call(handle, error.code()) {
         Outcome::Return(code) => code,
         Outcome::Abort | Outcome::Fatal => die(function, at, error),
     }
+}
+
+/// A communicator that a request names by its context, if the program still has it.
+fn known(at: At) -> At {
+    let At::Context(context) = at else { return at };
+    let comm = by_context(&giant::enter(), context).filter(|comm| comm.handle() != 0);
+    comm.map_or(At::World, |comm| At::Comm(Raw::from_bits(comm.handle())))
 }
 
 /// The handler that is responsible, and the handle that a user's function gets.
@@ -75,7 +85,7 @@ fn rank_to_be() -> String {
 
 fn name_of(at: At) -> Option<String> {
     match at {
-        At::World | At::Tool | At::Given(_) => None,
+        At::World | At::Context(_) | At::Tool | At::Given(_) => None,
         At::Comm(raw) => {
             let held = giant::enter();
             // SAFETY: used only below, under the lock.

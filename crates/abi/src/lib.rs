@@ -11,6 +11,7 @@ pub mod generated;
 pub mod handles;
 pub mod imp;
 pub mod kind;
+pub mod lane;
 mod madvise;
 pub mod phase;
 pub mod scope;

@@ -1,6 +1,9 @@
 //! Where the library is in its life, and how many calls are under way.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering, fence};
+
+use tutti_base::config::MAX_LANES;
+use tutti_core::giant::{self, Lane};
 
 const BEFORE: u8 = 0;
 const RUNNING: u8 = 1;
@@ -9,9 +12,13 @@ const OVER: u8 = 2;
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 /// Whether the functions of MPI may be called: the world model or a session is up.
 static USABLE: AtomicU8 = AtomicU8::new(BEFORE);
-/// Calls under way, nested ones and ones that wait included. Only touched under the giant lock.
-static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// Calls under way by the lane they began in, nested ones and ones that wait included.
+static CALLS: [Calls; MAX_LANES as usize] = [const { Calls(AtomicUsize::new(0)) }; MAX_LANES as usize];
 static WORLD_RANK: AtomicI32 = AtomicI32::new(-1);
+
+/// Away from the cache lines of other lanes.
+#[repr(align(128))]
+struct Calls(AtomicUsize);
 
 /// Whether the functions of MPI may be called.
 #[inline(always)]
@@ -60,16 +67,32 @@ pub fn world_rank() -> Option<i32> {
     (rank >= 0).then_some(rank)
 }
 
-/// A call begins; the giant lock is held.
+/// A call begins; its lane is held. What it looks up from now on is not dropped before it ends.
 #[inline]
-pub fn call_begins() {
-    CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+pub fn call_begins(lane: Lane) {
+    let calls = &CALLS[lane.number() as usize].0;
+    if giant::threads_allowed() {
+        calls.fetch_add(1, Ordering::SeqCst);
+        // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed before.
+        fence(Ordering::SeqCst);
+    } else {
+        calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
 }
 
-/// A call ends; the giant lock is held. Whether it was the last one.
+/// A call ends that began in `lane`.
 #[inline]
-pub fn call_ends() -> bool {
-    let calls = CALLS.load(Ordering::Relaxed) - 1;
-    CALLS.store(calls, Ordering::Relaxed);
-    calls == 0
+pub fn call_ends(lane: Lane) {
+    let calls = &CALLS[lane.number() as usize].0;
+    if giant::threads_allowed() {
+        calls.fetch_sub(1, Ordering::Release);
+    } else {
+        calls.store(calls.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+    }
+}
+
+/// Whether no call is under way that could have looked up what the holder of the first lane has removed before.
+pub fn is_quiet() -> bool {
+    fence(Ordering::SeqCst);
+    CALLS.iter().all(|calls| calls.0.load(Ordering::Acquire) == 0)
 }

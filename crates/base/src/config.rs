@@ -113,6 +113,8 @@ pub struct Config {
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
     pub yield_rounds: u64,
+    /// Most lanes, in which threads of a process communicate beside each other.
+    pub thread_lanes: u64,
     /// Compare the datatypes of sender and receiver (debugging).
     pub check_types: bool,
     /// Check arguments of MPI functions.
@@ -179,6 +181,7 @@ impl Default for Config {
             mapped_limit: 1 << 30,
             spin_us: -1,
             yield_rounds: 64,
+            thread_lanes: 8,
             check_types: false,
             check_arguments: true,
             collective_bytes: None,
@@ -318,6 +321,13 @@ pub static SETTINGS: &[Setting] = &[
         doc: "how often a wait yields its core before it parks",
         set: |c, v| size(v).map(|x| c.yield_rounds = x),
         show: |c| c.yield_rounds.to_string(),
+    },
+    Setting {
+        name: "TUTTI_THREAD_LANES",
+        kind: "count",
+        doc: "lanes in which threads communicate beside each other (1 to 8; fewer where many ranks share a host)",
+        set: |c, v| size(v).map(|x| c.thread_lanes = x),
+        show: |c| c.thread_lanes.to_string(),
     },
     Setting {
         name: "TUTTI_CHECK_TYPES",
@@ -512,6 +522,11 @@ pub static SETTINGS: &[Setting] = &[
     },
 ];
 
+/// Most lanes: sets of rings between the ranks of a host, each used by other threads of them.
+pub const MAX_LANES: u32 = 8;
+/// Most rings of all lanes of a host, unless one lane has more.
+const RINGS_OF_LANES: u64 = 8 * 64 * 64;
+
 /// Names in the `TUTTI_` space that are no settings of the library: what the launcher and the library say to each
 /// other, and what the compiler wrappers read.
 pub const INTERNAL_NAMES: &[&str] =
@@ -566,6 +581,12 @@ impl Config {
         let home = || absolute("HOME").map(|home| home + "/.cache");
         let cache = absolute("XDG_CACHE_HOME").or_else(home)?;
         Some(format!("{cache}/tutti/MODEL-{host}-{processors}"))
+    }
+
+    /// Lanes of a host with so many ranks: each has a ring for every pair of them, in address space if not in memory.
+    pub fn lanes_for(&self, ranks: u32) -> u32 {
+        let pairs = u64::from(ranks.max(1)).pow(2);
+        (RINGS_OF_LANES / pairs).min(self.thread_lanes).clamp(1, MAX_LANES.into()) as u32
     }
 
     /// Bytes of the shared ring between two processes on a node with `ranks` of them, for a launcher that
@@ -761,6 +782,13 @@ mod tests {
         assert_eq!([1, 2, 4, 5, 16, 33, 128, 4000].map(bytes), [2048, 2048, 2048, 1024, 512, 128, 64, 64]);
         let stated = Config { ring_bytes: 10_000, ..Config::default() };
         assert_eq!(stated.ring_bytes_for(100), 12288);
+    }
+
+    #[test]
+    fn lanes_are_fewer_where_ranks_are_many() {
+        let lanes = |ranks| Config::default().lanes_for(ranks);
+        assert_eq!([0, 1, 64, 90, 128, 200].map(lanes), [8, 8, 8, 4, 2, 1]);
+        assert_eq!(Config { thread_lanes: 0, ..Config::default() }.lanes_for(2), 1);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tutti_base::{Error, ErrorClass, Result};
 
 use crate::buffer::Buffer;
 use crate::collective::Activity;
+use crate::completion;
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 use crate::progress;
@@ -117,9 +118,8 @@ impl Attached {
     }
 
     fn is_empty(&self, held: &Held, process: &Process) -> bool {
-        let messages = process.messages.borrow(held);
         let mut pending = self.pending.borrow_mut(held);
-        pending.retain(|(id, _)| messages.state.requests.get(*id).is_some());
+        pending.retain(|(id, _)| completion::is_known(held, process, *id));
         pending.is_empty()
     }
 }
@@ -140,10 +140,9 @@ impl Activity for Flush {
 impl Flush {
     /// Whether it is over.
     fn go_on(&mut self, held: &Held, process: &Process) -> bool {
-        let requests = &mut process.messages.borrow_mut(held).state.requests;
-        self.pending.retain(|id| requests.get(*id).is_some());
+        self.pending.retain(|id| completion::is_known(held, process, *id));
         if self.pending.is_empty() {
-            requests.complete(self.request, None);
+            process.messages.borrow_mut(held).state.requests.complete(self.request, None);
         }
         self.pending.is_empty()
     }

@@ -17,7 +17,7 @@ use crate::attributes::Attributes;
 use crate::buffered::Place;
 use crate::collective::Collectives;
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held};
+use crate::giant::{GiantCell, Held, Lane};
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::names::ObjectName;
@@ -29,6 +29,7 @@ use crate::special::{ANY_SOURCE, PROC_NULL};
 pub struct Communicator {
     /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
     context: AtomicU32,
+    lane: AtomicU32,
     group: Group,
     rank: Rank,
     /// The other group and an intracommunicator of the own one, for an intercommunicator.
@@ -101,6 +102,7 @@ impl Communicator {
     ) -> Communicator {
         Communicator {
             context: AtomicU32::new(context.map_or(UNKNOWN_CONTEXT, |context| context.0)),
+            lane: AtomicU32::new(0),
             group,
             rank,
             inter,
@@ -118,6 +120,13 @@ impl Communicator {
     #[inline]
     pub fn context(&self) -> ContextId {
         ContextId(self.context.load(Ordering::Relaxed))
+    }
+
+    /// Where its point-to-point messages are. The first lane is that of all communicators with a member that
+    /// does not communicate in lanes, or is not of this host, and of intercommunicators.
+    #[inline]
+    pub fn lane(&self) -> Lane {
+        Lane::new(self.lane.load(Ordering::Relaxed)).unwrap_or(Lane::FIRST)
     }
 
     /// Own rank in the (local) group.
@@ -212,9 +221,10 @@ impl Communicator {
     pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
         self.attributes.delete_all(held, self.handle())?;
         process.communicators.borrow_mut(held).remove(&self.context().0);
-        let mut messages = process.messages.borrow_mut(held);
-        messages.state.forget(self.context().plane(Plane::PointToPoint));
-        messages.state.forget(self.context().plane(Plane::Collective));
+        process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
+        process.in_lane(held, self.lane(), |held| {
+            process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::PointToPoint));
+        });
         Ok(())
     }
 
@@ -233,12 +243,16 @@ pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
     process()?.communicators.borrow(held).get(&context).cloned()
 }
 
-/// Its name, for messages to people.
+/// Its name, for messages to people. For who holds nothing, or the first lane.
 pub fn name_of_context(context: u32) -> String {
-    let held = crate::giant::enter();
+    name_of(&crate::giant::enter(), context)
+}
+
+/// As [`name_of_context`].
+pub fn name_of(held: &Held, context: u32) -> String {
     let unnamed = || format!("the communicator with context {context}");
-    match by_context(&held, context) {
-        Some(comm) => match comm.name.borrow(&held).as_bytes() {
+    match by_context(held, context) {
+        Some(comm) => match comm.name.borrow(held).as_bytes() {
             [] => unnamed(),
             name => String::from_utf8_lossy(name).into_owned(),
         },

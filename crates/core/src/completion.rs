@@ -2,12 +2,14 @@
 //!
 //! A request that is complete is finished exactly once: its slot is freed, or, if it is persistent, it becomes
 //! inactive. The functions for several requests at the abi are loops over [`is_complete`] and [`finish`].
+//!
+//! All functions are for who holds the request's lane or the first one.
 
 use std::sync::Arc;
 
 use tutti_base::{Error, Result};
 
-use crate::giant::Held;
+use crate::giant::{Held, engage};
 use crate::p2p::user::describe;
 use crate::process::Process;
 use crate::progress;
@@ -32,9 +34,18 @@ pub struct Finished {
 /// `Request` for an unknown one.
 #[inline]
 pub fn is_complete(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
-    let mut messages = process.messages.borrow_mut(held);
-    let request = messages.state.requests.user(id)?;
-    Ok(request.complete)
+    within(held, process, id, |held| Ok(process.messages.borrow_mut(held).state.requests.user(id)?.complete))
+}
+
+/// Whether there is such a request.
+pub fn is_known(held: &Held, process: &Process, id: RequestId) -> bool {
+    within(held, process, id, |held| process.messages.borrow(held).state.requests.get(id).is_some())
+}
+
+/// Does something in the lane of a request.
+#[inline]
+fn within<R>(held: &Held, process: &Process, id: RequestId, work: impl FnOnce(&Held) -> R) -> R {
+    process.in_lane(held, id.lane().unwrap_or(held.lane()), work)
 }
 
 /// Whether a request is persistent and not started.
@@ -42,16 +53,21 @@ pub fn is_complete(held: &Held, process: &Process, id: RequestId) -> Result<bool
 /// # Errors
 /// `Request` for an unknown one.
 pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
-    Ok(process.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
+    within(held, process, id, |held| {
+        Ok(process.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
+    })
 }
 
 /// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
 pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
     let complete = |held: &Held| {
-        process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
+        within(held, process, id, |held| {
+            process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
+        })
     };
     if !complete(held) {
+        engage(id.lane().unwrap_or(held.lane()));
         progress::hurry(held, process);
     }
     if !complete(held) {
@@ -67,6 +83,10 @@ pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'stat
 
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
 pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
+    within(held, process, id, |held| finish_here(held, process, id))
+}
+
+fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
     let mut messages = process.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id).filter(|request| request.persistent.is_some()) {
@@ -111,21 +131,21 @@ pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
 /// # Errors
 /// `Request` for an unknown one; what a query callback returned.
 pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Status>> {
-    let query = {
+    let query = within(held, process, id, |held| {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         if request.is_inactive() {
-            return Ok(Some(Status::EMPTY));
+            return Ok(Err(Some(Status::EMPTY)));
         }
         if !request.complete {
-            return Ok(None);
+            return Ok(Err(None));
         }
         match &request.work {
-            Work::Generalised(callbacks) => Arc::clone(callbacks),
-            _ => return request.error.clone().map_or(Ok(Some(request.status)), |error| Err(*error)),
+            Work::Generalised(callbacks) => Ok(Ok(Arc::clone(callbacks))),
+            _ => request.error.clone().map_or(Ok(Err(Some(request.status))), |error| Err(*error)),
         }
-    };
-    query.query().map(Some)
+    })?;
+    query.map_or_else(Ok, |callbacks| callbacks.query().map(Some))
 }
 
 /// MPI_Request_free: an active operation goes on and its slot goes with its completion.
@@ -133,7 +153,7 @@ pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Stat
 /// # Errors
 /// `Request` for an unknown one; what a free callback returned.
 pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
-    let callbacks = {
+    let callbacks = within(held, process, id, |held| {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let callbacks = match &request.work {
@@ -145,8 +165,8 @@ pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         } else {
             request.detached = true;
         }
-        callbacks
-    };
+        Ok(callbacks)
+    })?;
     callbacks.map_or(Ok(()), |callbacks| callbacks.free())
 }
 
@@ -181,20 +201,22 @@ fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
 /// What a request is for, for a person who asks.
 pub fn describe_request(process: &Process, id: RequestId) -> String {
     let held = crate::giant::enter();
-    let messages = process.messages.borrow(&held);
-    let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
-    let comm = || crate::communicator::name_of_context(request.context);
-    match &request.work {
-        Work::Receive { pattern, .. } => format!("a receive {}", describe(pattern)),
-        Work::Send { peer, tag, buffer, .. } => {
-            format!(
-                "a send of {} bytes to rank {peer} of the world, tag {tag}, in {}",
-                buffer.bytes(),
-                comm()
-            )
+    within(&held, process, id, |held_inside| {
+        let messages = process.messages.borrow(held_inside);
+        let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
+        let comm = || crate::communicator::name_of(&held, request.context);
+        match &request.work {
+            Work::Receive { pattern, .. } => format!("a receive {}", describe(&held, pattern)),
+            Work::Send { peer, tag, buffer, .. } => {
+                format!(
+                    "a send of {} bytes to rank {peer} of the world, tag {tag}, in {}",
+                    buffer.bytes(),
+                    comm()
+                )
+            }
+            Work::Collective(name) => format!("a non-blocking {name} in {}", comm()),
+            Work::Generalised(_) => "a generalised request".to_string(),
+            Work::Other => format!("an operation in {}", comm()),
         }
-        Work::Collective(name) => format!("a non-blocking {name} in {}", comm()),
-        Work::Generalised(_) => "a generalised request".to_string(),
-        Work::Other => format!("an operation in {}", comm()),
-    }
+    })
 }

@@ -1,70 +1,212 @@
-//! The giant lock: at most one thread at a time is inside the library.
+//! Who is inside the library: at most one thread in each lane.
 //!
-//! A program that asked for less than `MPI_THREAD_MULTIPLE` never takes it: [`enter`] is one load.
-//! With `MPI_THREAD_MULTIPLE` the first entry of a thread locks a mutex; entries from callbacks (user
-//! operators, attribute callbacks, error handlers) nest. A thread that waits lets others in by
-//! [`Held::relax`], which takes the token mutably so that nothing reached through it is still borrowed.
+//! What threads do that ask for `MPI_THREAD_MULTIPLE` mostly concerns different communicators. So messages are
+//! divided into *lanes*: each has its own rings, matcher, requests and lock, and a communicator whose members all
+//! speak in lanes has its point-to-point messages in one of them (see `Communicator::lane`). The first lane is also the
+//! place of everything else (objects, collectives, other hosts): its lock is the giant one.
 //!
-//! Mutable state of MPI objects sits in a [`GiantCell`], which opens only for a [`Held`]. Rule: no borrow
-//! is alive while a user's callback runs, since the callback may enter again.
+//! A program that asked for less than `MPI_THREAD_MULTIPLE` takes no lock: [`enter`] is one load. Otherwise the first
+//! entry of a thread into a lane locks a mutex; entries from callbacks (user operators, attribute callbacks, error
+//! handlers) nest. A thread that waits lets others in by [`Held::relax`], which takes the token mutably so that
+//! nothing reached through it is still borrowed.
+//!
+//! Mutable state sits in a [`GiantCell`], which opens for who holds the first lane, or in [`LaneCells`], of which the
+//! one opens whose lane is held. Rule: no borrow is alive while a user's callback runs, since the callback may enter again.
+//!
+//! Order of locks: who holds the first lane may enter another one and wait for it; who holds another one only
+//! tries ([`try_enter`]). So no two threads wait for each other.
 //!
 //! # Safety
-//! `GiantCell` is `Sync` though its `RefCell` is not: the borrow counter is touched only by the thread
-//! that holds the lock (or by the only thread, below `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6 demands of
-//! the program). `Held` is neither `Send` nor `Sync` and borrows end before it does.
+//! `GiantCell` and `LaneCells` are `Sync` though their `RefCell`s are not: a borrow counter is touched only by the thread
+//! that holds the lane, which each borrow checks (or by the only thread, below `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6
+//! demands of the program). `Held` is neither `Send` nor `Sync` and borrows end before it does.
 #![allow(unsafe_code)]
 
-use std::cell::{Ref, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-static MULTIPLE: AtomicBool = AtomicBool::new(false);
-static LOCK: Mutex<()> = Mutex::new(());
-static OWNER: AtomicUsize = AtomicUsize::new(0);
-static WAITERS: AtomicUsize = AtomicUsize::new(0);
+use tutti_base::config::MAX_LANES;
+
+/// A lane; below [`lanes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane(u8);
+
+/// One lock, away from the cache lines of the others.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Lock {
+    mutex: Mutex<()>,
+    owner: AtomicUsize,
+    waiters: AtomicUsize,
+}
+
+static LOCKS: [Lock; MAX_LANES as usize] =
+    [const { Lock { mutex: Mutex::new(()), owner: AtomicUsize::new(0), waiters: AtomicUsize::new(0) } };
+        MAX_LANES as usize];
+/// Lanes if several threads may be inside, otherwise 0.
+static LANES: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static MARK: u8 = const { 0 };
+    /// Bit by bit the lanes in which this thread has started something.
+    static ENGAGED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Proof that this thread is the one inside the library.
+/// Proof that this thread is the one inside a lane.
 #[derive(Debug)]
 pub struct Held {
     guard: Option<MutexGuard<'static, ()>>,
+    lane: Lane,
     not_send: PhantomData<*const ()>,
 }
 
-/// State that only the holder of the giant lock can reach.
+/// Proof that this thread is inside a lane which perhaps is not that of the [`Held`] it comes from.
+#[derive(Debug)]
+pub enum InLane<'a> {
+    /// The same.
+    Same(&'a Held),
+    /// Another one, entered for as long as this lives.
+    Other(Held),
+}
+
+/// State that only the holder of the first lane can reach.
 #[derive(Debug, Default)]
 pub struct GiantCell<T>(RefCell<T>);
 
+/// State of which there is one in each lane.
+#[derive(Debug)]
+pub struct LaneCells<T> {
+    first: RefCell<T>,
+    further: Box<[RefCell<T>]>,
+}
+
 // SAFETY: see the module's Safety section.
 unsafe impl<T: Send> Sync for GiantCell<T> {}
+// SAFETY: see the module's Safety section.
+unsafe impl<T: Send> Sync for LaneCells<T> {}
 
-/// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`).
+/// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`), in so many lanes.
 /// Called before a second thread can be inside.
-pub fn allow_threads() {
-    MULTIPLE.store(true, Ordering::Relaxed);
+pub fn allow_threads(lanes: u32) {
+    LANES.store(lanes.clamp(1, MAX_LANES), Ordering::Relaxed);
 }
 
 /// Whether several threads may call MPI at the same time.
+#[inline]
 pub fn threads_allowed() -> bool {
-    MULTIPLE.load(Ordering::Relaxed)
+    LANES.load(Ordering::Relaxed) != 0
 }
 
-/// Enters the library; nested entries of one thread do not block.
+/// Lanes that threads may be in.
+#[inline]
+pub fn lanes() -> u32 {
+    LANES.load(Ordering::Relaxed).max(1)
+}
+
+/// Enters the first lane; nested entries of one thread do not block.
 #[inline]
 pub fn enter() -> Held {
-    let guard = if threads_allowed() { lock() } else { None };
-    Held { guard, not_send: PhantomData }
+    enter_lane(Lane::FIRST)
+}
+
+/// Enters a lane. Not for who is inside another one than the first.
+#[inline]
+pub fn enter_lane(lane: Lane) -> Held {
+    let guard = if threads_allowed() { lock(lane) } else { None };
+    Held { guard, lane, not_send: PhantomData }
+}
+
+/// Enters a lane in which nobody is.
+pub fn try_enter(lane: Lane) -> Option<Held> {
+    let lock = &LOCKS[lane.index()];
+    let guard = match lock.mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    lock.owner.store(me(), Ordering::Relaxed);
+    Some(Held { guard: Some(guard), lane, not_send: PhantomData })
+}
+
+/// Notes that this thread has started something in a lane: its waits move that lane too.
+#[inline]
+pub fn engage(lane: Lane) {
+    if threads_allowed() {
+        ENGAGED.with(|engaged| engaged.set(engaged.get() | 1 << lane.0));
+    }
+}
+
+/// Notes that nothing is left of what this thread has started in a lane.
+pub fn disengage(lane: Lane) {
+    ENGAGED.with(|engaged| engaged.set(engaged.get() & !(1 << lane.0)));
+}
+
+/// The lanes that [`engage`] was called for by this thread.
+pub fn engaged() -> impl Iterator<Item = Lane> {
+    let lanes = ENGAGED.with(Cell::get);
+    (0..MAX_LANES as u8).filter(move |lane| lanes >> lane & 1 != 0).map(Lane)
+}
+
+impl Lane {
+    /// The one that is always there.
+    pub const FIRST: Lane = Lane(0);
+
+    /// The lane with this number, if there is one.
+    #[inline]
+    pub fn new(number: u32) -> Option<Lane> {
+        (number < lanes()).then_some(Lane(number as u8))
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0.into()
+    }
+
+    /// Whether it is the first.
+    #[inline]
+    pub fn is_first(self) -> bool {
+        self.0 == 0
+    }
+
+    fn index(self) -> usize {
+        self.0.into()
+    }
 }
 
 impl Held {
+    /// Where this thread is.
+    #[inline]
+    pub fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    /// Enters `lane` if that is another one, for as long as the result lives.
+    ///
+    /// # Panics
+    /// If neither of the two is the one held nor the first is: a bug (see the order of locks).
+    #[inline]
+    pub fn in_lane(&self, lane: Lane) -> InLane<'_> {
+        if lane == self.lane {
+            return InLane::Same(self);
+        }
+        assert!(self.lane.is_first(), "from lane {} into lane {}", self.lane.0, lane.0);
+        InLane::Other(enter_lane(lane))
+    }
+
+    /// Leaves this lane for another one. Does nothing but change the lane inside a callback of this thread in it.
+    pub fn move_to(&mut self, lane: Lane) {
+        self.unlock();
+        *self = enter_lane(lane);
+    }
+
     /// Lets other threads in, if any waits, and comes back. Does nothing inside a callback.
     #[inline]
     pub fn relax(&mut self) {
-        if self.guard.is_some() && WAITERS.load(Ordering::Relaxed) > 0 {
+        if self.guard.is_some() && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0 {
             self.release_while(std::thread::yield_now);
         }
     }
@@ -76,13 +218,13 @@ impl Held {
         }
         self.unlock();
         let result = sleep();
-        self.guard = lock();
+        self.guard = lock(self.lane);
         result
     }
 
     fn unlock(&mut self) {
         if let Some(guard) = self.guard.take() {
-            OWNER.store(0, Ordering::Relaxed);
+            LOCKS[self.lane.index()].owner.store(0, Ordering::Relaxed);
             drop(guard);
         }
     }
@@ -97,6 +239,18 @@ impl Drop for Held {
     }
 }
 
+impl Deref for InLane<'_> {
+    type Target = Held;
+
+    #[inline]
+    fn deref(&self) -> &Held {
+        match self {
+            InLane::Same(held) => held,
+            InLane::Other(held) => held,
+        }
+    }
+}
+
 impl<T> GiantCell<T> {
     /// Wraps a value.
     pub const fn new(value: T) -> GiantCell<T> {
@@ -106,19 +260,56 @@ impl<T> GiantCell<T> {
     /// Reads. The borrow ends before the token does.
     ///
     /// # Panics
-    /// If the value is borrowed mutably: a bug (a callback ran under a borrow).
+    /// If the value is borrowed mutably, or another lane is held: a bug (a callback ran under a borrow).
     #[inline]
-    pub fn borrow<'a>(&'a self, _held: &'a Held) -> Ref<'a, T> {
+    pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
+        assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow()
     }
 
     /// Reads and writes. The borrow ends before the token does.
     ///
     /// # Panics
-    /// If the value is borrowed: a bug (a callback ran under a borrow).
+    /// If the value is borrowed, or another lane is held: a bug (a callback ran under a borrow).
     #[inline]
-    pub fn borrow_mut<'a>(&'a self, _held: &'a Held) -> RefMut<'a, T> {
+    pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
+        assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow_mut()
+    }
+}
+
+impl<T> LaneCells<T> {
+    /// The state of the first lane, and those of the others: as many as threads may be in.
+    pub fn new(first: T, further: impl IntoIterator<Item = T>) -> LaneCells<T> {
+        LaneCells { first: RefCell::new(first), further: further.into_iter().map(RefCell::new).collect() }
+    }
+
+    /// Reads the state of the lane that is held. The borrow ends before the token does.
+    ///
+    /// # Panics
+    /// As [`GiantCell::borrow`].
+    #[inline]
+    pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
+        self.cell(held).borrow()
+    }
+
+    /// Reads and writes the state of the lane that is held. The borrow ends before the token does.
+    ///
+    /// # Panics
+    /// As [`GiantCell::borrow_mut`].
+    #[inline]
+    pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
+        self.cell(held).borrow_mut()
+    }
+
+    /// The lanes.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> + use<T> {
+        (0..=self.further.len() as u8).map(Lane)
+    }
+
+    #[inline]
+    fn cell(&self, held: &Held) -> &RefCell<T> {
+        if held.lane.is_first() { &self.first } else { &self.further[held.lane.index() - 1] }
     }
 }
 
@@ -127,15 +318,16 @@ fn me() -> usize {
 }
 
 #[cold]
-fn lock() -> Option<MutexGuard<'static, ()>> {
-    if OWNER.load(Ordering::Relaxed) == me() {
+fn lock(lane: Lane) -> Option<MutexGuard<'static, ()>> {
+    let Lock { mutex, owner, waiters } = &LOCKS[lane.index()];
+    if owner.load(Ordering::Relaxed) == me() {
         return None;
     }
-    WAITERS.fetch_add(1, Ordering::Relaxed);
+    waiters.fetch_add(1, Ordering::Relaxed);
     // A panic aborts the process, so poison only appears in tests and says nothing about the state.
-    let guard = LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-    WAITERS.fetch_sub(1, Ordering::Relaxed);
-    OWNER.store(me(), Ordering::Relaxed);
+    let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    waiters.fetch_sub(1, Ordering::Relaxed);
+    owner.store(me(), Ordering::Relaxed);
     Some(guard)
 }
 
@@ -144,23 +336,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thread_at_a_time_and_entries_nest() {
-        static COUNT: GiantCell<u64> = GiantCell::new(0);
-        allow_threads();
+    fn one_thread_at_a_time_in_each_lane_and_entries_nest() {
+        allow_threads(3);
+        let counts = LaneCells::new(0u64, [0, 0]);
+        static OF_FIRST: GiantCell<u64> = GiantCell::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
+            for thread in 0..6u8 {
+                let counts = &counts;
+                scope.spawn(move || {
+                    let lane = Lane(thread % 3);
                     for _ in 0..1000 {
-                        let mut outer = enter();
-                        let inner = enter();
-                        let before = *COUNT.borrow(&inner);
-                        *COUNT.borrow_mut(&inner) = before + 1;
+                        let mut outer = enter_lane(lane);
+                        let inner = enter_lane(lane);
+                        *counts.borrow_mut(&inner) += 1;
                         drop(inner);
                         outer.relax();
+                        drop(outer);
+                        let first = enter();
+                        *OF_FIRST.borrow_mut(&first) += 1;
+                        *counts.borrow_mut(&first.in_lane(lane)) += 1;
                     }
                 });
             }
         });
-        assert_eq!(*COUNT.borrow(&enter()), 4000);
+        let first = enter();
+        assert_eq!(*OF_FIRST.borrow(&first), 6000);
+        for lane in counts.lanes() {
+            assert_eq!(*counts.borrow(&first.in_lane(lane)), 4000);
+        }
+        assert!(Lane::new(3).is_none() && try_enter(Lane::FIRST).is_none());
+        drop(first);
+        assert!(try_enter(Lane(2)).is_some());
+    }
+
+    #[test]
+    fn a_thread_notes_where_it_has_started_something() {
+        allow_threads(3);
+        engage(Lane(2));
+        engage(Lane::FIRST);
+        assert_eq!(engaged().collect::<Vec<_>>(), [Lane(0), Lane(2)]);
+        disengage(Lane(2));
+        assert_eq!(engaged().collect::<Vec<_>>(), [Lane(0)]);
     }
 }

@@ -20,10 +20,11 @@ use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
-use crate::giant::{self, GiantCell, Held};
+use crate::giant::{self, GiantCell, Held, InLane, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::NumberHasher;
 use crate::p2p::{Limits, PointToPoint};
+use crate::progress;
 use crate::single_copy::Reader;
 
 /// Context of `MPI_COMM_WORLD`.
@@ -69,8 +70,8 @@ pub struct Process {
     pub thread_level: ThreadLevel,
     /// The thread that called MPI_Init.
     pub main_thread: ThreadId,
-    /// Messages.
-    pub messages: GiantCell<PointToPoint<AllLinks>>,
+    /// Messages, lane by lane.
+    pub messages: LaneCells<PointToPoint<AllLinks>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// Which algorithms were chosen so far.
@@ -130,7 +131,9 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     let config = Config::from_env().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
     if wanted == ThreadLevel::Multiple {
-        giant::allow_threads();
+        // Lanes are of one host: what other hosts send comes in the first.
+        let header = boot.job.header();
+        giant::allow_threads(if header.has_other_hosts() { 1 } else { header.lanes });
     }
     let process = Process::new(config, boot, wanted)?;
     let process = PROCESS.get_or_init(|| process);
@@ -143,7 +146,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 /// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
 /// `MPI_COMM_SELF` and run a barrier.
 pub fn finalize(held: &mut Held, process: &'static Process) {
-    crate::progress::drain(held, process);
+    progress::drain(held, process);
     if process.config.counters
         && let Some(far) = process.messages.borrow_mut(held).link.far()
     {
@@ -159,7 +162,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 /// The last session is closed before MPI_Init was ever called: completes what is under way and counts as finalised
 /// for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
-    crate::progress::drain(held, process);
+    progress::drain(held, process);
     process.block().set_state(RankState::Finalized);
 }
 
@@ -174,7 +177,7 @@ extern "C" fn leave_at_exit() {
 pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
     let process = process()?;
     if wanted == ThreadLevel::Multiple {
-        giant::allow_threads();
+        giant::allow_threads(process.messages.lanes().count() as u32);
     }
     process.block().set_state(RankState::Running);
     Some(process)
@@ -185,13 +188,14 @@ impl Process {
         let Boot { job, rank, local, network, starter } = boot;
         let header = *job.header();
         let crowded = header.local_ranks > header.processors;
-        let near = ShmLink::new(Arc::clone(&job), local)
-            .map_err(|error| Error::new(ErrorClass::Other, format!("cannot use the job object: {error}")))?;
+        let near = ShmLink::new(Arc::clone(&job), local).map_err(|error| no_link(&error))?;
         let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
         let link = Links::new(near, far);
         let exposures = Exposures::new(&config);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
+        let further =
+            if giant::lanes() > 1 { further_lanes(&config, &job, local, limits)? } else { Vec::new() };
         let mut waiter = Waiter::new(&config, header.local_ranks, header.processors);
         if header.has_other_hosts() {
             waiter = waiter.across_hosts(&config, header.local_ranks, header.processors);
@@ -202,13 +206,14 @@ impl Process {
         let communicators = [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))]
             .into_iter()
             .collect();
+        let messages = LaneCells::new(PointToPoint::new(link, Peer(rank.0), limits, reader), further);
         Ok(Process {
             config,
             rank,
             local,
             thread_level,
             main_thread: std::thread::current().id(),
-            messages: GiantCell::new(PointToPoint::new(link, Peer(rank.0), limits, reader)),
+            messages,
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
             world,
@@ -230,9 +235,20 @@ impl Process {
         self.job.block(self.local)
     }
 
-    /// What a thread of this process needs to sleep.
-    pub fn sleeper(&self) -> Sleeper<'_> {
-        self.job.sleeper(self.local)
+    /// What a thread of this process needs to sleep in a lane.
+    pub fn sleeper(&self, lane: Lane) -> Sleeper<'_> {
+        self.job.sleeper(self.local, lane.number())
+    }
+
+    /// Does something in a lane, for who holds that or the first.
+    #[inline]
+    pub fn in_lane<R>(&self, held: &Held, lane: Lane, work: impl FnOnce(&Held) -> R) -> R {
+        let inside = held.in_lane(lane);
+        let result = work(&inside);
+        if let InLane::Other(other) = &inside {
+            progress::tell_threads(other, self);
+        }
+        result
     }
 
     /// What a sleep watches beside the doorbell, in a job of several hosts.
@@ -288,6 +304,28 @@ impl Process {
     pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
         self.activities.borrow_mut(held).push(Some(activity));
     }
+}
+
+/// The messages of all lanes but the first. From now on the ranks of the host may send in them.
+fn further_lanes(
+    config: &Config,
+    job: &Arc<Job>,
+    local: u32,
+    limits: Limits,
+) -> Result<Vec<PointToPoint<AllLinks>>> {
+    let lane = |number| {
+        let near = ShmLink::in_lane(Arc::clone(job), local, number).map_err(|error| no_link(&error))?;
+        let reader = Reader::new(config, Arc::clone(job));
+        let messages = PointToPoint::new(Links::new(near, None), Peer(local), limits, reader);
+        Ok(Lane::new(number).map(|lane| messages.in_lane(lane)))
+    };
+    let lanes = (1..giant::lanes()).filter_map(|number| lane(number).transpose()).collect();
+    job.block(local).in_lanes.store(1, Ordering::Release);
+    lanes
+}
+
+fn no_link(error: &std::io::Error) -> Error {
+    Error::new(ErrorClass::Other, format!("cannot use the job object: {error}"))
 }
 
 /// The link to other hosts.

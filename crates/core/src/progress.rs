@@ -5,12 +5,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tutti_base::config::MAX_LANES;
 use tutti_sys::cpu;
-use tutti_sys::job::RankState;
+use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{FarLink, Peer, Watch};
 
-use crate::giant::{self, Held};
+use crate::giant::{self, Held, Lane};
 use crate::process::Process;
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
@@ -29,13 +30,45 @@ fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
         process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank));
     }
     drop(messages);
-    let moved = !process.activities.borrow(held).is_empty() && advance(held, process, patient);
+    let moved = held.lane().is_first()
+        && !process.activities.borrow(held).is_empty()
+        && advance(held, process, patient);
     any || moved
+}
+
+/// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
+#[inline]
+fn help(held: &Held, process: &Process) -> bool {
+    if !giant::threads_allowed() {
+        return false;
+    }
+    let mut any = false;
+    for lane in giant::engaged().filter(|lane| *lane != held.lane()) {
+        let Some(other) = giant::try_enter(lane) else { continue };
+        any |= move_on(&other, process, false);
+        tell_threads(&other, process);
+        if is_at_rest(&other, process) {
+            giant::disengage(lane);
+        }
+    }
+    any
+}
+
+/// Whether nothing is under way in a lane.
+fn is_at_rest(held: &Held, process: &Process) -> bool {
+    let messages = process.messages.borrow(held);
+    let is_first = held.lane().is_first();
+    messages.state.requests.is_empty()
+        && messages.is_idle()
+        && (!is_first || process.activities.borrow(held).is_empty())
 }
 
 /// Before a wait: moves on an operation that is alone, which may be all that is waited for.
 #[inline]
 pub fn hurry(held: &Held, process: &Process) {
+    if !held.lane().is_first() {
+        return;
+    }
     let mut activities = process.activities.borrow_mut(held);
     let alone = if activities.len() == 1 { activities.pop().flatten() } else { None };
     drop(activities);
@@ -52,7 +85,7 @@ const PATIENCE: u32 = 16;
 /// processors whoever looks in vain again and again lets others run: what it looks for is theirs to do.
 pub fn look(held: &mut Held, process: &Process) {
     static IN_VAIN: AtomicU32 = AtomicU32::new(0);
-    if progress(held, process) {
+    if progress(held, process) | help(held, process) {
         IN_VAIN.store(0, Ordering::Relaxed);
         held.relax();
         return;
@@ -69,7 +102,7 @@ pub fn look(held: &mut Held, process: &Process) {
     }
 }
 
-/// Progress until `done`. `what` is what a person is told who asks where this rank waits.
+/// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
 pub fn wait_until(
     held: &mut Held,
     process: &Process,
@@ -79,12 +112,16 @@ pub fn wait_until(
     let mut waiter = process.waiter.clone();
     let block = process.block();
     let watch = process.watch();
+    let lane = held.lane();
+    giant::engage(lane);
+    let (sleepers, bells) = sleepers(process, lane);
     let mut told = false;
     loop {
-        let any = move_on(held, process, true);
+        let mut any = move_on(held, process, true);
         if done(held) {
             break;
         }
+        any |= help(held, process);
         if any {
             waiter.reset();
         }
@@ -96,12 +133,12 @@ pub fn wait_until(
         held.relax();
         held.release_while(|| {
             // Asked only before sleeping: now the wait has become long.
-            waiter.pause_watching(process.sleeper(), watch.as_ref(), || {
+            waiter.pause_watching(&sleepers[..bells], watch.as_ref(), || {
                 if !told {
                     block.set_waiting(&what());
                     told = true;
                 }
-                let held = giant::enter();
+                let held = giant::enter_lane(lane);
                 let mut messages = process.messages.borrow_mut(&held);
                 // Another thread may have done it since `done` was asked.
                 let mut found = messages.state.requests.told != heard || messages.pending();
@@ -109,6 +146,10 @@ pub fn wait_until(
                     found |= !rest_on(watch, far);
                 }
                 drop(messages);
+                found |= help(&held, process);
+                if !lane.is_first() {
+                    return done(&held) || found;
+                }
                 // Operations within the node say what they wait for.
                 found |= process.before_sleeping(|| {
                     let moved =
@@ -125,6 +166,19 @@ pub fn wait_until(
     tell_threads(held, process);
 }
 
+/// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
+fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
+    let mut sleepers = [process.sleeper(lane); MAX_LANES as usize];
+    let mut bells = 1;
+    if giant::threads_allowed() {
+        for other in giant::engaged().filter(|other| *other != lane) {
+            sleepers[bells] = process.sleeper(other);
+            bells += 1;
+        }
+    }
+    (sleepers, bells)
+}
+
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
 fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
     let mut quiet = false;
@@ -138,6 +192,7 @@ fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
 
 /// Sends what is still queued, before the process leaves. A peer that has left needs nothing any more.
 pub fn drain(held: &mut Held, process: &Process) {
+    process.messages.lanes().for_each(giant::engage);
     wait_until(
         held,
         process,
@@ -146,8 +201,11 @@ pub fn drain(held: &mut Held, process: &Process) {
             let gone = |peer: Peer| {
                 process.job.block_of(peer.0).is_some_and(|block| block.state() == RankState::Finalized)
             };
-            let mut messages = process.messages.borrow_mut(held);
-            messages.is_idle_but_for(gone) && messages.link.far().is_none_or(FarLink::is_flushed)
+            process.messages.lanes().all(|lane| {
+                let inside = held.in_lane(lane);
+                let mut messages = process.messages.borrow_mut(&inside);
+                messages.is_idle_but_for(gone) && messages.link.far().is_none_or(FarLink::is_flushed)
+            })
         },
     );
 }
@@ -162,7 +220,7 @@ pub fn tell_threads(held: &Held, process: &Process) {
     let requests = &mut process.messages.borrow_mut(held).state.requests;
     if std::mem::take(&mut requests.news) {
         requests.told += 1;
-        ring_doorbell(&process.job, process.local);
+        ring_doorbell(&process.job, process.local, held.lane().number());
     }
 }
 

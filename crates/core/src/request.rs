@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::buffer::Buffer;
+use crate::giant::Lane;
 use crate::matching::Pattern;
 
 /// Names a request of this process.
@@ -148,6 +149,8 @@ pub struct RequestTable {
     pub news: bool,
     /// How often threads were told of news.
     pub told: u64,
+    /// The lane of the table, as it stands in ids.
+    base: u32,
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// What [`RequestId::DONE`] names.
@@ -157,7 +160,7 @@ pub struct RequestTable {
 impl Default for RequestTable {
     fn default() -> RequestTable {
         let done = Request::completed(Status::EMPTY, 0);
-        RequestTable { news: false, told: 0, slots: Vec::new(), free: Vec::new(), done }
+        RequestTable { news: false, told: 0, base: 0, slots: Vec::new(), free: Vec::new(), done }
     }
 }
 
@@ -171,6 +174,17 @@ impl RequestId {
     /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
     /// it off does not free it. Its place is one that the table never has, and that a Fortran integer holds.
     pub const DONE: RequestId = RequestId { index: 1 << 30, generation: GENERATIONS - 1 };
+
+    /// Whose table has it; `None` if any lane will do.
+    #[inline]
+    pub fn lane(self) -> Option<Lane> {
+        if self == RequestId::DONE { None } else { Lane::new(self.index >> LANE_SHIFT) }
+    }
+
+    /// The lane whose table may have a request at this place.
+    pub fn lane_of_index(index: u32) -> Lane {
+        Lane::new(index >> LANE_SHIFT).unwrap_or(Lane::FIRST)
+    }
 
     /// As one number: what packets and handles carry. Never below 2^32.
     #[inline]
@@ -221,40 +235,57 @@ impl Request {
 /// Generations are never 0, so that an id as a number is never taken for a predefined handle, and stay below
 /// 2^24, so that a handle has room for its kind above them.
 const GENERATIONS: u32 = 1 << 24;
+/// The lane of a request's table, above the place in it.
+const LANE_SHIFT: u32 = 27;
+const _: () = assert!((tutti_base::config::MAX_LANES - 1) << LANE_SHIFT < RequestId::DONE.index);
 
 impl RequestTable {
+    /// The table of a lane.
+    pub fn in_lane(lane: Lane) -> RequestTable {
+        RequestTable { base: lane.number() << LANE_SHIFT, ..RequestTable::default() }
+    }
+
+    /// Where a request is in this table, if it is one of its lane.
+    #[inline]
+    fn place(&self, id: RequestId) -> usize {
+        (id.index ^ self.base) as usize
+    }
+
     /// Adds a request.
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
+            assert!(self.slots.len() < 1 << LANE_SHIFT, "2^27 requests at a time are what there is room for");
             self.slots.push(Slot { generation: 1, request: None });
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
         slot.request = Some(request);
-        RequestId { index, generation: slot.generation }
+        RequestId { index: self.base | index, generation: slot.generation }
     }
 
     /// Looks up a request.
     #[inline]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
-        let slot = self.slots.get(id.index as usize)?;
+        let slot = self.slots.get(self.place(id))?;
         slot.request.as_ref().filter(|_| slot.generation == id.generation)
     }
 
     /// Looks up a request to change it.
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        let slot = self.slots.get_mut(id.index as usize)?;
+        let place = self.place(id);
+        let slot = self.slots.get_mut(place)?;
         slot.request.as_mut().filter(|_| slot.generation == id.generation)
     }
 
     /// Removes a request; its id is dead from now on.
     #[inline]
     pub fn remove(&mut self, id: RequestId) -> Option<Request> {
-        let slot = self.slots.get_mut(id.index as usize).filter(|slot| slot.generation == id.generation)?;
+        let place = self.place(id);
+        let slot = self.slots.get_mut(place).filter(|slot| slot.generation == id.generation)?;
         let request = slot.request.take()?;
-        self.retire(id.index);
+        self.retire(place);
         Some(request)
     }
 
@@ -262,16 +293,17 @@ impl RequestTable {
     #[inline]
     pub fn drop_in_place(&mut self, id: RequestId) {
         debug_assert!(self.get(id).is_some(), "a request that is there");
-        self.slots[id.index as usize].request = None;
-        self.retire(id.index);
+        let place = self.place(id);
+        self.slots[place].request = None;
+        self.retire(place);
     }
 
     #[inline]
-    fn retire(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
+    fn retire(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
         slot.generation = (slot.generation + 1) % GENERATIONS;
         slot.generation = slot.generation.max(1);
-        self.free.push(index);
+        self.free.push(place as u32);
     }
 
     /// Marks a request complete, with an error or without. A detached one goes at once.
@@ -302,8 +334,9 @@ impl RequestTable {
         if index == RequestId::DONE.index {
             return Some(RequestId::DONE);
         }
-        let slot = self.slots.get(index as usize).filter(|slot| slot.request.is_some())?;
-        Some(RequestId { index, generation: slot.generation })
+        let id = RequestId { index, generation: 0 };
+        let slot = self.slots.get(self.place(id)).filter(|slot| slot.request.is_some())?;
+        Some(RequestId { generation: slot.generation, ..id })
     }
 
     /// How many requests there are.

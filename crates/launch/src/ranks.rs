@@ -374,6 +374,7 @@ fn create_object(
         common_processors: job.info.common_processors,
         universe_size: job.info.universe_size,
         ring_bytes: job.config.ring_bytes_for(ranks),
+        lanes: job.config.lanes_for(ranks),
         job_id: job.info.job_id,
         banks: job.config.bank_sizes_for(ranks),
         reach: reach(&job.config),

@@ -23,6 +23,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use tutti_base::config::MAX_LANES;
 use tutti_base::{BankSizes, Placement};
 
 use crate::memory::{self, Mapping};
@@ -42,7 +43,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 5;
+const LAYOUT_VERSION: u32 = 6;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
@@ -77,6 +78,8 @@ pub struct Header {
     pub ring_slots: u32,
     /// Payload bytes of a ring between two ranks; a multiple of the page size.
     pub ring_bytes: u64,
+    /// Lanes, at least one; see [`MAX_LANES`].
+    pub lanes: u32,
     /// Random number that tells this job from others.
     pub job_id: u64,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
@@ -191,8 +194,11 @@ pub struct RankBlock {
     /// Address of a word in the rank's memory that holds `job_id`: a peer that can read it by
     /// process_vm_readv may use single copies. 0 before MPI_Init.
     pub probe_address: AtomicU64,
-    /// Doorbell.
+    /// Doorbell, in the first lane.
     pub doorbell: Doorbell,
+    further_doorbells: [Doorbell; MAX_LANES as usize - 1],
+    /// 1 if threads of the rank may communicate beside each other: it listens in all lanes. Said once, before anything is sent.
+    pub in_lanes: AtomicU32,
     wait_version: AtomicU32,
     wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
     wait_since_ns: AtomicU64,
@@ -222,6 +228,8 @@ pub struct Plan {
     pub universe_size: u32,
     /// Payload bytes of a ring between two ranks, rounded up to pages.
     pub ring_bytes: u64,
+    /// Sets of rings, for threads that communicate beside each other.
+    pub lanes: u32,
     /// Random number of the job.
     pub job_id: u64,
     /// Sizes of the banks of collectives.
@@ -248,6 +256,7 @@ impl Plan {
             common_processors: 1,
             universe_size: ranks,
             ring_bytes: PAGE,
+            lanes: 1,
             job_id: 1,
             banks: BankSizes::default(),
             reach: Reach::None,
@@ -304,6 +313,7 @@ impl Job {
             universe_size: plan.universe_size,
             ring_slots: RING_SLOTS,
             ring_bytes,
+            lanes: plan.lanes.clamp(1, MAX_LANES),
             job_id: plan.job_id,
             banks: BankSizes { area_bytes, ..plan.banks },
             reach: plan.reach,
@@ -318,7 +328,8 @@ impl Job {
             table_offset: 0,
             regions_offset: 0,
         };
-        header.node_offset = rings_offset + u64::from(local_ranks) * inbox_bytes(&header);
+        header.node_offset =
+            rings_offset + u64::from(header.lanes) * u64::from(local_ranks) * inbox_bytes(&header);
         header.table_offset = header.node_offset + size_of::<NodeBlock>() as u64;
         header.regions_offset = header.table_offset + round_up(regions::table_bytes(area_bytes));
         let name: &CStr = c"tutti-job";
@@ -412,8 +423,8 @@ impl Job {
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
-    pub fn sleeper(&self, rank: u32) -> Sleeper<'_> {
-        Sleeper { doorbell: &self.block(rank).doorbell, parked: &self.node().parked }
+    pub fn sleeper(&self, rank: u32, lane: u32) -> Sleeper<'_> {
+        Sleeper { doorbell: self.block(rank).doorbell_of(lane), parked: &self.node().parked }
     }
 
     /// The table of regions and the bytes of their area.
@@ -428,13 +439,14 @@ impl Job {
         self.header.regions_offset
     }
 
-    /// First byte of the ring area of `receiver`: [`inbox_bytes`] long, page aligned, zero at first.
+    /// First byte of the ring area of `receiver` in `lane`: [`inbox_bytes`] long, page aligned, zero at first.
     ///
     /// # Panics
-    /// If there is no such rank: a bug of the caller.
-    pub fn inbox(&self, receiver: u32) -> std::ptr::NonNull<u8> {
-        assert!(receiver < self.header.local_ranks);
-        let offset = self.header.rings_offset + u64::from(receiver) * inbox_bytes(&self.header);
+    /// If there is no such rank or lane: a bug of the caller.
+    pub fn inbox(&self, lane: u32, receiver: u32) -> std::ptr::NonNull<u8> {
+        assert!(receiver < self.header.local_ranks && lane < self.header.lanes);
+        let number = u64::from(lane) * u64::from(self.header.local_ranks) + u64::from(receiver);
+        let offset = self.header.rings_offset + number * inbox_bytes(&self.header);
         // SAFETY: create and attach made sure that the ring area lies inside the mapping.
         unsafe { self.mapping.base().add(offset as usize) }
     }
@@ -447,7 +459,10 @@ impl Header {
         if self.places_offset.checked_add(tables).is_none_or(|end| end > self.rings_offset) {
             return false;
         }
-        let inboxes = u64::from(self.local_ranks).checked_mul(inbox_bytes(self));
+        let inboxes = inbox_bytes(self)
+            .checked_mul(u64::from(self.local_ranks))
+            .and_then(|bytes| bytes.checked_mul(u64::from(self.lanes)))
+            .filter(|_| (1..=MAX_LANES).contains(&self.lanes));
         inboxes.and_then(|bytes| self.rings_offset.checked_add(bytes)) == Some(self.node_offset)
             && self.node_offset.checked_add(size_of::<NodeBlock>() as u64) == Some(self.table_offset)
             && self.banks.area_bytes.is_multiple_of(GRANULE)
@@ -473,6 +488,15 @@ pub fn ring_stride(header: &Header) -> u64 {
 }
 
 impl RankBlock {
+    /// The doorbell in a lane.
+    ///
+    /// # Panics
+    /// If there is no such lane: a bug of the caller.
+    #[inline]
+    pub fn doorbell_of(&self, lane: u32) -> &Doorbell {
+        if lane == 0 { &self.doorbell } else { &self.further_doorbells[lane as usize - 1] }
+    }
+
     /// Where the rank is in its life.
     pub fn state(&self) -> RankState {
         match self.state.load(Ordering::Acquire) {
@@ -543,7 +567,7 @@ impl RankBlock {
 }
 
 /// The clock that all processes of a machine share.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: now is writable; the clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -582,7 +606,7 @@ mod tests {
         one.block(2).set_state(RankState::Running);
         assert_eq!(two.block(2).state(), RankState::Running);
         assert_eq!(two.block(1).state(), RankState::Started);
-        assert_eq!(one.inbox(2).as_ptr() as usize % 4096, 0);
+        assert_eq!(one.inbox(0, 2).as_ptr() as usize % 4096, 0);
     }
 
     #[test]

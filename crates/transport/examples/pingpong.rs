@@ -123,7 +123,7 @@ fn processes<T>(job: &Arc<Job>, cores: &[usize], body: impl Fn(ShmLink, Waiter) 
 fn receive(link: &mut ShmLink, waiter: &mut Waiter, from: u32, target: &mut [u8]) {
     waiter.reset();
     let job = link.job().clone();
-    let sleeper = job.sleeper(link.rank());
+    let sleeper = job.sleeper(link.rank(), 0);
     loop {
         let mut arrived = false;
         link.poll(&mut |peer: Peer, _: Header, payload: &[u8]| {
@@ -148,7 +148,7 @@ fn send(link: &mut ShmLink, waiter: &mut Waiter, to: u32, payload: &[u8]) {
     waiter.reset();
     let job = link.job().clone();
     while link.try_send(Peer(to), Header([1, 2, 3]), payload).is_err() {
-        waiter.pause(job.sleeper(link.rank()), || link.want_room(Peer(to), payload.len()));
+        waiter.pause(job.sleeper(link.rank(), 0), || link.want_room(Peer(to), payload.len()));
     }
 }
 
@@ -234,7 +234,7 @@ fn bandwidth(cores: &[usize], bytes: usize, count: usize, ring: u64, fragment: u
                     if any {
                         waiter.reset();
                     } else {
-                        waiter.pause(job.sleeper(1), || link.pending());
+                        waiter.pause(job.sleeper(1, 0), || link.pending());
                     }
                 }
             }

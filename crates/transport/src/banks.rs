@@ -362,7 +362,7 @@ impl Banks {
     }
 
     fn ring(&self, member: u32) {
-        ring_doorbell(self.region.job(), self.ranks[member as usize]);
+        ring_doorbell(self.region.job(), self.ranks[member as usize], 0);
     }
 }
 

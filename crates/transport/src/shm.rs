@@ -70,6 +70,7 @@ pub struct ShmLink {
     slots: usize,
     ranks: u32,
     rank: u32,
+    lane: u32,
     max_payload: usize,
 }
 
@@ -77,15 +78,24 @@ pub struct ShmLink {
 unsafe impl Send for ShmLink {}
 
 impl ShmLink {
-    /// The link of local rank `rank` in `job`.
+    /// The link of local rank `rank` in `job`, in the first lane.
+    ///
+    /// # Errors
+    /// As [`ShmLink::in_lane`].
+    pub fn new(job: Arc<Job>, rank: u32) -> io::Result<ShmLink> {
+        ShmLink::in_lane(job, rank, 0)
+    }
+
+    /// The link of local rank `rank` in a lane of `job`: lanes share nothing.
     ///
     /// # Errors
     /// InvalidData when the job object states sizes that no ring can have; AlreadyExists when there is a
-    /// link of this rank, in this process or another.
-    pub fn new(job: Arc<Job>, rank: u32) -> io::Result<ShmLink> {
+    /// link of this rank in the lane, in this process or another.
+    pub fn in_lane(job: Arc<Job>, rank: u32, lane: u32) -> io::Result<ShmLink> {
         let header = *job.header();
         let slots = header.ring_slots as usize;
         let sane = rank < header.local_ranks
+            && lane < header.lanes
             && header.local_ranks <= MAX_RANKS
             && slots.is_power_of_two()
             && header.ring_bytes.is_multiple_of(4096)
@@ -96,7 +106,7 @@ impl ShmLink {
         let ring_stride = job::ring_stride(&header) as usize;
         let payload_bytes = header.ring_bytes as usize;
         let link = ShmLink {
-            inboxes: job.inbox(0),
+            inboxes: job.inbox(lane, 0),
             inbox_stride: job::inbox_bytes(&header) as usize,
             rings_offset: job::announce_bytes(&header) as usize,
             ring_stride,
@@ -105,6 +115,7 @@ impl ShmLink {
             slots,
             ranks: header.local_ranks,
             rank,
+            lane,
             max_payload: Ring::max_payload(header.ring_bytes),
             job,
         };
@@ -127,7 +138,7 @@ impl ShmLink {
 
     /// The doorbell of this process, to wait on.
     pub fn doorbell(&self) -> &Doorbell {
-        &self.job.block(self.rank).doorbell
+        self.job.block(self.rank).doorbell_of(self.lane)
     }
 
     /// First byte of the ring from `sender` to `receiver`.
@@ -250,7 +261,7 @@ impl ShmLink {
 
     #[inline]
     fn wake(&self, peer: u32) {
-        ring_doorbell(&self.job, peer);
+        ring_doorbell(&self.job, peer, self.lane);
     }
 }
 
@@ -326,10 +337,10 @@ impl Link for ShmLink {
     }
 }
 
-/// Wakes local rank `rank` of `job` if it sleeps. Call after making the work visible that it waits for.
+/// Wakes the threads of local rank `rank` of `job` that sleep in `lane`. Call after making the work visible that they wait for.
 #[inline]
-pub fn ring_doorbell(job: &Job, rank: u32) {
-    bell(&job.block(rank).doorbell).ring(|word, polled| {
+pub fn ring_doorbell(job: &Job, rank: u32, lane: u32) {
+    bell(job.block(rank).doorbell_of(lane)).ring(|word, polled| {
         futex::wake_all(word);
         if polled && let Some(bell) = job.bell(rank) {
             event::strike(bell);

@@ -9,11 +9,12 @@
 
 use std::time::{Duration, Instant};
 
-use tutti_base::config::Config;
+use tutti_base::config::{Config, MAX_LANES};
 use tutti_sys::cpu;
 use tutti_sys::futex;
 use tutti_sys::job::Sleeper;
 
+use crate::bell::Announced;
 use crate::shm::bell;
 use crate::watch::Watch;
 
@@ -102,14 +103,15 @@ impl Waiter {
     /// at; it is asked only before sleeping. `sleeper` is that of this process.
     #[inline]
     pub fn pause(&mut self, sleeper: Sleeper<'_>, pending: impl FnMut() -> bool) -> Paused {
-        self.pause_watching(sleeper, None, pending)
+        self.pause_watching(&[sleeper], None, pending)
     }
 
-    /// The same; a sleep also ends when one of the descriptors is readable that `pending` gave to `watch`.
+    /// The same for a thread that waits in several lanes, at most [`MAX_LANES`]; with one, a sleep also ends when one of
+    /// the descriptors is readable that `pending` gave to `watch`.
     #[inline]
     pub fn pause_watching(
         &mut self,
-        sleeper: Sleeper<'_>,
+        sleepers: &[Sleeper<'_>],
         watch: Option<&Watch<'_>>,
         pending: impl FnMut() -> bool,
     ) -> Paused {
@@ -118,14 +120,14 @@ impl Waiter {
             std::hint::spin_loop();
             return Paused::Spun;
         }
-        self.pause_longer(sleeper, watch, pending)
+        self.pause_longer(sleepers, watch, pending)
     }
 
     #[cold]
     #[inline(never)]
     fn pause_longer(
         &mut self,
-        sleeper: Sleeper<'_>,
+        sleepers: &[Sleeper<'_>],
         watch: Option<&Watch<'_>>,
         pending: impl FnMut() -> bool,
     ) -> Paused {
@@ -137,7 +139,10 @@ impl Waiter {
         if self.yield_rounds > 0 && self.stays_awake() {
             return Paused::Yielded;
         }
-        self.park(sleeper, watch, pending);
+        match sleepers {
+            [sleeper] => self.park(*sleeper, watch, pending),
+            several => self.park_in_several(several, pending),
+        }
         Paused::Parked
     }
 
@@ -179,6 +184,30 @@ impl Waiter {
         }
         bell.withdraw(announced);
     }
+
+    /// The same on several doorbells at once.
+    fn park_in_several(&mut self, sleepers: &[Sleeper<'_>], mut pending: impl FnMut() -> bool) {
+        assert!(sleepers.len() <= MAX_LANES as usize, "more doorbells than lanes");
+        let mut announced: [Option<Announced<'_>>; MAX_LANES as usize] = [const { None }; MAX_LANES as usize];
+        for (place, sleeper) in announced.iter_mut().zip(sleepers) {
+            *place = Some(bell(sleeper.doorbell).announce(sleeper.parked));
+        }
+        let quiet = !pending() && {
+            cpu::yield_now();
+            !pending()
+        };
+        if quiet {
+            let tickets = announced.iter().flatten().map(|announced| announced.ticket);
+            let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
+            futex::wait_any(words.zip(tickets), self.sleep);
+            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        }
+        for (announced, sleeper) in announced.into_iter().zip(sleepers) {
+            if let Some(announced) = announced {
+                bell(sleeper.doorbell).withdraw(announced);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -199,7 +228,7 @@ mod tests {
     #[test]
     fn a_wait_spins_then_yields_then_parks() {
         let job = job();
-        let (sleeper, bell) = (job.sleeper(0), &job.block(0).doorbell);
+        let (sleeper, bell) = (job.sleeper(0, 0), &job.block(0).doorbell);
         let config = Config { spin_us: 50, ..Config::default() };
         let mut waiter = Waiter::new(&config, 4, 2);
         for _ in 0..2 {
@@ -223,6 +252,31 @@ mod tests {
     }
 
     #[test]
+    fn a_sleeper_in_several_lanes_is_woken_in_each() {
+        let plan = Plan { lanes: 3, ..Plan::one_host(1) };
+        let job = Job::create(&plan).unwrap();
+        let config = Config { spin_us: 0, ..Config::default() };
+        for lane in 0..3 {
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let sleepers = [0, 1, 2].map(|lane| job.sleeper(0, lane));
+                    let mut waiter = Waiter { sleep: LONGEST_SLEEP, ..Waiter::new(&config, 4, 1) };
+                    while !done.load(Ordering::Acquire) {
+                        waiter.pause_watching(&sleepers, None, || done.load(Ordering::Acquire));
+                    }
+                });
+                while job.block(0).doorbell_of(lane).sleeping.load(Ordering::SeqCst) & 0xff == 0 {
+                    std::thread::yield_now();
+                }
+                done.store(true, Ordering::Release);
+                ring_doorbell(&job, 0, lane);
+            });
+            assert_eq!(job.node().parked.load(Ordering::SeqCst), 0);
+        }
+    }
+
+    #[test]
     fn all_sleepers_of_a_process_are_woken() {
         let job = job();
         let done = AtomicBool::new(false);
@@ -232,7 +286,7 @@ mod tests {
                 scope.spawn(|| {
                     let mut waiter = Waiter::new(&config, 4, 1);
                     while !done.load(Ordering::Acquire) {
-                        waiter.pause(job.sleeper(0), || done.load(Ordering::Acquire));
+                        waiter.pause(job.sleeper(0, 0), || done.load(Ordering::Acquire));
                     }
                 });
             }
@@ -241,7 +295,7 @@ mod tests {
                 std::thread::yield_now();
             }
             done.store(true, Ordering::Release);
-            ring_doorbell(&job, 0);
+            ring_doorbell(&job, 0, 0);
         });
         assert_eq!(job.block(0).doorbell.sleeping.load(Ordering::SeqCst) & 0xff, 0);
         assert_eq!(job.node().parked.load(Ordering::SeqCst), 0);

@@ -73,7 +73,7 @@ mod tests {
                 let is_over =
                     || woken.load(Ordering::Acquire) || until.is_some_and(|time| start.elapsed() >= time);
                 while !is_over() {
-                    waiter.pause_watching(job.sleeper(0), Some(&watch), || {
+                    waiter.pause_watching(&[job.sleeper(0, 0)], Some(&watch), || {
                         watch.set(|list| {
                             list.push(network.as_raw_fd());
                             until.map(|time| start + time)
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn sleepers_hear_the_doorbell_the_network_and_the_clock() {
-        check(|job, _| ring_doorbell(job, 0), None);
+        check(|job, _| ring_doorbell(job, 0, 0), None);
         check(|_, network| event::strike(network), None);
         check(|_, _| (), Some(Duration::from_millis(3)));
     }

@@ -9,9 +9,9 @@ const HEAD: &str = "#![allow(missing_docs, non_snake_case, clippy::missing_safet
                     reason = \"the C interface of the standard, documented there\")]\n\
                     #![allow(unused_imports, unused_variables, unused_unsafe, reason = \"functions without pointers or not implemented yet\")]\n\n\
                     use std::ffi::{c_char, c_double, c_int, c_void};\n\n\
-                    use crate::entry::{At, Function, bare, entry, unsupported};\n\
+                    use crate::entry::{At, Function, bare, entry, entry_in, unsupported};\n\
                     use crate::form::Form;\nuse crate::generated::callbacks::*;\nuse crate::generated::constants::*;\n\
-                    use crate::imp::{self, *};\nuse crate::status::StatusOut;\nuse crate::types::*;\n\n";
+                    use crate::imp::{self, *};\nuse crate::lane;\nuse crate::status::StatusOut;\nuse crate::types::*;\n\n";
 
 /// Files of entry points: the prefix of the functions and the name of the file.
 const FILES: &[(&str, &str)] = &[
@@ -119,7 +119,27 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
     if bare {
         return format!("{safety}\nbare({record}, |scope| unsafe {{ imp::{path}({arguments}) }})");
     }
-    format!("{safety}\nentry({record}, {at}, |call, scope| unsafe {{ imp::{path}({arguments}) }})")
+    let begin =
+        lane(spec, function).map_or_else(|| "entry(".to_string(), |lane| format!("entry_in({lane}, "));
+    format!("{safety}\n{begin}{record}, {at}, |call, scope| unsafe {{ imp::{path}({arguments}) }})")
+}
+
+/// In which lane a function that needs nothing but messages enters: that of its requests or of its communicator.
+fn lane(spec: &Spec, function: &Function) -> Option<String> {
+    if !spec.has(&function.name, "lane") {
+        return None;
+    }
+    let of = |base: &str| function.params.iter().find(|param| param.base == base);
+    if let Some(comm) = of("MPI_Comm") {
+        return Some(format!("lane::of_comm({})", rust_name(comm)));
+    }
+    let requests = of("MPI_Request").unwrap_or_else(|| panic!("{} has no lane", function.name));
+    let name = rust_name(requests);
+    let count = function.params.iter().find(|param| ["count", "incount"].contains(&param.name.as_str()));
+    Some(match count {
+        Some(count) => format!("unsafe {{ lane::of_requests({}, {name}) }}", rust_name(count)),
+        None => format!("unsafe {{ lane::of_request({name}) }}"),
+    })
 }
 
 /// The object whose error handler gets the errors.

@@ -16,11 +16,12 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
-use crate::entry::{At, Function, bare, entry, unsupported};
+use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
+use crate::lane;
 use crate::status::StatusOut;
 use crate::types::*;
 
@@ -1651,16 +1652,21 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Iprobe", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::iprobe(
-            call,
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            scope.out(flag, "flag"),
-            scope.status_out(status),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Iprobe", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::iprobe(
+                call,
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                scope.out(flag, "flag"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1686,18 +1692,23 @@ pub unsafe extern "C" fn PMPI_Irecv(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Irecv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Irecv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1725,18 +1736,23 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Irecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Irecv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2012,19 +2028,24 @@ pub unsafe extern "C" fn PMPI_Irsend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Irsend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Irsend", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2052,19 +2073,24 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Irsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Irsend_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2382,19 +2408,24 @@ pub unsafe extern "C" fn PMPI_Isend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Isend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Isend", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2422,19 +2453,24 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Isend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Isend_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2674,19 +2710,24 @@ pub unsafe extern "C" fn PMPI_Issend(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Issend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Issend", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2714,19 +2755,24 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     request: *mut MPI_Request,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Issend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Nonblocking(scope.handle_out(request, "request")),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Issend_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -16,11 +16,12 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
-use crate::entry::{At, Function, bare, entry, unsupported};
+use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
+use crate::lane;
 use crate::status::StatusOut;
 use crate::types::*;
 
@@ -1417,9 +1418,14 @@ pub unsafe extern "C" fn PMPI_Probe(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Probe", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::probe(call, source, tag, scope.handle(comm, "comm"), scope.status_out(status))
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Probe", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::probe(call, source, tag, scope.handle(comm, "comm"), scope.status_out(status))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

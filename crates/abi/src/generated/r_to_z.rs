@@ -16,11 +16,12 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
-use crate::entry::{At, Function, bare, entry, unsupported};
+use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
+use crate::lane;
 use crate::status::StatusOut;
 use crate::types::*;
 
@@ -127,18 +128,23 @@ pub unsafe extern "C" fn PMPI_Recv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Recv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Recv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -166,18 +172,23 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Recv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::recv(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            source,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Recv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::recv(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                source,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1407,19 +1418,24 @@ pub unsafe extern "C" fn PMPI_Rsend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rsend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Rsend", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1445,19 +1461,24 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Rsend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Ready,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Rsend_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Ready,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2113,19 +2134,24 @@ pub unsafe extern "C" fn PMPI_Send(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Send", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Send", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2151,19 +2177,24 @@ pub unsafe extern "C" fn PMPI_Send_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Send_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Standard,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Send_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Standard,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2275,23 +2306,28 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Sendrecv", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            dest,
-            sendtag,
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Sendrecv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::sendrecv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                dest,
+                sendtag,
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2334,23 +2370,28 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Sendrecv_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv(
-            call,
-            scope.address(sendbuf.cast_mut()),
-            sendcount as i64,
-            scope.handle(sendtype, "sendtype"),
-            dest,
-            sendtag,
-            scope.address(recvbuf),
-            recvcount as i64,
-            scope.handle(recvtype, "recvtype"),
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Sendrecv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::sendrecv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                dest,
+                sendtag,
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2390,20 +2431,25 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Sendrecv_replace", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv_replace(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            sendtag,
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Sendrecv_replace", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::sendrecv_replace(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                sendtag,
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2435,20 +2481,25 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Sendrecv_replace_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::sendrecv_replace(
-            call,
-            scope.address(buf),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            sendtag,
-            source,
-            recvtag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(scope.status_out(status)),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Sendrecv_replace_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::sendrecv_replace(
+                call,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                sendtag,
+                source,
+                recvtag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(scope.status_out(status)),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2477,19 +2528,24 @@ pub unsafe extern "C" fn PMPI_Ssend(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ssend", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Ssend", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2515,19 +2571,24 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     comm: MPI_Comm,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Ssend_c", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::p2p::send(
-            call,
-            p2p::Mode::Synchronous,
-            scope.address(buf.cast_mut()),
-            count as i64,
-            scope.handle(datatype, "datatype"),
-            dest,
-            tag,
-            scope.handle(comm, "comm"),
-            Form::Blocking(StatusOut::IGNORE),
-        )
-    })
+    entry_in(
+        lane::of_comm(comm),
+        &Function { name: "MPI_Ssend_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::p2p::send(
+                call,
+                p2p::Mode::Synchronous,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+                dest,
+                tag,
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2837,14 +2898,19 @@ pub unsafe extern "C" fn PMPI_Test(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Test", always: false }, At::World, |call, scope| unsafe {
-        imp::request::test(
-            call,
-            scope.handle_out(request, "request"),
-            scope.out(flag, "flag"),
-            scope.status_out(status),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_request(request) },
+        &Function { name: "MPI_Test", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::test(
+                call,
+                scope.handle_out(request, "request"),
+                scope.out(flag, "flag"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2879,15 +2945,20 @@ pub unsafe extern "C" fn PMPI_Testall(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Testall", always: false }, At::World, |call, scope| unsafe {
-        imp::request::testall(
-            call,
-            count,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.out(flag, "flag"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(count, array_of_requests) },
+        &Function { name: "MPI_Testall", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::testall(
+                call,
+                count,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.out(flag, "flag"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2910,16 +2981,21 @@ pub unsafe extern "C" fn PMPI_Testany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Testany", always: false }, At::World, |call, scope| unsafe {
-        imp::request::testany(
-            call,
-            count,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.out(indx, "indx"),
-            scope.out(flag, "flag"),
-            scope.status_out(status),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(count, array_of_requests) },
+        &Function { name: "MPI_Testany", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::testany(
+                call,
+                count,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.out(indx, "indx"),
+                scope.out(flag, "flag"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2943,16 +3019,21 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Testsome", always: false }, At::World, |call, scope| unsafe {
-        imp::request::testsome(
-            call,
-            incount,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.out(outcount, "outcount"),
-            scope.array_out(array_of_indices, "array_of_indices"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(incount, array_of_requests) },
+        &Function { name: "MPI_Testsome", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::testsome(
+                call,
+                incount,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.out(outcount, "outcount"),
+                scope.array_out(array_of_indices, "array_of_indices"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3159,9 +3240,14 @@ pub unsafe extern "C" fn MPI_Unpublish_name(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut MPI_Request, status: *mut MPI_Status) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Wait", always: false }, At::World, |call, scope| unsafe {
-        imp::request::wait(call, scope.handle_out(request, "request"), scope.status_out(status))
-    })
+    entry_in(
+        unsafe { lane::of_request(request) },
+        &Function { name: "MPI_Wait", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::wait(call, scope.handle_out(request, "request"), scope.status_out(status))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3177,14 +3263,19 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Waitall", always: false }, At::World, |call, scope| unsafe {
-        imp::request::waitall(
-            call,
-            count,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(count, array_of_requests) },
+        &Function { name: "MPI_Waitall", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::waitall(
+                call,
+                count,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3205,15 +3296,20 @@ pub unsafe extern "C" fn PMPI_Waitany(
     status: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Waitany", always: false }, At::World, |call, scope| unsafe {
-        imp::request::waitany(
-            call,
-            count,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.out(indx, "indx"),
-            scope.status_out(status),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(count, array_of_requests) },
+        &Function { name: "MPI_Waitany", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::waitany(
+                call,
+                count,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.out(indx, "indx"),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3236,16 +3332,21 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_statuses: *mut MPI_Status,
 ) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
-    entry(&Function { name: "MPI_Waitsome", always: false }, At::World, |call, scope| unsafe {
-        imp::request::waitsome(
-            call,
-            incount,
-            scope.array_out(array_of_requests, "array_of_requests"),
-            scope.out(outcount, "outcount"),
-            scope.array_out(array_of_indices, "array_of_indices"),
-            scope.statuses(array_of_statuses),
-        )
-    })
+    entry_in(
+        unsafe { lane::of_requests(incount, array_of_requests) },
+        &Function { name: "MPI_Waitsome", always: false },
+        At::World,
+        |call, scope| unsafe {
+            imp::request::waitsome(
+                call,
+                incount,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                scope.out(outcount, "outcount"),
+                scope.array_out(array_of_indices, "array_of_indices"),
+                scope.statuses(array_of_statuses),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

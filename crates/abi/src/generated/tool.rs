@@ -16,11 +16,12 @@
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
-use crate::entry::{At, Function, bare, entry, unsupported};
+use crate::entry::{At, Function, bare, entry, entry_in, unsupported};
 use crate::form::Form;
 use crate::generated::callbacks::*;
 use crate::generated::constants::*;
 use crate::imp::{self, *};
+use crate::lane;
 use crate::status::StatusOut;
 use crate::types::*;
 

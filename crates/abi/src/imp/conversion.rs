@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use tutti_core::giant;
 use tutti_core::process::process;
+use tutti_core::request::RequestId;
 
 use crate::generated::constants::MPI_REQUEST_NULL;
 use crate::handles;
@@ -37,7 +38,8 @@ pub fn request_from_int(number: c_int) -> MPI_Request {
         return Raw::predefined(number as usize);
     }
     let index = number as u32 - handles::FIRST_INT as u32;
-    let held = giant::enter();
+    let lane = RequestId::lane_of_index(index);
+    let held = giant::enter_lane(lane);
     let id = process().and_then(|process| process.messages.borrow(&held).state.requests.id_at(index));
     id.map_or(MPI_REQUEST_NULL, handle_of)
 }

@@ -56,6 +56,9 @@ pub fn send(
     form: Form,
 ) -> Result<()> {
     let (process, comm) = (process()?, comm.get()?);
+    if mode != Mode::Buffered {
+        call.go_to_lane_of(comm);
+    }
     let message = memory::message(buf, count, datatype)?;
     let spec = user::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
     match form {
@@ -88,7 +91,7 @@ pub fn send(
 fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
     let attached = buffered::attached(&call.held, &comm.buffer)?;
-    user::send_buffered(&call.held, process, &attached, spec)
+    user::send_buffered(&call.held, process, comm.lane(), &attached, spec)
 }
 
 /// MPI_Recv.
@@ -105,6 +108,7 @@ pub fn recv(
     form: Form,
 ) -> Result<()> {
     let (process, comm) = (process()?, comm.get()?);
+    call.go_to_lane_of(comm);
     let message = memory::message(buf, count, datatype)?;
     let spec = user::receive_spec(process, comm, message.typed(), source, tag)?;
     match form {
@@ -179,6 +183,7 @@ fn exchange(
         return request.set(handle_of(user::start_send_receive(&call.held, process, comm, send, receive)));
     }
     let Form::Blocking(status) = form else { return Err(Error::new(ErrorClass::Intern, "no such form")) };
+    call.go_to_lane_of(comm);
     let receiving = user::start_receive(&call.held, process, comm, receive);
     let sent = user::send(&mut call.held, process, comm, send);
     let received = completion::wait(&mut call.held, process, receiving, "MPI_Sendrecv: ");
@@ -187,8 +192,10 @@ fn exchange(
 
 /// MPI_Probe.
 pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status: StatusOut) -> Result<()> {
-    let pattern = user::pattern(comm.get()?, source, tag)?;
-    status.set(report(user::probe(&mut call.held, process()?, pattern)));
+    let comm = comm.get()?;
+    call.go_to_lane_of(comm);
+    let pattern = user::pattern(comm, source, tag)?;
+    status.set(report(user::probe(&mut call.held, process()?, comm, pattern)));
     Ok(())
 }
 
@@ -201,8 +208,10 @@ pub fn iprobe(
     flag: Out<c_int>,
     status: StatusOut,
 ) -> Result<()> {
-    let pattern = user::pattern(comm.get()?, source, tag)?;
-    let found = user::probe_now(&mut call.held, process()?, pattern);
+    let comm = comm.get()?;
+    call.go_to_lane_of(comm);
+    let pattern = user::pattern(comm, source, tag)?;
+    let found = user::probe_now(&mut call.held, process()?, comm, pattern);
     if let Some(found) = found {
         status.set(report(found));
     }

@@ -4,7 +4,6 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::communicator::by_context;
 use tutti_core::completion::{self, Finished};
 use tutti_core::p2p::user;
 use tutti_core::progress;
@@ -32,14 +31,17 @@ pub fn handle_of(id: RequestId) -> MPI_Request {
 /// The request behind a handle; `None` for MPI_REQUEST_NULL.
 #[inline]
 fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
-    let bits = handle.raw().bits() as u64;
     if handle.is_null() {
         return Ok(None);
     }
-    if bits >> ID_BITS != u64::from(Request::CODE) {
-        return Err(handle.complaint());
-    }
-    Ok(Some(RequestId::from_bits(bits & ((1 << ID_BITS) - 1))))
+    id_in(handle.raw()).map(Some).ok_or_else(|| handle.complaint())
+}
+
+/// The request behind a handle, if it is one.
+#[inline]
+pub fn id_in(handle: MPI_Request) -> Option<RequestId> {
+    let bits = handle.bits() as u64;
+    (bits >> ID_BITS == u64::from(Request::CODE)).then(|| RequestId::from_bits(bits & ((1 << ID_BITS) - 1)))
 }
 
 /// The request behind a handle that must not be null.
@@ -68,14 +70,7 @@ fn settle(call: &mut Call, finished: &Finished, place: &mut MPI_Request) {
         *place = MPI_REQUEST_NULL;
     }
     if finished.result.is_err() {
-        blame(call, finished.context);
-    }
-}
-
-#[cold]
-fn blame(call: &mut Call, context: u32) {
-    if let Some(comm) = by_context(&call.held, context).filter(|comm| comm.handle() != 0) {
-        call.at = At::Comm(Raw::from_bits(comm.handle()));
+        call.at = At::Context(finished.context);
     }
 }
 

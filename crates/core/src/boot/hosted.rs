@@ -163,6 +163,7 @@ fn create(
         common_processors: record.processors,
         universe_size: facts.universe.max(facts.placement.ranks()),
         ring_bytes: config.ring_bytes_for(ranks),
+        lanes: config.lanes_for(ranks),
         job_id: record.job_id,
         banks: config.bank_sizes_for(ranks),
         reach: reach(config, guests),

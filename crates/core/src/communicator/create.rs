@@ -1,15 +1,16 @@
 //! New communicators from old ones (MPI-5 section 7.4.2): duplicates and subsets.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use super::{Communicator, Inter};
 use crate::collective::{self, Activity};
 use crate::completion;
 use crate::context::{Agreement, Next};
 use crate::exchange::exchange;
-use crate::giant::Held;
+use crate::giant::{self, Held};
 use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
@@ -154,8 +155,21 @@ impl Communicator {
         comm
     }
 
+    /// The lane that all members find for this context: they have said whether they communicate in lanes before they could
+    /// take part in the agreement.
+    fn lane_for(&self, process: &Process, context: ContextId) -> u32 {
+        let further = giant::lanes() - 1;
+        let is_in_lanes = |world: WorldRank| {
+            let local = process.job.local_rank(world.0);
+            local.is_some_and(|local| process.job.block(local).in_lanes.load(Ordering::Acquire) != 0)
+        };
+        let all = || (0..self.size()).all(|rank| self.group.get(Rank(rank)).is_some_and(is_in_lanes));
+        if further == 0 || self.inter.is_some() || !all() { 0 } else { 1 + context.0 % further }
+    }
+
     fn open(self: &Arc<Self>, held: &Held, process: &Process, context: ContextId) {
-        self.context.store(context.0, std::sync::atomic::Ordering::Relaxed);
+        self.context.store(context.0, Ordering::Relaxed);
+        self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
         process.communicators.borrow_mut(held).insert(context.0, Arc::clone(self));
     }
 }

@@ -28,6 +28,7 @@ use tutti_transport::{Link, Peer};
 
 use crate::buffer::Buffer;
 use crate::flow::{ReceiveWindow, SendWindow, window_bytes};
+use crate::giant::Lane;
 use crate::matching::{Envelope, Matcher, Pattern};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
@@ -190,6 +191,13 @@ impl<L: Link> PointToPoint<L> {
             busy: Vec::new(),
         };
         PointToPoint { link, state }
+    }
+
+    /// The same in a lane: its requests are known by it.
+    #[must_use]
+    pub fn in_lane(mut self, lane: Lane) -> PointToPoint<L> {
+        self.state.requests = RequestTable::in_lane(lane);
+        self
     }
 
     /// Takes in what has arrived and sends what could not be sent before; whether anything happened.

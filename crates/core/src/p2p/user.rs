@@ -1,6 +1,7 @@
 //! What the MPI functions of point-to-point communication call (MPI-5 chapter 3).
 //!
 //! Ranks and tags are still the user's numbers here and become typed in [`send_spec`] and [`receive_spec`].
+//! Callers hold the communicator's lane or the first one, unless a function says more.
 //! Blocking is starting and waiting; a short standard send or a receive whose message is there never makes a
 //! request visible to anybody else.
 
@@ -11,15 +12,15 @@ use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_data::Datatype;
 use tutti_transport::Peer;
 
-use super::{Message, Mode, ReceiveSpec, SendSpec};
+use super::{Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, signature};
 use crate::buffered::Attached;
 use crate::collective::Activity;
 use crate::communicator::{Communicator, Partner};
 use crate::completion::{self, Finished};
-use crate::giant::{GiantCell, Held};
+use crate::giant::{self, GiantCell, Held, Lane, engage};
 use crate::matching::{Envelope, Pattern};
-use crate::process::Process;
+use crate::process::{AllLinks, Process};
 use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
 
@@ -38,6 +39,7 @@ pub struct Typed<'a> {
 #[derive(Debug)]
 pub struct Matched {
     context: u32,
+    lane: Lane,
     inner: GiantCell<Option<(Envelope, Message)>>,
 }
 
@@ -107,7 +109,7 @@ pub fn receive_spec(
 #[inline]
 pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
-    if process.messages.borrow_mut(held).send_now(&spec) {
+    if held.lane() == comm.lane() && process.messages.borrow_mut(held).send_now(&spec) {
         return Ok(());
     }
     let id = start_send(held, process, comm, Some(spec));
@@ -116,12 +118,25 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
 
 /// MPI_Isend and its like: a request that is already running.
 pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> RequestId {
-    let mut messages = process.messages.borrow_mut(held);
     let context = comm.context().0;
-    let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
-    let id = messages.state.insert(Request::new(Work::Other, context));
-    messages.start_send(id, spec);
-    id
+    inside(held, process, comm, |messages| {
+        let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
+        let id = messages.state.insert(Request::new(Work::Other, context));
+        messages.start_send(id, spec);
+        id
+    })
+}
+
+/// Starts something with the messages of a communicator's lane.
+#[inline]
+fn inside<R>(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    work: impl FnOnce(&mut PointToPoint<AllLinks>) -> R,
+) -> R {
+    engage(comm.lane());
+    process.in_lane(held, comm.lane(), |held| work(&mut process.messages.borrow_mut(held)))
 }
 
 /// MPI_Recv.
@@ -133,6 +148,7 @@ pub fn receive(
     spec: Option<ReceiveSpec>,
 ) -> Finished {
     if let Some(spec) = &spec
+        && held.lane() == comm.lane()
         && let Some(finished) = receive_soon(held, process, spec)
     {
         return finished;
@@ -145,7 +161,7 @@ pub fn receive(
 /// processes that run.
 #[inline]
 fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Option<Finished> {
-    if !process.activities.borrow(held).is_empty() {
+    if held.lane().is_first() && !process.activities.borrow(held).is_empty() {
         return None;
     }
     for look in 0..process.direct_looks {
@@ -173,12 +189,13 @@ pub fn start_receive(
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
 ) -> RequestId {
-    let mut messages = process.messages.borrow_mut(held);
     let context = comm.context().0;
-    let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
-    let id = messages.state.insert(Request::new(Work::Other, context));
-    messages.start_receive(id, spec);
-    id
+    inside(held, process, comm, |messages| {
+        let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
+        let id = messages.state.insert(Request::new(Work::Other, context));
+        messages.start_receive(id, spec);
+        id
+    })
 }
 
 /// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
@@ -195,15 +212,17 @@ pub fn persistent(
         })),
         ..Request::completed(Status::EMPTY, comm.context().0)
     };
-    process.messages.borrow_mut(held).state.insert(request)
+    inside(held, process, comm, |messages| messages.state.insert(request))
 }
 
-/// MPI_Start.
+/// MPI_Start. For who holds the first lane.
 ///
 /// # Errors
 /// `Request` when it is not persistent or already active.
 pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
-    let template = {
+    let lane = id.lane().unwrap_or(Lane::FIRST);
+    engage(lane);
+    let template = process.in_lane(held, lane, |held| {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let Some(persistent) = &mut request.persistent else {
@@ -217,47 +236,60 @@ pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         request.error = None;
         request.status = Status::EMPTY;
         request.work = Work::Other;
-        persistent.template.clone()
-    };
-    let mut messages = process.messages.borrow_mut(held);
-    match template {
-        Template::Nothing => {
-            if let Some(request) = messages.state.requests.get_mut(id) {
-                request.status = Status::PROC_NULL;
-            }
-            messages.state.requests.complete(id, None);
-        }
-        Template::Send(spec) => messages.start_send(id, spec),
-        Template::BufferedSend(spec, attached) => {
-            drop(messages);
-            send_buffered(held, process, &attached, spec)?;
-            process.messages.borrow_mut(held).state.requests.complete(id, None);
-        }
-        Template::Receive(spec) => messages.start_receive(id, spec),
-        Template::Collective(operation) => {
-            drop(messages);
-            return operation.restart(held, process, id);
-        }
+        Ok(persistent.template.clone())
+    })?;
+    if let Template::Collective(operation) = template {
+        return operation.restart(held, process, id);
     }
+    if let Template::BufferedSend(spec, attached) = &template {
+        send_buffered(held, process, lane, attached, spec.clone())?;
+    }
+    process.in_lane(held, lane, |held| {
+        let mut messages = process.messages.borrow_mut(held);
+        match template {
+            Template::Nothing => {
+                if let Some(request) = messages.state.requests.get_mut(id) {
+                    request.status = Status::PROC_NULL;
+                }
+                messages.state.requests.complete(id, None);
+            }
+            Template::Send(spec) => messages.start_send(id, spec),
+            Template::Receive(spec) => messages.start_receive(id, spec),
+            Template::BufferedSend(..) | Template::Collective(_) => {
+                messages.state.requests.complete(id, None)
+            }
+        }
+    });
     Ok(())
 }
 
-/// MPI_Bsend: copies the message into the attached buffer, from where it is sent. Nobody waits for it.
+/// MPI_Bsend: copies the message into the attached buffer, from where it is sent, in the communicator's lane. Nobody waits
+/// for it. For who holds the first lane.
 ///
 /// # Errors
 /// `Buffer` when it does not fit.
-pub fn send_buffered(held: &Held, process: &Process, attached: &Attached, spec: SendSpec) -> Result<()> {
+pub fn send_buffered(
+    held: &Held,
+    process: &Process,
+    lane: Lane,
+    attached: &Attached,
+    spec: SendSpec,
+) -> Result<()> {
     let copy = attached.take_in(held, process, &spec.buffer)?;
-    let mut messages = process.messages.borrow_mut(held);
-    let id = messages.state.insert(Request { detached: true, ..Request::new(Work::Other, 0) });
     let bytes = copy.bytes();
-    messages.start_send(id, SendSpec { buffer: copy, ..spec });
-    drop(messages);
+    engage(lane);
+    let id = process.in_lane(held, lane, |held| {
+        let mut messages = process.messages.borrow_mut(held);
+        let id = messages.state.insert(Request { detached: true, ..Request::new(Work::Other, 0) });
+        messages.start_send(id, SendSpec { buffer: copy, ..spec });
+        id
+    });
     attached.note(held, id, bytes);
     Ok(())
 }
 
-/// MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, with the status of the receive.
+/// MPI_Isendrecv and MPI_Isendrecv_replace: one request for both halves, with the status of the receive. For who holds the
+/// first lane.
 pub fn start_send_receive(
     held: &Held,
     process: &Process,
@@ -268,6 +300,7 @@ pub fn start_send_receive(
     let receiving = start_receive(held, process, comm, receive);
     let sending = start_send(held, process, comm, send);
     let whole = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
+    engage(Lane::FIRST);
     process.add_activity(held, Box::new(SendReceive { sending, receiving, whole }));
     whole
 }
@@ -305,38 +338,48 @@ impl SendReceive {
 }
 
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.
-pub fn probe_now(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> Option<Status> {
+pub fn probe_now(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    pattern: Option<Pattern>,
+) -> Option<Status> {
     let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
+    engage(comm.lane());
     crate::progress::look(held, process);
-    process.messages.borrow(held).state.peek(pattern)
+    inside(held, process, comm, |messages| messages.state.peek(pattern))
 }
 
 /// MPI_Probe.
-pub fn probe(held: &mut Held, process: &Process, pattern: Option<Pattern>) -> Status {
+pub fn probe(held: &mut Held, process: &Process, comm: &Communicator, pattern: Option<Pattern>) -> Status {
     let Some(wanted) = pattern else { return Status::PROC_NULL };
     let mut found = None;
-    crate::progress::wait_until(held, process, &|| format!("a probe {}", describe(&wanted)), |held| {
-        found = process.messages.borrow(held).state.peek(wanted);
+    let what = || format!("a probe {}", describe(&giant::enter(), &wanted));
+    engage(comm.lane());
+    crate::progress::wait_until(held, process, &what, |held| {
+        found = inside(held, process, comm, |messages| messages.state.peek(wanted));
         found.is_some()
     });
     found.unwrap_or(Status::EMPTY)
 }
 
-/// MPI_Improbe: takes the message that a receive would get now.
+/// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
 pub fn match_now(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
     pattern: Pattern,
 ) -> Option<(Status, Arc<Matched>)> {
+    engage(comm.lane());
     crate::progress::look(held, process);
-    let mut messages = process.messages.borrow_mut(held);
-    let status = messages.state.peek(pattern)?;
-    let message = messages.state.take(pattern)?;
-    Some((status, Arc::new(Matched { context: comm.context().0, inner: GiantCell::new(Some(message)) })))
+    let (status, message) = inside(held, process, comm, |messages| {
+        Some((messages.state.peek(pattern)?, messages.state.take(pattern)?))
+    })?;
+    let (context, lane) = (comm.context().0, comm.lane());
+    Some((status, Arc::new(Matched { context, lane, inner: GiantCell::new(Some(message)) })))
 }
 
-/// MPI_Mprobe.
+/// MPI_Mprobe. For who holds the first lane.
 pub fn match_message(
     held: &mut Held,
     process: &Process,
@@ -344,14 +387,14 @@ pub fn match_message(
     pattern: Pattern,
 ) -> (Status, Arc<Matched>) {
     loop {
-        probe(held, process, Some(pattern));
+        probe(held, process, comm, Some(pattern));
         if let Some(found) = match_now(held, process, comm, pattern) {
             return found;
         }
     }
 }
 
-/// MPI_Imrecv: receives a matched message.
+/// MPI_Imrecv: receives a matched message. For who holds the first lane.
 ///
 /// # Errors
 /// `Request` when the message was received already.
@@ -369,10 +412,13 @@ pub fn start_receive_matched(
     let pattern =
         Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
     let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, from: None, check };
-    let mut messages = process.messages.borrow_mut(held);
-    let id = messages.state.insert(Request::new(Work::Other, message.context));
-    messages.start_receive_message(id, spec, envelope, inner);
-    Ok(id)
+    engage(message.lane);
+    Ok(process.in_lane(held, message.lane, |held| {
+        let mut messages = process.messages.borrow_mut(held);
+        let id = messages.state.insert(Request::new(Work::Other, message.context));
+        messages.start_receive_message(id, spec, envelope, inner);
+        id
+    }))
 }
 
 /// MPI_Cancel. Receives that are not matched yet and generalised requests are cancelled; sends are not.
@@ -380,26 +426,26 @@ pub fn start_receive_matched(
 /// # Errors
 /// `Request` for an unknown one; what the user's callback returned.
 pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
-    let generalised = {
+    let generalised = process.in_lane(held, id.lane().unwrap_or(held.lane()), |held| {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let complete = request.complete;
-        match &request.work {
+        Ok(match &request.work {
             Work::Generalised(callbacks) => Some((Arc::clone(callbacks), complete)),
             _ => {
                 messages.state.cancel(id);
                 None
             }
-        }
-    };
+        })
+    })?;
     generalised.map_or(Ok(()), |(callbacks, complete)| callbacks.cancel(complete))
 }
 
 /// In words, for a person who asks where a rank waits.
-pub fn describe(pattern: &Pattern) -> String {
+pub fn describe(held: &Held, pattern: &Pattern) -> String {
     let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
     let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
-    let name = crate::communicator::name_of_context(pattern.context >> 2);
+    let name = crate::communicator::name_of(held, pattern.context >> 2);
     format!("from {source}, {tag}, in {name}")
 }
 

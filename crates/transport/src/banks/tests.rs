@@ -39,7 +39,7 @@ fn wait(banks: &mut Banks, waiter: &mut Waiter, mut look: impl FnMut(&mut Banks,
     let rank = banks.ranks[banks.me as usize];
     waiter.reset();
     while !look(banks, false) {
-        waiter.pause(job.sleeper(rank), || look(banks, true));
+        waiter.pause(job.sleeper(rank, 0), || look(banks, true));
     }
 }
 

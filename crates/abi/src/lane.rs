@@ -1,0 +1,91 @@
+//! In which lane a call enters the library, found before any lock is taken (see `tutti_core::giant`).
+//!
+//! A request's handle names its lane. For a communicator the entry can only guess, as looking the object up is safe
+//! only inside: the guess is what the last call with this handle found, and `Call::go_to_lane_of` puts it right.
+//!
+//! # Safety
+//! The functions over handles of requests read what the caller of the MPI function vouches for, as in [`crate::scope`].
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tutti_core::communicator::Communicator;
+use tutti_core::giant::{self, Lane};
+use tutti_core::request::RequestId;
+
+use crate::handles::FIRST_INT;
+use crate::imp::request::id_in;
+use crate::types::{MPI_Comm, MPI_Request};
+
+/// Communicators beyond this number share guesses.
+const GUESSES: usize = 4096;
+static GUESSED: [AtomicU8; GUESSES] = [const { AtomicU8::new(0) }; GUESSES];
+
+/// The guess for a communicator.
+#[inline(always)]
+pub fn of_comm(comm: MPI_Comm) -> Lane {
+    if giant::threads_allowed() { guess(comm.bits()) } else { Lane::FIRST }
+}
+
+/// The lane of a request.
+///
+/// # Safety
+/// The pointer is null or that of a handle.
+#[inline(always)]
+pub unsafe fn of_request(request: *const MPI_Request) -> Lane {
+    if giant::threads_allowed() {
+        // SAFETY: the caller's promise.
+        unsafe { common(1, request) }
+    } else {
+        Lane::FIRST
+    }
+}
+
+/// The lane of all these requests if it is the same, otherwise the first.
+///
+/// # Safety
+/// The pointer is null or that of so many handles.
+#[inline(always)]
+pub unsafe fn of_requests(count: c_int, requests: *const MPI_Request) -> Lane {
+    if giant::threads_allowed() {
+        // SAFETY: the caller's promise.
+        unsafe { common(count, requests) }
+    } else {
+        Lane::FIRST
+    }
+}
+
+/// Notes the lane of a communicator for the next call with its handle.
+pub fn learn(comm: &Communicator) {
+    if let Some(place) = place(comm.handle()) {
+        GUESSED[place].store(comm.lane().number() as u8, Ordering::Relaxed);
+    }
+}
+
+fn guess(handle: usize) -> Lane {
+    let guessed = place(handle).map(|place| GUESSED[place].load(Ordering::Relaxed));
+    guessed.and_then(|number| Lane::new(number.into())).unwrap_or(Lane::FIRST)
+}
+
+/// Predefined communicators are in the first lane.
+fn place(handle: usize) -> Option<usize> {
+    (handle >= FIRST_INT).then_some(handle as u32 as usize % GUESSES)
+}
+
+unsafe fn common(count: c_int, requests: *const MPI_Request) -> Lane {
+    if requests.is_null() {
+        return Lane::FIRST;
+    }
+    let mut common = None;
+    for place in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: one of the handles the caller vouches for.
+        let handle = unsafe { *requests.add(place) };
+        let Some(lane) = id_in(handle).and_then(RequestId::lane) else { continue };
+        if common.is_some_and(|common| common != lane) {
+            return Lane::FIRST;
+        }
+        common = Some(lane);
+    }
+    common.unwrap_or(Lane::FIRST)
+}
