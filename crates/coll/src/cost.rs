@@ -185,6 +185,38 @@ impl Work {
     }
 }
 
+/// How long an algorithm for several hosts takes: what `work` says of leaders, one a host, and of the ranks of a host. In
+/// segments the two overlap, but for the first one.
+pub(crate) fn of_levels(
+    work: fn(&Shape, &Params) -> Work,
+    shape: &Shape,
+    params: &Params,
+    environment: &Environment,
+) -> f64 {
+    use crate::shape::Collective as C;
+    let (hosts, local) = (environment.layout.hosts(), environment.ranks_on_node.max(1));
+    // What stands for a host: the blocks of all its ranks.
+    let blocks = match shape.collective {
+        C::Gather | C::Scatter | C::Allgather | C::ReduceScatterBlock => u64::from(local),
+        C::Alltoall => u64::from(local) * u64::from(local),
+        _ => 1,
+    };
+    let leaders = Shape { ranks: hosts, root: 0, count: shape.count * blocks, ..*shape };
+    // What is for all others passes the bank of a leader.
+    let passes = if blocks > 1 { u64::from(hosts) } else { 1 };
+    let members = Shape { ranks: local, root: 0, count: shape.count * passes, ..*shape };
+    let host = Environment {
+        layout: Arc::new(Layout::flat(local, environment.cores)),
+        model: Arc::clone(&environment.model),
+        ..*environment
+    };
+    let across = work(&leaders, params).time(environment);
+    let within = if local > 1 { work(&members, params).time(&host) } else { 0.0 };
+    let segment = params.segment.max(1);
+    let segments = if params.segment > 0 { shape.count.div_ceil(segment).max(1) } else { 1 };
+    if segments == 1 { across + within } else { across.max(within) + across.min(within) / segments as f64 }
+}
+
 /// The numbers that the closed forms are made of.
 struct Numbers {
     ranks: f64,
@@ -268,6 +300,23 @@ pub(crate) fn bcast_knomial(shape: &Shape, params: &Params) -> Work {
 
 pub(crate) fn bcast_kary(shape: &Shape, params: &Params) -> Work {
     tree(shape, Form::Kary(params.radix), params, shape.bytes() as f64)
+}
+
+/// n segments in n - 1 + log2 P rounds.
+pub(crate) fn bcast_circulant(shape: &Shape, params: &Params) -> Work {
+    let n = numbers(shape);
+    let segment = (params.segment * shape.unit_bytes) as f64;
+    let segments = if params.segment > 0 { (n.bytes / segment).ceil().max(1.0) } else { 1.0 };
+    let rounds = segments - 1.0 + n.log;
+    Work {
+        hops: n.log,
+        messages: 2.0 * rounds,
+        bytes: rounds * n.bytes / segments,
+        all_messages: (n.ranks - 1.0) * segments,
+        all_bytes: (n.ranks - 1.0) * n.bytes,
+        waits: n.ranks * n.log,
+        ..Work::default()
+    }
 }
 
 pub(crate) fn bcast_scatter_ring(shape: &Shape, _: &Params) -> Work {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
-    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_reduce,
-    levels_ring, levels_slices, reduce, reduce_scatter, scan,
+    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_bank,
+    levels_bank_move, levels_circulant, levels_reduce, levels_ring, levels_slices, reduce, reduce_scatter,
+    scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -75,6 +76,9 @@ pub struct Requirements {
     pub few_ranks: bool,
     /// What it needs of the node holds among the ranks of each host; others are reached by messages.
     pub several_hosts: bool,
+    /// An operator that does not commute needs ranks that are in their own order host by host: those of a host are
+    /// neighbours, whose operands may be combined first.
+    pub ordered: bool,
 }
 
 impl Requirements {
@@ -118,12 +122,15 @@ const ANY: Requirements = Requirements {
     node: Node::Any,
     few_ranks: false,
     several_hosts: false,
+    ordered: false,
 };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const FEW: Requirements = Requirements { few_ranks: true, ..SHARED };
 const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
 const LEVELS: Requirements = Requirements { several_hosts: true, ..EXPOSED };
 const LEVELS_COMMUTES: Requirements = Requirements { commutative: true, ..LEVELS };
+const LEVELS_SHARED: Requirements = Requirements { several_hosts: true, ..SHARED };
+const LEVELS_ORDERED: Requirements = Requirements { ordered: true, ..LEVELS_SHARED };
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
@@ -134,6 +141,7 @@ const TREE: Parameters = Parameters { radix: true, segment: true, window: true, 
 const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true, distances: false };
 const FIXED_NEAR: Parameters = Parameters { distances: true, ..FIXED };
 const RADIX_NEAR: Parameters = Parameters { distances: true, ..RADIX };
+const PIPELINE_NEAR: Parameters = Parameters { distances: true, ..PIPELINE };
 const TREE_NEAR: Parameters = Parameters { distances: true, ..TREE };
 
 type Write = fn(&Shape, &Params, &mut Builder);
@@ -179,6 +187,15 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
     entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
+    entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
+    entry(C::Barrier, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::barrier, cost::barrier_tree),
+    entry(C::Bcast, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::bcast, cost::bcast_kary),
+    entry(C::Gather, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::gather, cost::rooted_tree),
+    entry(C::Scatter, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::scatter, cost::rooted_tree),
+    entry(C::Allgather, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::allgather, cost::allgather_bruck),
+    entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
+    entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
+    entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
     entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),
@@ -295,6 +312,12 @@ impl Generator {
             && (shape.commutative || !self.requires.commutative)
             && (shape.ranks.is_power_of_two() || !self.requires.power_of_two)
             && (shape.ranks <= Requirements::FEW || !self.requires.few_ranks)
+    }
+
+    /// Whether it is so for ranks at these places too.
+    pub fn suits_on(&self, shape: &Shape, hierarchy: &Hierarchy) -> bool {
+        let in_order = || hierarchy.order().is_sorted();
+        self.suits(shape) && (shape.commutative || !self.requires.ordered || in_order())
     }
 
     /// Whether it may be taken in the deterministic mode: with an order of operands that is kept, the result is the one that

@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use crate::cost::Environment;
+use crate::cost::{self, Environment};
 use crate::ir::Schedule;
 use crate::registry::{Association, Generator, Node, Requirements, registry};
 use crate::shape::{Collective, Params, Shape};
@@ -140,6 +140,9 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     if requires.commutative && !shape.commutative {
         return Some("deterministic results keep the order of ranks".to_string());
     }
+    if !generator.suits_on(shape, environment.layout.hierarchy()) {
+        return Some("the operator does not commute and hosts do not hold consecutive ranks".to_string());
+    }
     if !generator.candidates(shape).iter().any(|params| allowed(generator, params, environment)) {
         return Some("it associates operands in its own way, which deterministic results forbid".to_string());
     }
@@ -215,7 +218,7 @@ fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
 fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
     let possible = |generator: &&Generator| {
-        generator.suits(shape)
+        generator.suits_on(shape, environment.layout.hierarchy())
             && generator.requires.are_met(environment.node, environment.layout.hosts())
             && name.is_none_or(|name| generator.name == name)
     };
@@ -225,7 +228,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
         tried.retain(|params| allowed(generator, params, environment));
         let candidate = |params| {
-            let time = (generator.work)(shape, &params).time(environment);
+            let time = closed_form(generator, shape, &params, environment);
             Candidate { generator, params, time, simulated: false }
         };
         let mut own: Vec<Candidate> = tried.into_iter().map(candidate).collect();
@@ -242,6 +245,14 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         candidate.time *= environment.model.correction(shape.collective, name, shape.ranks, shape.bytes());
     }
     all
+}
+
+/// The time of an algorithm without simulation: all that there is for ranks by the ten thousand.
+pub fn closed_form(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> f64 {
+    if generator.requires.several_hosts {
+        return cost::of_levels(generator.work, shape, params, environment);
+    }
+    (generator.work)(shape, params).time(environment)
 }
 
 fn simulated(

@@ -42,7 +42,7 @@ fn hierarchies(ranks: u32, seed: u32) -> Vec<Arc<Hierarchy>> {
 }
 
 fn check(generator: &Generator, case: &Case, hierarchy: &Arc<Hierarchy>) {
-    if !generator.suits(&case.shape(0)) {
+    if !generator.suits_on(&case.shape(0), hierarchy) {
         return;
     }
     let write = |rank| generator.generate_on(&case.shape(rank), &case.params, Some(hierarchy));

@@ -27,10 +27,10 @@ impl Subject {
     }
 }
 
-/// Three ranks on one host and two on another.
-fn two_hosts() -> Arc<Hierarchy> {
-    let on = |host| Place { host, at: Default::default() };
-    Arc::new(Hierarchy::new(&[0, 0, 0, 1, 1].map(on)))
+/// Three ranks on one host and the others on another.
+fn two_hosts(ranks: u32) -> Arc<Hierarchy> {
+    let on = |rank| Place { host: u32::from(rank > 2), at: Default::default() };
+    Arc::new(Hierarchy::new(&(0..ranks).map(on).collect::<Vec<_>>()))
 }
 
 fn case(collective: Collective, ranks: u32, commutative: bool, params: Params) -> Case {
@@ -153,7 +153,7 @@ fn subjects() -> Vec<Subject> {
                 if !generator.suits(&case.shape(0)) {
                     continue;
                 }
-                let hosts = generator.requires.several_hosts.then(two_hosts);
+                let hosts = generator.requires.several_hosts.then(|| two_hosts(ranks));
                 // No slice is empty.
                 case.count *= if hosts.is_some() { 3 } else { 1 };
                 let write = |rank| generator.generate_on(&case.shape(rank), &params, hosts.as_ref());
@@ -334,7 +334,7 @@ fn early_posts() {
     );
 }
 
-fn shifted(span: Span) -> Option<Span> {
+fn shifted(span: Span, schedule: &Schedule) -> Option<Span> {
     let start = match span.start {
         Start::Affine { offset, stride, index } => Start::Affine { offset: offset + 1, stride, index },
         Start::Block { division, index } => {
@@ -348,7 +348,7 @@ fn shifted(span: Span) -> Option<Span> {
         Start::Entry(_) => return None,
     };
     let shifted = Span { start, ..span };
-    let tables = Tables::default();
+    let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
     (span.at(0, &tables).length > 0).then_some(shifted)
 }
 
@@ -361,7 +361,7 @@ fn shifted_spans() {
                 Kind::Pull { from: span, .. }
                 | Kind::Combine { from: span, .. }
                 | Kind::Push { into: span, .. } => {
-                    *span = shifted(*span)?;
+                    *span = shifted(*span, &at.all[at.rank])?;
                 }
                 _ => return None,
             }
@@ -380,7 +380,7 @@ fn wrong_peers() {
                 Kind::Pull { peer, from: span, .. }
                 | Kind::Combine { peer, from: span, .. }
                 | Kind::Push { peer, into: span, .. } => {
-                    shifted(*span)?;
+                    shifted(*span, &at.all[at.rank])?;
                     *peer = another(*peer, at.all.len());
                 }
                 // Who has awaited the same peer is as good as the peer; the rank itself is not.

@@ -61,7 +61,11 @@ fn check_as(generator: &Generator, case: Case, number: usize, association: Assoc
     let schedules: Option<Vec<Schedule>> = shapes
         .map(|shape| {
             let generate = || generator.generate_on(&shape, &case.params, hierarchy.as_ref());
-            generator.suits(&shape).then(generate)
+            let suits = match &hierarchy {
+                Some(hierarchy) => generator.suits_on(&shape, hierarchy),
+                None => generator.suits(&shape),
+            };
+            suits.then(generate)
         })
         .collect();
     let Some(schedules) = schedules else { return };

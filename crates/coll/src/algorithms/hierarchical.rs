@@ -10,8 +10,8 @@ use super::gather;
 use super::tree::{Form, Node};
 use super::{allreduce, barrier, bcast, reduce, ring_through};
 use crate::build::{self, Builder};
-use crate::hierarchy::{Hierarchy, Tree};
-use crate::ir::{BufferId, Index, Loop};
+use crate::hierarchy::{Child, Hierarchy, Tree};
+use crate::ir::{BufferId, Division, Index, Loop, Span, StepId};
 use crate::shape::{Params, Shape};
 
 /// Down the tree, in segments.
@@ -76,7 +76,7 @@ pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
 
 fn gather_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) {
     let blocks = gather::division(shape);
-    let plan = Rootside::new(shape, hierarchy, tree, b);
+    let plan = Rootside::new(shape, hierarchy, &tree.far_first(), b);
     if !shape.in_place {
         b.copy(
             build::range(BufferId::SEND, 0, shape.count),
@@ -90,12 +90,7 @@ fn gather_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Bui
             continue;
         }
         let arrived = b.recv(part.peer, 0, plan.whole(part), &[]);
-        b.repeat(part.size, Loop::MAX_WINDOW, |b| {
-            let block = build::permuted(BufferId::RECV, blocks, part.places());
-            let slot =
-                build::slot(plan.room, part.offset * shape.count, shape.count, Index::linear(0, 1), block);
-            b.copy(slot, block, &[arrived.done()]);
-        });
+        plan.each(part, BufferId::RECV, b, |block, slot, b| b.copy(slot, block, &[arrived.done()]));
     }
     b.join();
 }
@@ -124,19 +119,14 @@ pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
 
 fn scatter_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) {
     let blocks = gather::division(shape);
-    let plan = Rootside::new(shape, hierarchy, tree, b);
+    let plan = Rootside::new(shape, hierarchy, &tree.far_first(), b);
     for part in &plan.parts {
         if part.in_place {
             b.send(part.peer, 0, build::blocks(BufferId::SEND, blocks, part.peer, part.size), &[]);
             continue;
         }
         let placed = b.upcoming();
-        b.repeat(part.size, Loop::MAX_WINDOW, |b| {
-            let block = build::permuted(BufferId::SEND, blocks, part.places());
-            let slot =
-                build::slot(plan.room, part.offset * shape.count, shape.count, Index::linear(0, 1), block);
-            b.copy(block, slot, &[]);
-        });
+        plan.each(part, BufferId::SEND, b, |block, slot, b| b.copy(block, slot, &[]));
         b.send(part.peer, 0, plan.whole(part), &[placed.whole()]);
     }
     if !shape.in_place {
@@ -147,36 +137,31 @@ fn scatter_at_root(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Bu
 }
 
 /// The subtrees of the root of a gather or scatter.
-struct Rootside {
-    parts: Vec<Part>,
+pub(super) struct Rootside {
+    pub parts: Vec<Part>,
     /// Where those go that are not in the order of ranks.
     room: BufferId,
+    /// How the buffer of the root is divided, and units of a block.
+    blocks: Division,
     count: u64,
 }
 
-struct Part {
-    peer: u32,
+pub(super) struct Part {
+    pub peer: u32,
     /// Its place in the order of the hierarchy.
     low: u32,
     /// Ranks of the subtree.
-    size: u32,
+    pub size: u32,
     /// They are consecutive.
-    in_place: bool,
+    pub in_place: bool,
     /// Blocks before it in the room.
     offset: u64,
 }
 
-impl Part {
-    /// The places of its ranks in the order of the hierarchy, one after the other.
-    fn places(&self) -> Index {
-        Index::linear(i64::from(self.low), 1)
-    }
-}
-
 impl Rootside {
-    fn new(shape: &Shape, hierarchy: &Hierarchy, tree: &Tree, b: &mut Builder) -> Rootside {
+    /// With subtrees under `children`.
+    pub fn new(shape: &Shape, hierarchy: &Hierarchy, children: &[Child], b: &mut Builder) -> Rootside {
         let mut offset = 0;
-        let children = tree.far_first();
         let parts: Vec<Part> = children
             .iter()
             .map(|child| {
@@ -193,12 +178,29 @@ impl Rootside {
             b.permute(hierarchy.order().into());
             room = b.temporary(offset * shape.count);
         }
-        Rootside { parts, room, count: shape.count }
+        Rootside { parts, room, blocks: gather::division(shape), count: shape.count }
     }
 
     /// All of a part in the room.
-    fn whole(&self, part: &Part) -> crate::ir::Span {
+    pub fn whole(&self, part: &Part) -> Span {
         build::range(self.room, part.offset * self.count, u64::from(part.size) * self.count)
+    }
+
+    /// Writes `body` for each block of a part that goes through the room: where it is in `buffer`, and its slot there.
+    pub fn each(
+        &self,
+        part: &Part,
+        buffer: BufferId,
+        b: &mut Builder,
+        body: impl Fn(Span, Span, &mut Builder) -> StepId,
+    ) {
+        b.repeat(part.size, Loop::MAX_WINDOW, |b| {
+            let places = Index::linear(i64::from(part.low), 1);
+            let block = build::permuted(buffer, self.blocks, places);
+            let slot =
+                build::slot(self.room, part.offset * self.count, self.count, Index::linear(0, 1), block);
+            body(block, slot, b);
+        });
     }
 }
 
@@ -207,7 +209,7 @@ pub(super) fn node(hierarchy: &Hierarchy, shape: &Shape, params: &Params) -> Nod
     let tree = Tree::new(hierarchy, Form::Kary(params.radix), shape.root, shape.rank);
     let own = hierarchy.position(shape.rank);
     let (left, right) = tree.children.split_at(tree.children.partition_point(|child| child.low < own));
-    let heads = |children: &[crate::hierarchy::Child]| -> Vec<(u32, u32)> {
+    let heads = |children: &[Child]| -> Vec<(u32, u32)> {
         children.iter().map(|child| (child.rank, child.high - child.low)).collect()
     };
     Node::of(tree.parent, shape.ranks, &heads(left), &heads(right))

@@ -58,6 +58,9 @@ pub(super) struct Edges {
     pub(super) near: Vec<u32>,
     pub(super) near_leaves: Vec<bool>,
     pub(super) far: Vec<u32>,
+    /// All of them, from left to right in the order of the hierarchy, and the rank's own place in that.
+    pub(super) children: Vec<Child>,
+    pub(super) position: u32,
 }
 
 impl Segments {
@@ -102,6 +105,8 @@ impl Edges {
             near: near.iter().map(|child| child.rank).collect(),
             near_leaves: near.iter().map(|child| child.high - child.low == 1).collect(),
             far: far.iter().map(|child| child.rank).collect(),
+            position: hierarchy.position(shape.rank),
+            children: tree.children,
         }
     }
 }

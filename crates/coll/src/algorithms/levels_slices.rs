@@ -5,10 +5,11 @@
 //! collecting; the others of the host fetch each block as soon as it is whole. Every host sends and receives each unit
 //! of data nearly twice, the least that is possible, and all its leaders drive the network at the same time.
 
+use super::hosts::Hosts;
 use super::levels::{DONE, DOWN, READY, UP};
 use super::own;
 use crate::build::{self, Builder};
-use crate::hierarchy::{Hierarchy, Ignored, NETWORK};
+use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Span, StepId};
 use crate::shape::{Params, Shape};
 
@@ -62,21 +63,13 @@ pub fn allreduce(shape: &Shape, _params: &Params, b: &mut Builder) {
 
 impl Place {
     fn new(hierarchy: &Hierarchy, rank: u32) -> Place {
-        let mut hosts: Vec<Vec<u32>> = Vec::new();
-        for &other in hierarchy.order() {
-            match hosts.last_mut().filter(|host| hierarchy.distance(host[0], other) != NETWORK) {
-                Some(host) => host.push(other),
-                None => hosts.push(vec![other]),
-            }
-        }
-        let leaders = hosts.iter().map(|host| host.len() as u32).min().unwrap_or(1).min(MOST_LEADERS);
-        let on = |host: &Vec<u32>| host.iter().position(|other| *other == rank);
-        let found = hosts.iter().enumerate().find_map(|(host, members)| Some((host, on(members)?)));
-        let (host, number) = found.expect("every rank is on a host");
-        let leader = |host: usize| hosts[host % hosts.len()][number.min(leaders as usize - 1)];
-        let (left, right) = (leader(host + hosts.len() - 1), leader(host + 1));
-        let (count, members) = (hosts.len() as u32, hosts[host].clone());
-        Place { members, number: number as u32, hosts: count, host: host as u32, leaders, left, right }
+        let hosts = Hosts::new(hierarchy, rank);
+        let leaders = (0..hosts.count()).map(|host| hosts.size(host)).min().unwrap_or(1).min(MOST_LEADERS);
+        let (host, number) = (hosts.mine, hosts.number);
+        let leader = |distance| hosts.members(hosts.neighbour(distance))[number.min(leaders - 1) as usize];
+        let (left, right) = (leader(-1), leader(1));
+        let members = hosts.members(host).to_vec();
+        Place { members, number, hosts: hosts.count(), host, leaders, left, right }
     }
 
     fn me(&self) -> u32 {

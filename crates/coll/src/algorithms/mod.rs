@@ -18,6 +18,9 @@ pub mod gather;
 pub mod hierarchical;
 pub mod hierarchical_exposed;
 pub mod levels;
+pub mod levels_bank;
+pub mod levels_bank_move;
+pub mod levels_circulant;
 pub mod levels_reduce;
 pub mod levels_ring;
 pub mod levels_slices;
@@ -27,8 +30,10 @@ pub mod scan;
 pub mod tree;
 
 mod bank;
+mod circulant;
 mod exchange;
 mod exposed;
+mod hosts;
 
 use crate::build::{self, Builder};
 use crate::ir::{BufferId, Division, Index, Span};

@@ -261,7 +261,9 @@ impl Case {
     pub(super) fn temporary_bound(&self, rank: u32) -> u64 {
         let (send, recv) = self.sizes(rank);
         // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few bytes.
-        let of_all = self.collective.rooted() || self.collective == Collective::Allreduce;
+        // A leader has what all ranks of its host send to others.
+        let of_all = self.collective.rooted()
+            || matches!(self.collective, Collective::Allreduce | Collective::Alltoall);
         let blocks = if of_all { u64::from(self.ranks) } else { 1 };
         let slots = u64::from(self.params.window.min(8)) + 4;
         slots * send.max(recv).max(1) * blocks
@@ -274,7 +276,9 @@ impl Case {
         let whole = 2 * self.count.max(1);
         let something = if self.params.segment > 0 { whole.min(self.params.segment) } else { whole };
         let slots = u64::from(self.params.window.min(crate::ir::Loop::MAX_WINDOW)) + 4;
-        slots * (u64::from(self.ranks) + 1) * something
+        // Blocks for all from all of a host may be in the bank of its leader.
+        let host = if self.collective == Collective::Alltoall { u64::from(self.ranks) } else { 1 };
+        slots * (u64::from(self.ranks) + 1) * something * host
     }
 }
 

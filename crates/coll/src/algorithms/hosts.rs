@@ -1,0 +1,172 @@
+//! Who is on which host, for algorithms that deal with hosts as a whole; and what their leaders send one another.
+//!
+//! Positions are those of [`Hierarchy::order`], in which the ranks of a host are side by side.
+
+use std::sync::Arc;
+
+use crate::build::{self, Builder};
+use crate::hierarchy::{Hierarchy, NETWORK};
+use crate::ir::{BufferId, Division, Index, Kind, Span, StepId};
+
+/// The hosts of a communicator, seen from one rank.
+pub(super) struct Hosts {
+    /// All ranks, host by host.
+    pub order: Arc<[u32]>,
+    /// Where each host begins in it, and the end.
+    starts: Vec<u32>,
+    /// The host of this rank.
+    pub mine: u32,
+    /// This rank's number on its host.
+    pub number: u32,
+}
+
+impl Hosts {
+    pub fn new(hierarchy: &Hierarchy, rank: u32) -> Hosts {
+        let order: Arc<[u32]> = hierarchy.order().into();
+        let position = hierarchy.position(rank);
+        let together = |two: &[u32]| hierarchy.distance(two[0], two[1]) != NETWORK;
+        let mut starts = vec![0];
+        starts.extend((1..).zip(order.windows(2)).filter(|(_, two)| !together(two)).map(|(at, _)| at));
+        let mine = starts.partition_point(|&start| start <= position) as u32 - 1;
+        let number = position - starts[mine as usize];
+        starts.push(order.len() as u32);
+        Hosts { order, starts, mine, number }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.starts.len() as u32 - 1
+    }
+
+    /// The position of the first rank of a host; defined for the one after the last too.
+    pub fn start(&self, host: u32) -> u32 {
+        self.starts[host as usize]
+    }
+
+    /// Ranks of a host.
+    pub fn size(&self, host: u32) -> u32 {
+        self.start(host + 1) - self.start(host)
+    }
+
+    /// The ranks of a host, the smallest first.
+    pub fn members(&self, host: u32) -> &[u32] {
+        &self.order[self.start(host) as usize..self.start(host + 1) as usize]
+    }
+
+    /// The host of `rank`.
+    pub fn host_of(&self, rank: u32) -> u32 {
+        let position = self.order.iter().position(|other| *other == rank).expect("every rank is on a host");
+        self.starts.partition_point(|&start| start <= position as u32) as u32 - 1
+    }
+
+    /// Who speaks for a host: `root`, if it is there.
+    pub fn speaker(&self, host: u32, root: u32) -> u32 {
+        if self.members(host).contains(&root) { root } else { self.leader(host) }
+    }
+
+    /// Who speaks for a host.
+    pub fn leader(&self, host: u32) -> u32 {
+        self.members(host)[0]
+    }
+
+    /// Whether this rank speaks for its host.
+    pub fn leads(&self) -> bool {
+        self.number == 0
+    }
+
+    /// Ranks of the largest host.
+    pub fn largest(&self) -> u32 {
+        (0..self.count()).map(|host| self.size(host)).max().unwrap_or(1)
+    }
+
+    /// The host `distance` after this one, around the ring of hosts.
+    pub fn neighbour(&self, distance: i64) -> u32 {
+        (i64::from(self.mine) + distance).rem_euclid(i64::from(self.count())) as u32
+    }
+
+    /// Whether all ranks are in their own order, host by host.
+    pub fn is_sorted(&self) -> bool {
+        self.order.is_sorted()
+    }
+}
+
+/// Blocks of `units` units each, one a rank, from those in the order of ranks in `ranked` to (`into`) or from those in the
+/// order of positions in `placed`, from `offset` on.
+pub(super) struct Reordering {
+    pub units: u64,
+    pub ranked: BufferId,
+    pub placed: BufferId,
+    pub offset: u64,
+}
+
+impl Reordering {
+    /// The pairs of spans to copy for `count` positions from `first` on: one where these are consecutive ranks, else a pair
+    /// in each iteration of a loop.
+    pub fn each(
+        &self,
+        order: &[u32],
+        (first, count): (u32, u32),
+        b: &mut Builder,
+        body: impl Fn(Span, Span, &mut Builder) -> StepId,
+    ) {
+        let part = &order[first as usize..(first + count) as usize];
+        let Some(&least) = part.first() else { return };
+        let at = self.offset + u64::from(first) * self.units;
+        if part.windows(2).all(|two| two[0] + 1 == two[1]) {
+            let units = u64::from(count) * self.units;
+            let ranked = build::range(self.ranked, u64::from(least) * self.units, units);
+            body(ranked, build::range(self.placed, at, units), b);
+            return;
+        }
+        let total = self.units * order.len() as u64;
+        let division = Division::Regular { size: self.units, total };
+        b.repeat(count, 1, |b| {
+            let ranked = build::permuted(self.ranked, division, Index::linear(first.into(), 1));
+            let placed = build::slot(self.placed, at, self.units, Index::linear(0, 1), ranked);
+            body(ranked, placed, b);
+        });
+    }
+}
+
+/// What a leader sends, in a strand of its own beside the one that receives and combines: so neither waits for the other.
+pub(super) struct Sending {
+    me: u32,
+    /// After how many of the reports of the first strand what is sent to whom.
+    messages: Vec<(u64, u32, u16, Span)>,
+    reports: u64,
+}
+
+impl Sending {
+    /// The private flag of the reports.
+    const REPORTED: u16 = Kind::FLAGS;
+
+    pub fn new(me: u32) -> Sending {
+        Sending { me, messages: Vec::new(), reports: 0 }
+    }
+
+    /// What was written so far is there.
+    pub fn report(&mut self, b: &mut Builder) {
+        self.reports += 1;
+        b.post(Sending::REPORTED, Index::fixed(self.reports));
+    }
+
+    /// Sends what was there at the latest report.
+    pub fn send(&mut self, peer: u32, lane: u16, from: Span) {
+        self.messages.push((self.reports, peer, lane, from));
+    }
+
+    /// Writes the strand, the last one of the schedule.
+    pub fn finish(self, b: &mut Builder) {
+        let mut known = 0;
+        for (number, (reports, peer, lane, from)) in self.messages.into_iter().enumerate() {
+            if number == 0 {
+                b.strand();
+            }
+            if reports > known {
+                b.wait(self.me, Sending::REPORTED, Index::fixed(reports));
+                known = reports;
+            }
+            b.send(peer, lane, from, &[]);
+        }
+    }
+}

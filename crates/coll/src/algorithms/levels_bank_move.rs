@@ -1,0 +1,417 @@
+//! Gather, scatter, allgather and alltoall of few bytes on several hosts: what the ranks of a host have for those of another
+//! one travels as one message between their leaders, within a host through banks.
+//!
+//! A rank waits for others only where it needs what they have, as in [`super::levels_bank`]. The leader of a host is its first
+//! rank, or the root where that is on it.
+
+use std::sync::Arc;
+
+use super::bank::{READY, RESULT, offer};
+use super::hierarchical::Rootside;
+use super::hosts::{Hosts, Reordering, Sending};
+use super::tree::Form;
+use super::{gather as gathering, own};
+use crate::build::{self, Builder};
+use crate::hierarchy::{Child, Hierarchy, Ignored, NETWORK, Tree};
+use crate::ir::{BufferId, Division, Index, Span, StepId};
+use crate::shape::{Params, Shape};
+
+/// A tree of hosts, each of which is a star around its leader.
+struct Stars {
+    hierarchy: Arc<Hierarchy>,
+    tree: Tree,
+    near: Vec<Child>,
+    far: Vec<Child>,
+    /// Where in the order this rank and its host begin, and ranks of the host.
+    position: u32,
+    start: u32,
+    size: u32,
+    /// Ranks of the largest host.
+    largest: u32,
+}
+
+impl Stars {
+    fn new(shape: &Shape, params: &Params, b: &Builder) -> Stars {
+        let hierarchy = b.hierarchy(shape.ranks, Ignored::WITHIN_NODE);
+        let form = |distance| Form::Kary(if distance == NETWORK { params.radix } else { Params::FLAT });
+        let tree = Tree::of_levels(&hierarchy, form, shape.root, shape.rank);
+        let (far, near) = tree.children.iter().partition(|child| child.distance == NETWORK);
+        let hosts = Hosts::new(&hierarchy, shape.rank);
+        let (start, size) = (hosts.start(hosts.mine), hosts.size(hosts.mine));
+        let position = hierarchy.position(shape.rank);
+        Stars { tree, near, far, position, start, size, largest: hosts.largest(), hierarchy }
+    }
+
+    /// Its leader, if this rank is not that itself.
+    fn leader(&self) -> Option<u32> {
+        let parent = self.tree.parent?;
+        (self.hierarchy.distance(parent, self.hierarchy.order()[self.position as usize]) != NETWORK)
+            .then_some(parent)
+    }
+
+    /// Writes `body` for children near by, `(rank, position)`: one loop a run of ranks at equal distances.
+    fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder) -> StepId) {
+        let mut rest = &self.near[..];
+        while let [first, ..] = rest {
+            let stride = rest.get(1).map_or(1, |second| second.rank - first.rank);
+            let step = |two: &&[Child]| two[0].rank + stride == two[1].rank && two[0].low + 1 == two[1].low;
+            let count = 1 + rest.windows(2).take_while(step).count();
+            let (rank, position) = (i64::from(first.rank), i64::from(first.low));
+            b.repeat(count as u32, 1, |b| {
+                body(Index::linear(rank, stride.into()), Index::linear(position, 1), b);
+            });
+            rest = &rest[count..];
+        }
+    }
+}
+
+/// The blocks of a buffer that holds one of each rank, and one of them.
+fn blocks(shape: &Shape) -> Division {
+    gathering::division(shape)
+}
+
+/// Leaders collect the blocks of their hosts and send them up a tree.
+pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let stars = Stars::new(shape, params, b);
+    let (mine, bank) =
+        (build::range(BufferId::SEND, 0, shape.count), build::range(BufferId::BANK, 0, shape.count));
+    if shape.count == 0 {
+        return;
+    }
+    if stars.largest > 1 {
+        b.bank(shape.count);
+    }
+    if stars.leader().is_some() {
+        return offer(mine, bank, b);
+    }
+    let Some(parent) = stars.tree.parent else { return gather_at_root(shape, &stars, b) };
+    let size = u64::from(stars.tree.high - stars.tree.low);
+    if size == 1 {
+        b.send(parent, 0, mine, &[]);
+        return;
+    }
+    let room = b.temporary(shape.count * size);
+    let low = i64::from(stars.tree.low);
+    let part = |position: Index, like: Span| {
+        let index = Index { base: position.base - low, ..position };
+        build::slot(room, 0, shape.count, index, like)
+    };
+    b.copy(mine, part(stars.position.into(), mine), &[]);
+    stars.each_near(b, |child, position, b| {
+        b.wait(child, READY, 1);
+        b.pull(child, bank, part(position, bank))
+    });
+    for child in &stars.far {
+        let (low, size) = (u64::from(child.low - stars.tree.low), u64::from(child.high - child.low));
+        b.recv(child.rank, 0, build::range(room, low * shape.count, size * shape.count), &[]);
+    }
+    b.send(parent, 0, build::range(room, 0, size * shape.count), &[]);
+}
+
+fn gather_at_root(shape: &Shape, stars: &Stars, b: &mut Builder) {
+    let plan = Rootside::new(shape, &stars.hierarchy, &stars.far, b);
+    let place = |rank: Index| build::block(BufferId::RECV, blocks(shape), rank);
+    if !shape.in_place {
+        b.copy(build::range(BufferId::SEND, 0, shape.count), place(shape.root.into()), &[]);
+    }
+    let bank = build::range(BufferId::BANK, 0, shape.count);
+    stars.each_near(b, |child, _, b| {
+        b.wait(child, READY, 1);
+        b.pull(child, bank, place(child))
+    });
+    for part in &plan.parts {
+        if part.in_place {
+            b.recv(part.peer, 0, build::blocks(BufferId::RECV, blocks(shape), part.peer, part.size), &[]);
+            continue;
+        }
+        b.recv(part.peer, 0, plan.whole(part), &[]);
+        plan.each(part, BufferId::RECV, b, |block, slot, b| b.copy(slot, block, &[]));
+    }
+}
+
+/// The root sends every host its blocks, down a tree; the others of a host take them from the bank of their leader.
+pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 {
+        return;
+    }
+    let stars = Stars::new(shape, params, b);
+    if stars.largest > 1 {
+        b.bank(shape.count * u64::from(stars.largest));
+    }
+    let mine = build::range(BufferId::RECV, 0, shape.count);
+    // In a bank, blocks are in the order of the members of the host.
+    let slot = |position: Index| {
+        let index = Index { base: position.base - i64::from(stars.start), ..position };
+        build::slot(BufferId::BANK, 0, shape.count, index, mine)
+    };
+    if let Some(leader) = stars.leader() {
+        b.wait(leader, READY, 1);
+        b.pull(leader, slot(stars.position.into()), mine);
+        return;
+    }
+    let Some(parent) = stars.tree.parent else { return scatter_at_root(shape, &stars, slot, b) };
+    let (all, host) = (u64::from(stars.tree.high - stars.tree.low), u64::from(stars.size));
+    let units = |blocks: u64| blocks * shape.count;
+    let room = match (all, all > host) {
+        (1, _) => BufferId::RECV,
+        (_, true) => b.temporary(units(all)),
+        (_, false) => BufferId::BANK,
+    };
+    b.recv(parent, 0, build::range(room, 0, units(all)), &[]);
+    for child in &stars.far {
+        let (low, size) = (u64::from(child.low - stars.tree.low), u64::from(child.high - child.low));
+        b.send(child.rank, 0, build::range(room, units(low), units(size)), &[]);
+    }
+    if host > 1 {
+        if room != BufferId::BANK {
+            b.copy(build::range(room, 0, units(host)), build::range(BufferId::BANK, 0, units(host)), &[]);
+        }
+        b.post(READY, 1);
+    }
+    if room != BufferId::RECV {
+        b.copy(build::range(room, 0, shape.count), mine, &[]);
+    }
+}
+
+fn scatter_at_root(shape: &Shape, stars: &Stars, slot: impl Fn(Index) -> Span, b: &mut Builder) {
+    let plan = Rootside::new(shape, &stars.hierarchy, &stars.far, b);
+    let block = |rank: Index| build::block(BufferId::SEND, blocks(shape), rank);
+    for part in &plan.parts {
+        if part.in_place {
+            b.send(part.peer, 0, build::blocks(BufferId::SEND, blocks(shape), part.peer, part.size), &[]);
+            continue;
+        }
+        plan.each(part, BufferId::SEND, b, |block, slot, b| b.copy(block, slot, &[]));
+        b.send(part.peer, 0, plan.whole(part), &[]);
+    }
+    if !stars.near.is_empty() {
+        stars.each_near(b, |child, position, b| b.copy(block(child), slot(position), &[]));
+        b.post(READY, 1);
+    }
+    if !shape.in_place {
+        b.copy(block(shape.root.into()), build::range(BufferId::RECV, 0, shape.count), &[]);
+    }
+}
+
+/// Leaders collect the blocks of their hosts, and exchange what they have in about log2 rounds: after round k each has those
+/// of 2^k hosts. The others of a host take all from the bank of their leader.
+pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 {
+        return;
+    }
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::WITHIN_NODE), shape.rank);
+    let place = build::block(BufferId::RECV, blocks(shape), shape.rank);
+    let mine = if shape.in_place { place } else { build::slot(BufferId::SEND, 0, 0, 0, place) };
+    if shape.ranks == 1 {
+        if !shape.in_place {
+            b.copy(mine, place, &[]);
+        }
+        return;
+    }
+    b.bank(shape.count * u64::from(shape.ranks));
+    if !hosts.is_sorted() {
+        b.permute(Arc::clone(&hosts.order));
+    }
+    let all = Reordering { units: shape.count, ranked: BufferId::RECV, placed: BufferId::BANK, offset: 0 };
+    if !hosts.leads() {
+        offer(mine, build::range(BufferId::BANK, 0, shape.count), b);
+        let leader = hosts.leader(hosts.mine);
+        b.wait(leader, RESULT, 1);
+        all.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.pull(leader, placed, ranked));
+        return;
+    }
+    let mut sending = Sending::new(shape.rank);
+    collect_host(shape, &hosts, mine, b);
+    exchange(shape, &hosts, &mut sending, b);
+    if hosts.size(hosts.mine) > 1 {
+        b.post(RESULT, 1);
+    }
+    all.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.copy(placed, ranked, &[]));
+    sending.finish(b);
+}
+
+/// Puts the blocks of the host side by side into the bank of the leader.
+fn collect_host(shape: &Shape, hosts: &Hosts, mine: Span, b: &mut Builder) {
+    let bank = build::range(BufferId::BANK, 0, shape.count);
+    let start = hosts.start(hosts.mine);
+    let slot = |position: u32| build::range(BufferId::BANK, u64::from(position) * shape.count, shape.count);
+    b.copy(mine, slot(start), &[]);
+    for (position, &member) in (start..).zip(hosts.members(hosts.mine)).skip(1) {
+        b.wait(member, READY, 1);
+        b.pull(member, bank, slot(position));
+    }
+}
+
+/// Blocks of hosts from leader to leader, until each has all in its bank.
+fn exchange(shape: &Shape, hosts: &Hosts, sending: &mut Sending, b: &mut Builder) {
+    let count = hosts.count();
+    let mut distance = 1;
+    while distance < count {
+        let moved = distance.min(count - distance);
+        sending.report(b);
+        let to = hosts.leader(hosts.neighbour(distance.into()));
+        for (lane, span) in (0..).zip(behind(shape, hosts, hosts.mine, moved)) {
+            sending.send(to, lane, span);
+        }
+        let from = hosts.neighbour(-i64::from(distance));
+        for (lane, span) in (0..).zip(behind(shape, hosts, from, moved)) {
+            b.recv(hosts.leader(from), lane, span, &[]);
+        }
+        distance *= 2;
+    }
+}
+
+/// The blocks of `count` hosts of which `last` is the last, around the ring: in the bank, one span or two.
+fn behind(shape: &Shape, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> {
+    let span = |first: u32, end: u32| {
+        let (low, high) = (u64::from(hosts.start(first)), u64::from(hosts.start(end)));
+        build::range(BufferId::BANK, low * shape.count, (high - low) * shape.count)
+    };
+    if count <= last + 1 {
+        return vec![span(last + 1 - count, last + 1)];
+    }
+    vec![span(0, last + 1), span(last + 1 + hosts.count() - count, hosts.count())]
+}
+
+/// Everybody puts its blocks into its bank, those for one host side by side; leaders send each other host those of theirs in one
+/// message, into the bank of its leader.
+pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 {
+        return;
+    }
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::WITHIN_NODE), shape.rank);
+    let pairs = Pairs { shape, hosts: &hosts };
+    let buffer = own(shape);
+    if !shape.in_place {
+        let mine = |buffer| build::block(buffer, blocks(shape), shape.rank);
+        b.copy(mine(buffer), mine(BufferId::RECV), &[]);
+    }
+    if shape.ranks == 1 {
+        return;
+    }
+    b.bank(pairs.bank_units());
+    b.permute(Arc::clone(&hosts.order));
+    let laid = Reordering { units: shape.count, ranked: buffer, placed: BufferId::BANK, offset: 0 };
+    laid.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.copy(ranked, placed, &[]));
+    if hosts.size(hosts.mine) > 1 {
+        b.post(READY, 1);
+    }
+    let mut sending = Sending::new(shape.rank);
+    if hosts.leads() && hosts.count() > 1 {
+        pairs.lead(&mut sending, b);
+    }
+    pairs.fetch(b);
+    sending.finish(b);
+}
+
+/// An alltoall between pairs of hosts.
+struct Pairs<'a> {
+    shape: &'a Shape,
+    hosts: &'a Hosts,
+}
+
+impl Pairs<'_> {
+    /// Units of `blocks` blocks.
+    fn units(&self, blocks: u32) -> u64 {
+        u64::from(blocks) * self.shape.count
+    }
+
+    /// All that the largest host gets from others, after what a rank has for all.
+    fn bank_units(&self) -> u64 {
+        let hosts = self.hosts;
+        let foreign = |host| u64::from(hosts.size(host)) * self.units(self.shape.ranks - hosts.size(host));
+        self.units(self.shape.ranks) + (0..hosts.count()).map(foreign).max().unwrap_or(0)
+    }
+
+    /// Ranks before a host in the order, its own host left out.
+    fn before(&self, host: u32) -> u32 {
+        let hosts = self.hosts;
+        hosts.start(host) - if host > hosts.mine { hosts.size(hosts.mine) } else { 0 }
+    }
+
+    /// Where in the bank of the leader what comes from a host begins.
+    fn incoming(&self, host: u32) -> u64 {
+        let own = u64::from(self.hosts.size(self.hosts.mine));
+        self.units(self.shape.ranks) + own * self.units(self.before(host))
+    }
+
+    /// What goes to each host, collected from the members; what comes from each.
+    fn lead(&self, sending: &mut Sending, b: &mut Builder) {
+        let (shape, hosts) = (self.shape, self.hosts);
+        let members = hosts.members(hosts.mine);
+        let size = members.len() as u32;
+        let room = b.temporary(u64::from(size) * self.units(shape.ranks - size));
+        for turn in 1..hosts.count() {
+            let host = hosts.neighbour(turn.into());
+            let part = self.units(hosts.size(host));
+            let begin = u64::from(size) * self.units(self.before(host));
+            for (number, &member) in (0..).zip(members) {
+                let from = build::range(BufferId::BANK, self.units(hosts.start(host)), part);
+                let into = build::range(room, begin + number * part, part);
+                if number == 0 {
+                    b.copy(from, into, &[]);
+                    continue;
+                }
+                if turn == 1 {
+                    b.wait(member, READY, 1);
+                }
+                b.pull(member, from, into);
+            }
+            sending.report(b);
+            sending.send(hosts.leader(host), 0, build::range(room, begin, u64::from(size) * part));
+        }
+        for turn in 1..hosts.count() {
+            let host = hosts.neighbour(-i64::from(turn));
+            let part = u64::from(size) * self.units(hosts.size(host));
+            b.recv(hosts.leader(host), 0, build::range(BufferId::BANK, self.incoming(host), part), &[]);
+        }
+        if size > 1 {
+            b.post(RESULT, 1);
+        }
+    }
+
+    /// The blocks for this rank: from the banks of its neighbours, then what has come from elsewhere.
+    fn fetch(&self, b: &mut Builder) {
+        let (shape, hosts) = (self.shape, self.hosts);
+        let size = hosts.size(hosts.mine);
+        let block = |buffer, rank: u32| build::block(buffer, blocks(shape), rank);
+        // A leader has heard of all of them.
+        let hears = !hosts.leads() || hosts.count() == 1;
+        for step in 1..size {
+            let member = hosts.members(hosts.mine)[((hosts.number + step) % size) as usize];
+            if hears {
+                b.wait(member, READY, 1);
+            }
+            let from =
+                build::range(BufferId::BANK, self.units(hosts.start(hosts.mine) + hosts.number), shape.count);
+            b.pull(member, from, block(BufferId::RECV, member));
+        }
+        if hosts.count() == 1 {
+            return;
+        }
+        let leader = hosts.leader(hosts.mine);
+        if !hosts.leads() {
+            b.wait(leader, RESULT, 1);
+        }
+        for host in (0..hosts.count()).filter(|host| *host != hosts.mine) {
+            let begin = self.incoming(host) + self.units(hosts.number);
+            b.repeat(hosts.size(host), 1, |b| {
+                let into = build::permuted(
+                    BufferId::RECV,
+                    blocks(shape),
+                    Index::linear(hosts.start(host).into(), 1),
+                );
+                let from = build::slot(BufferId::BANK, begin, self.units(size), Index::linear(0, 1), into);
+                if hosts.leads() {
+                    b.copy(from, into, &[])
+                } else {
+                    b.pull(leader, from, into)
+                };
+            });
+        }
+    }
+}
