@@ -55,6 +55,9 @@ pub struct Options {
     /// So many machines of this kind, joined by a network.
     #[arg(long, default_value_t = 1)]
     hosts: u32,
+    /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
+    #[arg(long, default_value = "core", value_parser = ["core", "node"])]
+    map_by: String,
     /// On which cores the ranks are: compact, scatter, random:SEED, none, or a list of processors (0,4,8-11).
     #[arg(long, default_value = "compact", value_parser = binding)]
     bind: Binding,
@@ -120,7 +123,8 @@ fn table(options: &Options) -> Result<String, String> {
 fn environment(options: &Options, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
     let hosts = options.hosts.clamp(1, operation.ranks);
-    let layout = Layout::bound(machine, &options.bind, operation.ranks, hosts);
+    let place = if options.map_by == "node" { Layout::dealt } else { Layout::bound };
+    let layout = place(machine, &options.bind, operation.ranks, hosts);
     let ranks_on_node = operation.ranks.div_ceil(hosts);
     let node = match options.node.as_str() {
         "any" => Node::Any,
@@ -261,6 +265,7 @@ mod tests {
             Ok("bcast, 65536 bytes, 32 ranks on epyc-2x16-nps2 (32 cores)"),
         );
         check(&format!("{epyc} --bind random:3 --hosts 4"), Ok("4 machines of 32 cores"));
+        check(&format!("{epyc} --map-by node --hosts 4"), Ok("levels"));
         check(&format!("{epyc} --bind 0,8,99"), Err("no processor 99"));
         check(&format!("{epyc} --algorithm knomial --radix 4 --segment 32K"), Ok("radix 4 segment 32768"));
         check(&format!("{epyc} --algorithm nothing"), Err("no algorithm \"nothing\""));

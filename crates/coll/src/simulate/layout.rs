@@ -82,13 +82,18 @@ impl Layout {
     /// first.
     pub fn on(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
         let per_host = sets.len().div_ceil(hosts.max(1) as usize).max(1);
+        Layout::placed(machine, sets, hosts, |rank| (rank / per_host) as u32)
+    }
+
+    /// The same with `host` of each rank.
+    fn placed(machine: &Machine, sets: &[ProcessorSet], hosts: u32, host: impl Fn(usize) -> u32) -> Layout {
         let (mut places, mut pools) = (Vec::with_capacity(sets.len()), Vec::new());
         let mut known: Vec<(u32, Vec<usize>)> = Vec::new();
         let mut near = Vec::with_capacity(sets.len());
         let memories = machine.count(Level::Numa).max(1) as u32;
         let caches = machine.count(Level::L3).max(machine.count(Level::L2)).max(1) as u32;
         for (rank, set) in sets.iter().enumerate() {
-            let host = (rank / per_host) as u32;
+            let host = host(rank);
             let at = LEVELS.map(|level| machine.location(set, level).unwrap_or(NONE));
             // The threads of one core do the work of one: what binds to a thread binds to its core.
             let key = match at[0] {
@@ -141,18 +146,18 @@ impl Layout {
         }
     }
 
+    /// `ranks` ranks dealt out to `hosts` machines like cards, put on their cores by `binding`: neighbours are on different hosts.
+    pub fn dealt(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
+        let hosts = hosts.clamp(1, ranks.max(1));
+        let sets = sets(machine, binding, ranks, |rank| rank / hosts as usize);
+        Layout::placed(machine, &sets, hosts, |rank| rank as u32 % hosts)
+    }
+
     /// `ranks` ranks on `hosts` machines, put on their cores by `binding`.
     pub fn bound(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
         let hosts = hosts.clamp(1, ranks.max(1));
         let per_host = ranks.div_ceil(hosts) as usize;
-        let order = order(machine, binding);
-        let sets: Vec<ProcessorSet> = (0..ranks as usize)
-            .map(|rank| match binding {
-                Binding::None => machine.processors().collect(),
-                _ => std::iter::once(order[rank % per_host % order.len()]).collect(),
-            })
-            .collect();
-        Layout::on(machine, &sets, hosts)
+        Layout::on(machine, &sets(machine, binding, ranks, |rank| rank % per_host), hosts)
     }
 
     /// Number of ranks.
@@ -219,6 +224,21 @@ impl Layout {
         };
         distance as usize
     }
+}
+
+/// What each of `ranks` ranks is confined to, the one of `number(rank)` on its host.
+fn sets(
+    machine: &Machine,
+    binding: &Binding,
+    ranks: u32,
+    number: impl Fn(usize) -> usize,
+) -> Vec<ProcessorSet> {
+    let order = order(machine, binding);
+    let set = |rank: usize| match binding {
+        Binding::None => machine.processors().collect(),
+        _ => std::iter::once(order[number(rank) % order.len()]).collect(),
+    };
+    (0..ranks as usize).map(set).collect()
 }
 
 /// Cores that hold processors of `set`; processors of which no core is known count by themselves.
@@ -347,6 +367,8 @@ pub(crate) mod tests {
         assert_eq!(pools(Binding::Compact, 8, 2), (vec![(1, 1); 8], false));
         let two = Layout::bound(&laptop, &Binding::Compact, 8, 2);
         assert_eq!((two.distance(3, 4), two.hosts(), two.memories(), two.cache_ranks()), (7, 2, 2, 4));
+        let dealt = Layout::dealt(&laptop, &Binding::Compact, 8, 2);
+        assert_eq!((dealt.distance(0, 1), dealt.distance(0, 2), dealt.pools()), (7, 1, two.pools()));
         assert!(!Layout::flat(2, 2).crowded() && Layout::flat(3, 2).crowded());
     }
 

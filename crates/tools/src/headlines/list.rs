@@ -30,6 +30,38 @@ pub enum Shown {
     /// algorithm and parameters that were best side by side. The first must lose no more than the given fraction; the
     /// second shows what the paper's other libraries lost.
     Loss(&'static str, Binding, f64, Way, Way),
+    /// Simulated on several hosts: the time of the second by that of the first.
+    Across(&'static Cluster, Way, Way),
+    /// Simulated: how much longer it takes on one of the clusters than on the other, each time the best; no more than this
+    /// fraction.
+    Alike([&'static Cluster; 2], f64, Way),
+}
+
+/// Hosts of one kind, joined by a network.
+pub struct Cluster {
+    /// Name for the table.
+    pub name: &'static str,
+    /// The recorded machine.
+    pub machine: &'static str,
+    /// How many of them.
+    pub hosts: u32,
+    /// Ranks on each, a core each.
+    pub ranks_per_host: u32,
+    /// Ranks are dealt out like cards, so that neighbours are on different hosts.
+    pub by_node: bool,
+    /// The network.
+    pub network: Network,
+}
+
+/// What a network gives every host.
+#[derive(Clone, Copy)]
+pub struct Network {
+    /// Bytes a second, each way.
+    pub bandwidth: f64,
+    /// Seconds from host to host.
+    pub latency: f64,
+    /// Seconds of a processor for a message.
+    pub overhead: f64,
 }
 
 /// A way of doing an operation: the best of some algorithms under some settings.
@@ -55,6 +87,8 @@ pub enum Algorithms {
     Of(Node),
     /// Those that know who is near whom.
     Hierarchical,
+    /// Those for several hosts, whose levels overlap.
+    Levels,
     /// Those that do not, and need just this of a node.
     Flat(Node),
     /// This one.
@@ -72,6 +106,7 @@ impl Algorithms {
             Algorithms::Chosen => true,
             Algorithms::Of(wanted) => node == wanted,
             Algorithms::Hierarchical => near,
+            Algorithms::Levels => generator.requires.several_hosts,
             Algorithms::Named(name) => generator.name == name,
             Algorithms::Flat(wanted) => !near && node == wanted,
             Algorithms::Linear(wanted) => {
@@ -108,12 +143,42 @@ const NEAR_WHOLE: Way = Way { name: "hierarchical, in one piece", pipelined: Som
 const LINEAR: Way =
     Way { name: "linear", algorithms: Algorithms::Linear(Node::Exposed), pipelined: Some(false), ..NEAR };
 const FLAT: Way = way("flat", Algorithms::Flat(Node::Any), &[]);
+const BINOMIAL: Way = Way { pipelined: Some(false), ..way("binomial", Algorithms::Named("knomial"), &[]) };
 const RING: Way = way("ring by rank", Algorithms::Named("ring"), &[]);
+
+const LEVELS: Way = way("levels", Algorithms::Levels, &[]);
+const LEVELS_PIPELINED: Way = Way { name: "levels, pipelined", pipelined: Some(true), ..LEVELS };
+const LEVELS_WHOLE: Way = Way { name: "levels, in one piece", pipelined: Some(false), ..LEVELS };
 
 /// The paper's machine of 8 NUMA nodes with 6 cores each, on 2 boards.
 const BOARDS: &str = include_str!("../../../../fixtures/machines/boards-2x4x6.txt");
 /// A current server.
 const SERVER: &str = include_str!("../../../../fixtures/machines/epyc-2x64-nps4.txt");
+
+/// Gigabit Ethernet by TCP.
+const GIGABIT: Network = Network { bandwidth: 117e6, latency: 25e-6, overhead: 5e-6 };
+/// A network of today by an interface of its own.
+const HUNDRED_GIGABIT: Network = Network { bandwidth: 12e9, latency: 1.5e-6, overhead: 0.3e-6 };
+
+/// The 32 hosts of 24 cores of ma-2012-hierknem, whose hosts are one board of the machine above.
+const STREMI: Cluster = Cluster {
+    name: "32x24 by core",
+    machine: BOARDS,
+    hosts: 32,
+    ranks_per_host: 24,
+    by_node: false,
+    network: GIGABIT,
+};
+static BY_CORE: Cluster = STREMI;
+static BY_NODE: Cluster = Cluster { name: "32x24 by node", by_node: true, ..STREMI };
+static ONE_A_HOST: Cluster = Cluster { name: "32x1", ranks_per_host: 1, ..STREMI };
+static TWO_A_HOST: Cluster = Cluster { name: "32x2", ranks_per_host: 2, ..STREMI };
+static FOUR_A_HOST: Cluster = Cluster { name: "32x4", ranks_per_host: 4, ..STREMI };
+static EIGHT_A_HOST: Cluster = Cluster { name: "32x8", ranks_per_host: 8, ..STREMI };
+static SERVERS: Cluster =
+    Cluster { name: "32x24 servers", machine: SERVER, by_node: true, network: HUNDRED_GIGABIT, ..STREMI };
+/// For which only the closed forms are left.
+static MANY: Cluster = Cluster { name: "1000x128", hosts: 1000, ranks_per_host: 128, ..SERVERS };
 
 use Collective as C;
 
@@ -152,14 +217,34 @@ const fn loss(
     Headline { system: "S3", claim, collective, bytes, paper: Some(paper), shown }
 }
 
+const fn across(
+    collective: Collective,
+    bytes: u64,
+    paper: Option<f64>,
+    cluster: &'static Cluster,
+    ways: (Way, Way),
+    claim: &'static str,
+) -> Headline {
+    let shown = Shown::Across(cluster, ways.0, ways.1);
+    Headline { system: "S4", claim, collective, bytes, paper, shown }
+}
+
+const fn alike(bytes: u64, most: f64, clusters: [&'static Cluster; 2], claim: &'static str) -> Headline {
+    let shown = Shown::Alike(clusters, most, LEVELS);
+    Headline { system: "S4", claim, collective: C::Bcast, bytes, paper: Some(most), shown }
+}
+
 const OVER_MESSAGES: &str = "shared memory over point-to-point";
 const OVER_TWICE: &str = "single copy over copy in, copy out";
 const OVER_CALLS: &str = "mapped over process_vm_readv";
 const WORST: &str = "worst binding loses";
+const OVER_FLAT: &str = "levels over flat";
+const OVERLAPPED: &str = "overlapped over one level at a time";
+const PER_HOST: &str = "ranks a host make no difference";
 
 /// All headlines.
 #[rustfmt::skip]
-pub static HEADLINES: [Headline; 25] = [
+pub static HEADLINES: [Headline; 41] = [
     measured("S1", C::Barrier, 0, None, (SHARED, MESSAGES), OVER_MESSAGES),
     measured("S1", C::Bcast, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
     measured("S1", C::Reduce, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
@@ -185,4 +270,20 @@ pub static HEADLINES: [Headline; 25] = [
     loss(C::Allgather, 64 << 10, 0.58, BOARDS, RING, WORST),
     loss(C::Bcast, 1 << 20, 0.45, SERVER, FLAT, WORST),
     loss(C::Allgather, 64 << 10, 0.58, SERVER, RING, WORST),
+    across(C::Bcast, 8 << 10, None, &BY_NODE, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Bcast, 64 << 10, Some(30.0), &BY_NODE, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Bcast, 64 << 10, Some(30.0), &BY_NODE, (LEVELS, BINOMIAL), "levels over binomial by rank"),
+    across(C::Bcast, 256 << 10, None, &BY_NODE, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Allgather, 64 << 10, None, &BY_NODE, (LEVELS, RING), "levels over ring by rank"),
+    across(C::Allreduce, 1 << 20, None, &BY_NODE, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Bcast, 64 << 10, None, &SERVERS, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Bcast, 64 << 10, None, &MANY, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Allreduce, 8, None, &MANY, (LEVELS, FLAT), OVER_FLAT),
+    across(C::Bcast, 1 << 20, Some(2.0), &BY_CORE, (LEVELS_PIPELINED, LEVELS_WHOLE), OVERLAPPED),
+    across(C::Bcast, 1 << 20, Some(2.0), &SERVERS, (LEVELS_PIPELINED, LEVELS_WHOLE), OVERLAPPED),
+    alike(1 << 20, 0.18, [&BY_CORE, &BY_NODE], "by node against by core"),
+    alike(64 << 10, 0.18, [&BY_CORE, &BY_NODE], "by node against by core"),
+    alike(2 << 20, 0.1, [&ONE_A_HOST, &TWO_A_HOST], PER_HOST),
+    alike(2 << 20, 0.1, [&ONE_A_HOST, &FOUR_A_HOST], PER_HOST),
+    alike(2 << 20, 0.1, [&ONE_A_HOST, &EIGHT_A_HOST], PER_HOST),
 ];

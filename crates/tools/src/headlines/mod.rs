@@ -16,7 +16,7 @@ use crate::results::{Measure, Results};
 use crate::sample::Cell;
 use crate::session::Ask;
 use clap::Args;
-use list::{Algorithms, HEADLINES, Headline, Shown, Way};
+use list::{Algorithms, Cluster, HEADLINES, Headline, Shown, Way};
 use simulated::{Best, Scene};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -127,11 +127,22 @@ impl Bench<'_> {
                 value: self.measured(headline, ranks, rounds, [one, two]),
             },
             Shown::Ratio(machine, one, two) => {
-                Outcome { ranks: named(machine), value: simulated_ratio(headline, machine, [one, two]) }
+                let scene = Scene::new(headline.collective, headline.bytes, machine, &Binding::Compact);
+                let value = scene.and_then(|scene| simulated_ratio(headline, &scene, [one, two]));
+                Outcome { ranks: named(machine), value }
             }
             Shown::Loss(machine, worst, most, near, flat) => Outcome {
                 ranks: named(machine),
                 value: simulated_loss(headline, machine, worst, *most, [near, flat]),
+            },
+            Shown::Across(cluster, one, two) => {
+                let scene = Scene::across(headline.collective, headline.bytes, cluster);
+                let value = scene.and_then(|scene| simulated_ratio(headline, &scene, [one, two]));
+                Outcome { ranks: cluster.name.to_string(), value }
+            }
+            Shown::Alike(clusters, most, way) => Outcome {
+                ranks: clusters[1].name.to_string(),
+                value: simulated_difference(headline, *clusters, *most, way),
             },
         }
     }
@@ -227,9 +238,8 @@ fn best_in(scene: &Scene, way: &Way, collective: Collective) -> Result<Best, Str
     scene.best(way).ok_or_else(|| format!("{collective} has no algorithm for: {}", way.name))
 }
 
-fn simulated_ratio(headline: &Headline, machine: &str, ways: [&Way; 2]) -> Result<Value, String> {
-    let scene = Scene::new(headline.collective, headline.bytes, machine, &Binding::Compact)?;
-    let [fast, slow] = ways.map(|way| best_in(&scene, way, headline.collective));
+fn simulated_ratio(headline: &Headline, scene: &Scene, ways: [&Way; 2]) -> Result<Value, String> {
+    let [fast, slow] = ways.map(|way| best_in(scene, way, headline.collective));
     let (fast, slow) = (fast?, slow?);
     let ratio = slow.seconds / fast.seconds;
     Ok(Value {
@@ -238,6 +248,28 @@ fn simulated_ratio(headline: &Headline, machine: &str, ways: [&Way; 2]) -> Resul
         other: None,
         reached: ratio >= headline.paper.unwrap_or(1.0),
         how: format!("{} against {}", fast.how(), slow.how()),
+    })
+}
+
+/// How much longer the best takes on the second cluster, or the first, than on the other.
+fn simulated_difference(
+    headline: &Headline,
+    clusters: [&Cluster; 2],
+    most: f64,
+    way: &Way,
+) -> Result<Value, String> {
+    let best = |cluster| {
+        let scene = Scene::across(headline.collective, headline.bytes, cluster)?;
+        best_in(&scene, way, headline.collective)
+    };
+    let (one, two) = (best(clusters[0])?, best(clusters[1])?);
+    let apart = (two.seconds / one.seconds).max(one.seconds / two.seconds) - 1.0;
+    Ok(Value {
+        least: apart,
+        median: apart,
+        other: None,
+        reached: apart <= most,
+        how: format!("{} against {}", one.how(), two.how()),
     })
 }
 
@@ -274,13 +306,16 @@ fn head() -> String {
 fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
     let loss = matches!(headline.shown, Shown::Loss(..));
     let kind = if matches!(headline.shown, Shown::Measured(..)) { "measured" } else { "simulated" };
+    let alike = matches!(headline.shown, Shown::Alike(..));
     let paper = match headline.paper {
+        Some(value) if alike => format!("<{:.0}%", value * 100.0),
         Some(value) if loss => format!("<14% ({:.0}%)", value * 100.0),
         Some(value) => format!("{value:.2}"),
         None => "-".to_string(),
     };
     let (here, verdict) = match &outcome.value {
-        Ok(value) => (shown(value), if value.reached { "reached" } else { "NOT reached" }.to_string()),
+        Ok(value) if alike => (format!("{:.1}%", value.least * 100.0), verdict_of(value)),
+        Ok(value) => (shown(value), verdict_of(value)),
         Err(why) => ("-".to_string(), format!("not available: {why}")),
     };
     let mut line = format!(
@@ -295,6 +330,10 @@ fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
         let _ = writeln!(line, "      {}", value.how);
     }
     line
+}
+
+fn verdict_of(value: &Value) -> String {
+    if value.reached { "reached" } else { "NOT reached" }.to_string()
 }
 
 fn shown(value: &Value) -> String {

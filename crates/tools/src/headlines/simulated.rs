@@ -1,10 +1,13 @@
 //! Headlines that two cores cannot show: the same schedules on the simulator, with one rank a core of a recorded machine.
 
-use super::list::{Algorithms, Way};
-use tutti_coll::model::Model;
-use tutti_coll::registry::{Generator, registry};
+use super::list::{Algorithms, Cluster, Network, Way};
+use std::sync::Arc;
+use tutti_coll::Environment;
+use tutti_coll::model::{DISTANCES, Model};
+use tutti_coll::registry::{Generator, Node, registry};
+use tutti_coll::select::closed_form;
 use tutti_coll::shape::{Collective, Params, Shape};
-use tutti_coll::simulate::{Binding, Layout, Load, Reach, Stage, predict};
+use tutti_coll::simulate::{Binding, Layout, Load, Reach, predict};
 use tutti_topo::{Level, Machine};
 
 /// Pieces of work after which a simulation extrapolates.
@@ -26,12 +29,14 @@ impl Best {
     }
 }
 
-/// An operation on a recorded machine, one rank a core.
+/// An operation on recorded machines, one rank a core.
 pub struct Scene {
     shape: Shape,
-    layout: Layout,
-    model: Model,
+    environment: Environment,
 }
+
+/// With more ranks only the closed forms are left.
+const SIMULATED_RANKS: u32 = 8192;
 
 impl Scene {
     /// The operation with ranks put on the cores of the machine in `text` by `binding`.
@@ -42,12 +47,46 @@ impl Scene {
         let machine = Machine::parse(text).map_err(|error| format!("a recorded machine: {error:?}"))?;
         let ranks = machine.count(Level::Core) as u32;
         let layout = Layout::bound(&machine, binding, ranks, 1);
-        Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), layout, model: Model::default() })
+        let environment =
+            Environment { layout: Arc::new(layout), node: Node::Exposed, ..Environment::flat(ranks, ranks) };
+        Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), environment })
+    }
+
+    /// The operation on several hosts.
+    ///
+    /// # Errors
+    /// The recorded machine cannot be read.
+    pub fn across(collective: Collective, bytes: u64, cluster: &Cluster) -> Result<Scene, String> {
+        let machine =
+            Machine::parse(cluster.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
+        let ranks = cluster.hosts * cluster.ranks_per_host;
+        let place = if cluster.by_node { Layout::dealt } else { Layout::bound };
+        let layout = place(&machine, &Binding::Compact, ranks, cluster.hosts);
+        let Network { bandwidth, latency, overhead } = cluster.network;
+        let mut model =
+            Model { network_bandwidth: bandwidth, network_overhead: overhead, ..Model::default() };
+        model.message_latency[DISTANCES - 1] = latency;
+        let environment = Environment {
+            ranks_on_node: cluster.ranks_per_host,
+            cores: machine.count(Level::Core) as u32,
+            oversubscribed: layout.crowded(),
+            layout: Arc::new(layout),
+            node: Node::Exposed,
+            reach: Reach::Mapped,
+            model: Arc::new(model),
+            ..Environment::flat(ranks, ranks)
+        };
+        Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), environment })
     }
 
     /// The best that `way` holds; None if it holds nothing.
     pub fn best(&self, way: &Way) -> Option<Best> {
-        let held = registry().iter().filter(|generator| holds(way.algorithms, generator, &self.shape));
+        let several = self.environment.layout.hosts() > 1;
+        let held = registry().iter().filter(|generator| {
+            // What is for one host is not for several.
+            let meets = !several || generator.requires.are_met(Node::Exposed, 2);
+            meets && holds(way.algorithms, generator, &self.shape)
+        });
         held.flat_map(|generator| {
             let candidates = generator.candidates(&self.shape).into_iter();
             candidates.filter(|params| segmented(way, params)).map(move |params| Best {
@@ -65,8 +104,10 @@ impl Scene {
     }
 
     fn seconds(&self, generator: &Generator, params: &Params) -> f64 {
-        let stage = Stage { model: &self.model, layout: &self.layout, reach: Reach::Call };
-        predict(generator, &Load::new(&self.shape), params, &stage, BOUND).seconds
+        if self.shape.ranks > SIMULATED_RANKS {
+            return closed_form(generator, &self.shape, params, &self.environment);
+        }
+        predict(generator, &Load::new(&self.shape), params, &self.environment.stage(), BOUND).seconds
     }
 }
 
@@ -86,7 +127,6 @@ pub fn loss(good: f64, bad: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tutti_coll::registry::Node;
 
     const LAPTOP: &str = include_str!("../../../../fixtures/machines/laptop-4x2.txt");
 
@@ -105,6 +145,20 @@ mod tests {
         check(&Way { pipelined: Some(false), ..way }, true);
         check(&Way { algorithms: Algorithms::Named("no such algorithm"), ..way }, false);
         assert!(Scene::new(Collective::Bcast, 8, "nonsense", &Binding::Compact).is_err());
+    }
+
+    #[test]
+    fn levels_pay_across_hosts() {
+        let network = Network { bandwidth: 1e8, latency: 3e-5, overhead: 5e-6 };
+        let cluster =
+            Cluster { name: "test", machine: LAPTOP, hosts: 4, ranks_per_host: 4, by_node: true, network };
+        let scene = Scene::across(Collective::Bcast, 1 << 20, &cluster).unwrap();
+        let time = |algorithms| {
+            let way = Way { name: "test", algorithms, settings: &[], pipelined: None };
+            scene.best(&way).unwrap().seconds
+        };
+        let levels = time(Algorithms::Levels);
+        assert!(levels > (1 << 20) as f64 / 1e8 && 2.0 * levels < time(Algorithms::Flat(Node::Any)));
     }
 
     #[test]
