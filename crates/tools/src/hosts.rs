@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use tutti_coll::Model;
 use tutti_testbed::{Lines, Testbed};
 
 use crate::compare::{self, asks};
 use crate::crew::{Crew, Pace, Rounds};
 use crate::job_end;
 use crate::library::{Library, Place};
+use crate::network;
 use crate::options::{Options, Shape};
 use crate::programs::Programs;
 use crate::report;
@@ -34,7 +36,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let hosts = options.hosts.unwrap_or(2).max(2);
     let most = options.starts.iter().map(|shape| shape.hosts).chain([hosts]).max().unwrap_or(hosts);
     let testbed = Raised::new(most, &options.rate, &[&home, &options.peers, &programs.directory])?;
-    let bench = Bench { options, libraries, programs, testbed };
+    let mut bench = Bench { options, libraries, programs, testbed };
+    bench.learn()?;
     let mut results = Results::default();
     bench.between_two(&mut results);
     bench.among_all(hosts, &mut results);
@@ -101,6 +104,19 @@ impl Bench<'_> {
             limit_ms: self.options.limit_ms,
             timeout: Duration::from_secs(self.options.timeout),
         }
+    }
+
+    /// Tutti is told what this network costs, as by `tutti probe --hosts` where it is installed.
+    fn learn(&mut self) -> Result<(), String> {
+        let Some(tutti) = self.libraries.iter_mut().find(|library| library.name == "tutti") else {
+            return Ok(());
+        };
+        let mut model = Model::default();
+        network::probe(tutti, &self.programs, &self.testbed.place(2, 1), &mut model)?;
+        let path = network::keep(&model, &self.programs.directory)?;
+        let setting = ("TUTTI_MODEL_FILE".to_string(), path.to_string_lossy().into_owned());
+        *tutti = tutti.variant("tutti", &[setting]);
+        Ok(())
     }
 
     /// Latency and bandwidth from host to host.

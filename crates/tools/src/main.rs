@@ -10,6 +10,7 @@ mod hosts;
 mod info;
 mod job_end;
 mod library;
+mod network;
 mod options;
 mod probe;
 mod programs;

@@ -1,7 +1,7 @@
 //! `tutti probe`: measures what this machine costs, in seconds, and keeps it where jobs find it.
 //!
 //! Two threads pinned to processors at each distance stand for two ranks: a cache line, a copy and a hand-over cost the
-//! same between threads as between processes. Of several rounds the fastest counts, as what disturbs only adds. What cannot
+//! same between threads as between processes. With `--hosts` two ranks say what the network costs ([`network`]). Of several rounds the fastest counts, as what disturbs only adds. What cannot
 //! be seen without messages (overheads of the library) keeps its default, scaled where a measured price is a part of it.
 
 use std::hint::{black_box, spin_loop};
@@ -19,12 +19,27 @@ use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::process;
 use tutti_topo::Machine;
 
+use crate::compare::home;
+use crate::library::{Library, Place};
+use crate::network;
+use crate::programs::Programs;
+
 /// Options of `tutti probe`.
 #[derive(Args)]
 pub struct Options {
     /// Where to; by default where the launcher looks for it (TUTTI_MODEL_FILE, or the user's cache directory).
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Also what the network between the first two of these hosts costs. Libraries and programs must be found there under
+    /// the same names.
+    #[arg(long, value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// The program in the place of ssh.
+    #[arg(long, default_value = "ssh")]
+    agent: String,
+    /// Directory for programs, which all hosts see.
+    #[arg(long, default_value = "build/report")]
+    programs: PathBuf,
     /// Only print it.
     #[arg(long, conflicts_with = "out")]
     print: bool,
@@ -40,7 +55,11 @@ const PAGE: usize = 4096;
 /// # Errors
 /// The file cannot be written, or there is no place for it.
 pub fn run(options: &Options) -> Result<(), String> {
-    let text = format!("# what {} costs, by tutti probe\n{}", process::host_name(), probe());
+    let mut model = probe();
+    if !options.hosts.is_empty() {
+        across(options, &mut model)?;
+    }
+    let text = format!("# what {} costs, by tutti probe\n{model}", process::host_name());
     if options.print {
         crate::show(&text);
         return Ok(());
@@ -51,6 +70,16 @@ pub fn run(options: &Options) -> Result<(), String> {
     keep(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     crate::show(&format!("kept in {}\n{text}", path.display()));
     Ok(())
+}
+
+/// What goes between hosts.
+fn across(options: &Options, model: &mut Model) -> Result<(), String> {
+    let home = home()?;
+    let tutti = Library::find("tutti", &home, &home)?;
+    let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
+    let place =
+        Place { enter: Vec::new(), agent: options.agent.clone(), hosts: options.hosts.clone(), per_host: 1 };
+    network::probe(&tutti, &programs, &place, model)
 }
 
 /// Where the model of this machine is kept.
