@@ -66,6 +66,28 @@ def test_stress(tutti, four, way):
     check(four.run(6, four.compile("stress.c"), 2, 1 + list(WAYS).index(way), env=WAYS[way]))
 
 
+# Algorithms whose levels overlap, of every kind, by which collectives they have.
+LEVELS = {
+    "chosen": "",
+    "banks": "barrier,bcast,gather,scatter,allgather,alltoall,reduce,allreduce=levels_bank",
+    "exposed": "bcast,reduce,allreduce=levels;allgather=levels_ring",
+    "other": "bcast=levels_circulant;allreduce=levels_slices",
+}
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("forced", LEVELS)
+def test_random_placements(tutti, four, eight, forced):
+    """Communicators whose ranks lie on the hosts in any order."""
+    assert tutti
+    parts = [part.split("=") for part in LEVELS[forced].split(";") if part]
+    words = [f"{name}={algorithm}" for names, algorithm in parts for name in names.split(",")]
+    env = {"TUTTI_ALGORITHM": ",".join(words)} if words else {}
+    seed = 1 + list(LEVELS).index(forced)
+    check(four.run(8, four.compile("placements.c"), 6, seed, env=env, seconds=240))
+    check(eight.run(12, eight.compile("placements.c"), 6, seed, env=env, seconds=240))
+
+
 @pytest.mark.across
 def test_a_rank_a_host(mpi, hosts):
     """No pair of ranks shares memory."""

@@ -1,0 +1,163 @@
+/* Collectives on communicators whose ranks lie on the hosts in any order: `placements COMMUNICATORS SEED`. Of the world a
+ * random part, in random order; roots, counts and MPI_IN_PLACE are drawn too. Each is done three times, as the first time
+ * members may have to agree on what their hosts give them. */
+#include "check.h"
+#include "random.h"
+
+enum { MOST = 20000 };
+
+static int *in, *out, *want;
+
+/* Composition of the maps x -> ax + b: does not commute. */
+static void compose(void *left, void *right, int *count, MPI_Datatype *type)
+{
+    unsigned *l = left, *r = right;
+    (void)type;
+    for (int i = 0; i < *count; i++) {
+        unsigned a = l[2 * i] * r[2 * i], b = l[2 * i] * r[2 * i + 1] + l[2 * i + 1];
+        r[2 * i] = a, r[2 * i + 1] = b;
+    }
+}
+
+static int value(int rank, int i)
+{
+    return rank * 131 + i * 7 + 1;
+}
+
+static void fill(int rank, int count)
+{
+    for (int i = 0; i < count; i++) {
+        in[i] = value(rank, i);
+        out[i] = -1;
+    }
+}
+
+static void expect(const char *what, const int *got, int count, int size)
+{
+    for (int i = 0; i < count; i++)
+        if (got[i] != want[i]) {
+            check_say(__FILE__, __LINE__, "%s on %d ranks: place %d of %d holds %d, not %d", what, size, i, count,
+                      got[i], want[i]);
+            return;
+        }
+}
+
+static void reductions(MPI_Comm comm, int rank, int size, int count, int root, int in_place, MPI_Op op, MPI_Datatype pair)
+{
+    for (int i = 0; i < count; i++)
+        want[i] = size * value(0, i) + 131 * size * (size - 1) / 2;
+    fill(rank, count);
+    if (in_place)
+        memcpy(out, in, (size_t)count * sizeof *in);
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : in, out, count, MPI_INT, MPI_SUM, comm);
+    expect("allreduce", out, count, size);
+    fill(rank, count);
+    if (in_place && rank == root)
+        memcpy(out, in, (size_t)count * sizeof *in);
+    MPI_Reduce(in_place && rank == root ? MPI_IN_PLACE : in, out, count, MPI_INT, MPI_SUM, root, comm);
+    if (rank == root)
+        expect("reduce", out, count, size);
+    int pairs = count / 2 < 500 ? count / 2 : 500;
+    for (int i = 0; i < 2 * pairs; i++)
+        want[i] = value(size - 1, i);
+    for (int other = size - 2; other >= 0; other--) {
+        fill(other, 2 * pairs);
+        compose(in, want, &pairs, &pair);
+    }
+    fill(rank, 2 * pairs);
+    MPI_Allreduce(in, out, pairs, pair, op, comm);
+    expect("allreduce in order", out, 2 * pairs, size);
+    MPI_Reduce(in, out, pairs, pair, op, root, comm);
+    if (rank == root)
+        expect("reduce in order", out, 2 * pairs, size);
+    for (int i = 0; i < count; i++)
+        want[i] = (rank + 1) * value(0, i) + 131 * rank * (rank + 1) / 2;
+    fill(rank, count);
+    MPI_Scan(in, out, count, MPI_INT, MPI_SUM, comm);
+    expect("scan", out, count, size);
+}
+
+static void moves(MPI_Comm comm, int rank, int size, int count, int root, int in_place)
+{
+    fill(rank == root ? rank : -1, count);
+    MPI_Bcast(in, count, MPI_INT, root, comm);
+    for (int i = 0; i < count; i++)
+        want[i] = value(root, i);
+    expect("bcast", in, count, size);
+
+    int block = count / size > 0 ? count / size : 1;
+    for (int from = 0; from < size; from++)
+        for (int i = 0; i < block; i++)
+            want[from * block + i] = value(from, i);
+    fill(rank, block);
+    int *own = out + (size_t)rank * block;
+    for (int i = 0; i < block * size; i++)
+        out[i] = -1;
+    if (in_place)
+        memcpy(own, in, (size_t)block * sizeof *in);
+    MPI_Allgather(in_place ? MPI_IN_PLACE : in, block, MPI_INT, out, block, MPI_INT, comm);
+    expect("allgather", out, block * size, size);
+    for (int i = 0; i < block * size; i++)
+        out[i] = -1;
+    if (in_place && rank == root)
+        memcpy(own, in, (size_t)block * sizeof *in);
+    MPI_Gather(in_place && rank == root ? MPI_IN_PLACE : in, block, MPI_INT, out, block, MPI_INT, root, comm);
+    if (rank == root)
+        expect("gather", out, block * size, size);
+
+    fill(root, block * size);
+    for (int i = 0; i < block; i++)
+        want[i] = value(root, rank * block + i);
+    MPI_Scatter(in, block, MPI_INT, out, block, MPI_INT, root, comm);
+    expect("scatter", out, block, size);
+
+    fill(rank, block * size);
+    for (int from = 0; from < size; from++)
+        for (int i = 0; i < block; i++)
+            want[from * block + i] = value(from, rank * block + i);
+    if (in_place)
+        memcpy(out, in, (size_t)block * size * sizeof *in);
+    MPI_Alltoall(in_place ? MPI_IN_PLACE : in, block, MPI_INT, out, block, MPI_INT, comm);
+    expect("alltoall", out, block * size, size);
+    MPI_Barrier(comm);
+}
+
+int main(int argc, char **argv)
+{
+    check_begin(&argc, &argv);
+    int communicators = argc > 1 ? atoi(argv[1]) : 4;
+    state = seed = argc > 2 ? (uint64_t)atoi(argv[2]) : 1;
+    size_t bytes = (size_t)(MOST + 64 * check_size) * sizeof(int);
+    in = check_memory(bytes), out = check_memory(bytes), want = check_memory(bytes);
+    MPI_Datatype pair;
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    MPI_Op op;
+    MPI_Op_create(compose, 0, &op);
+    for (int turn = 0; turn < communicators; turn++) {
+        int part = 0, key = 0, whole = turn % 2 == 0;
+        for (int rank = 0; rank < check_size; rank++) {
+            int its_part = (int)draw(3) > 0 || whole, its_key = (int)draw(1000);
+            if (rank == check_rank)
+                part = its_part, key = its_key;
+        }
+        MPI_Comm comm;
+        MPI_Comm_split(MPI_COMM_WORLD, part, key, &comm);
+        int rank, size;
+        MPI_Comm_rank(comm, &rank);
+        MPI_Comm_size(comm, &size);
+        for (int step = 0; step < 5; step++) {
+            static const int counts[] = {1, 2, 100, 3000, MOST};
+            int count = counts[(step + turn) % 5], drawn = (int)draw(1u << 20), in_place = (int)draw(2);
+            for (int again = 0; again < 3; again++) {
+                moves(comm, rank, size, count, (drawn + again) % size, in_place);
+                reductions(comm, rank, size, count, (drawn + again) % size, in_place, op, pair);
+            }
+        }
+        MPI_Comm_free(&comm);
+    }
+    MPI_Op_free(&op);
+    MPI_Type_free(&pair);
+    free(in), free(out), free(want);
+    return check_end();
+}
