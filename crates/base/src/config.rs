@@ -529,8 +529,16 @@ const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 
 /// Names in the `TUTTI_` space that are no settings of the library: what the launcher and the library say to each
 /// other, and what the compiler wrappers read.
-pub const INTERNAL_NAMES: &[&str] =
-    &["TUTTI_JOB_FD", "TUTTI_JOB_RANK", "TUTTI_DIRECTORY_FD", "TUTTI_BELL_FDS", "TUTTI_CC", "TUTTI_CXX"];
+pub const INTERNAL_NAMES: &[&str] = &[
+    "TUTTI_JOB_FD",
+    "TUTTI_JOB_RANK",
+    "TUTTI_DIRECTORY_FD",
+    "TUTTI_BELL_FDS",
+    "TUTTI_PARENT_PORT",
+    "TUTTI_INITIAL_ERROR_HANDLER",
+    "TUTTI_CC",
+    "TUTTI_CXX",
+];
 
 /// A setting that could not be taken, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,6 +51,8 @@ pub const LEVELS: usize = 7;
 pub const ADDRESS_BYTES: usize = 64;
 /// Longest name of an interface (an address of the host), in bytes.
 pub const INTERFACE_BYTES: usize = 64;
+/// Most foreign jobs that a rank can name as connected with it.
+pub const TIES: usize = 63;
 /// Longest text of what a rank waits for, in bytes.
 pub const WAIT_TEXT_BYTES: usize = 240;
 
@@ -169,6 +171,8 @@ pub struct Doorbell {
 pub struct NodeBlock {
     /// Threads of the node that sleep on a doorbell or are about to. Who wakes many asks here first.
     pub parked: AtomicU32,
+    /// Not 0 once the launcher ends the job because something in it has failed: those connected with it cannot go on.
+    pub failed: AtomicU32,
 }
 
 /// What a thread needs to sleep.
@@ -207,6 +211,8 @@ pub struct RankBlock {
     /// 0 until the rank has published its address.
     address_bytes: AtomicU32,
     address: [AtomicU8; ADDRESS_BYTES],
+    /// Numbers of the foreign jobs that this rank is connected with (MPI-5 section 11.10.4); 0 where there is none.
+    ties: [AtomicU64; TIES],
 }
 
 /// What a launcher states to create a job object.
@@ -525,6 +531,18 @@ impl RankBlock {
         std::array::from_fn(|level| self.places[level].load(Ordering::Relaxed).checked_sub(1))
     }
 
+    /// Writes down the foreign jobs that the rank is connected with. Of more than there is room for some are left out.
+    pub fn set_ties(&self, jobs: impl Iterator<Item = u64>) {
+        for (room, job) in self.ties.iter().zip(jobs.chain(std::iter::repeat(0))) {
+            room.store(job, Ordering::Release);
+        }
+    }
+
+    /// Whether the rank is connected with a foreign job.
+    pub fn is_tied_to(&self, job: u64) -> bool {
+        self.ties.iter().any(|tie| tie.load(Ordering::Acquire) == job)
+    }
+
     /// Says what the rank waits for; an empty text when it no longer waits. Only the owner calls this,
     /// and only for waits that became long.
     pub fn set_waiting(&self, text: &str) {
@@ -615,6 +633,16 @@ mod tests {
         let places = [Some(0), Some(1), None, Some(7), None, None, None];
         job.block(0).set_places(places);
         assert_eq!((job.block(0).places(), job.block(1).places()), (places, [None; LEVELS]));
+    }
+
+    #[test]
+    fn ties_are_those_said_last() {
+        let job = Job::create(&plan(1)).unwrap();
+        let block = job.block(0);
+        block.set_ties([5, 6].into_iter());
+        assert_eq!([4, 5, 6].map(|job| block.is_tied_to(job)), [false, true, true]);
+        block.set_ties([6].into_iter());
+        assert_eq!([4, 5, 6].map(|job| block.is_tied_to(job)), [false, false, true]);
     }
 
     #[test]

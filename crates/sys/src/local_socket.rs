@@ -79,6 +79,25 @@ impl Connection {
         Ok(Connection(fd))
     }
 
+    /// Both ends of a connection.
+    ///
+    /// # Errors
+    /// What the system reports: too many descriptors.
+    pub fn pair() -> io::Result<(Connection, Connection)> {
+        let mut ends = [0; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: `ends` has room for two descriptors.
+        check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+        // SAFETY: the call has just made them, and nobody else knows them.
+        let [near, far] = ends.map(|fd| Connection(unsafe { OwnedFd::from_raw_fd(fd) }));
+        Ok((near, far))
+    }
+
+    /// Of a descriptor that was inherited.
+    pub fn new(fd: OwnedFd) -> Connection {
+        Connection(fd)
+    }
+
     /// Who is at the other end.
     ///
     /// # Errors

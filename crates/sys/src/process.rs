@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::cpu::{self, ProcessorSet};
 use crate::signal::Mask;
@@ -153,6 +154,49 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
             Err(SpawnError { step, error: io::Error::from_raw_os_error(errno) })
         }
     }
+}
+
+/// Starts `program` with an option and the number of a descriptor that it inherits, in the environment and with the
+/// outputs of this process. It is killed when the calling thread ends; a thread takes its end.
+///
+/// # Errors
+/// What the system reports.
+pub fn start_helper(
+    program: &std::path::Path,
+    option: &str,
+    lent: BorrowedFd<'_>,
+    stdio: [BorrowedFd<'_>; 3],
+) -> io::Result<()> {
+    let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let program = text(program.as_os_str().as_bytes())?;
+    let arguments =
+        vec![program.clone(), text(option.as_bytes())?, text(lent.as_raw_fd().to_string().as_bytes())?];
+    let variables =
+        std::env::vars_os().map(|(name, value)| text(&[name.as_bytes(), b"=", value.as_bytes()].concat()));
+    let environment = variables.collect::<io::Result<_>>()?;
+    let mask = Mask::all().block();
+    let inherit = vec![lent];
+    let (directory, processors, descriptors) = (None, None, None);
+    let started = spawn(&Spawn {
+        program,
+        arguments,
+        environment,
+        directory,
+        stdio,
+        inherit,
+        processors,
+        mask,
+        descriptors,
+    });
+    mask.install();
+    let pid = started.map_err(|error| error.error)?;
+    let mask = Mask::all().block();
+    let reaper = std::thread::Builder::new().name("tutti-helper".to_string());
+    let reaping = reaper.spawn(move || {
+        let _ = reap_with(pid, 0);
+    });
+    mask.install();
+    reaping.map(drop)
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
@@ -304,6 +348,13 @@ pub fn kill(pid: i32, signal: i32) -> bool {
     assert!(pid > 1, "kill of process {pid}");
     // SAFETY: a plain system call.
     unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// Whether there is a process of this number, of whatever user.
+pub fn is_alive(pid: i32) -> bool {
+    assert!(pid > 1, "a look at process {pid}");
+    // SAFETY: a plain system call that sends nothing.
+    unsafe { libc::kill(pid, 0) == 0 || *libc::__errno_location() != libc::ESRCH }
 }
 
 /// Sends a signal to every process of the group that `leader` made.

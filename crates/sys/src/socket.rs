@@ -38,6 +38,49 @@ impl Raw {
     }
 }
 
+/// Sends `mine` over a connected socket of the program and receives as many bytes; waits for both.
+///
+/// # Errors
+/// What the system reports; UnexpectedEof when the other end is closed.
+pub fn swap(fd: i32, mine: &[u8]) -> io::Result<Vec<u8>> {
+    let mut theirs = vec![0u8; mine.len()];
+    let (mut sent, mut received) = (0, 0);
+    while sent < mine.len() || received < theirs.len() {
+        let events = if sent < mine.len() { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        let mut poll = libc::pollfd { fd, events, revents: 0 };
+        // SAFETY: one writable structure.
+        check(unsafe { libc::poll(&mut poll, 1, -1) })
+            .or_else(|error| passing(&error).then_some(0).ok_or(error))?;
+        if sent < mine.len() {
+            let (left, flags) = (&mine[sent..], libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+            // SAFETY: the bytes are readable.
+            let count = unsafe { libc::send(fd, left.as_ptr().cast(), left.len(), flags) };
+            sent += moved(count)?.unwrap_or(0);
+        }
+        let left = &mut theirs[received..];
+        // SAFETY: the bytes are writable.
+        let count = unsafe { libc::recv(fd, left.as_mut_ptr().cast(), left.len(), libc::MSG_DONTWAIT) };
+        received += match moved(count)? {
+            Some(0) if !left.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => count.unwrap_or(0),
+        };
+    }
+    Ok(theirs)
+}
+
+/// How many bytes a call has moved; `None` if it has to be made again later.
+fn moved(count: isize) -> io::Result<Option<usize>> {
+    if let Ok(count) = usize::try_from(count) {
+        return Ok(Some(count));
+    }
+    let error = io::Error::last_os_error();
+    if passing(&error) { Ok(None) } else { Err(error) }
+}
+
+fn passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 /// Begins to connect to `to`, from the interface with the address `from` if one is given. The stream does not block; it can
 /// be written when the connection is there, or `take_error` tells why it is not.
 ///

@@ -1,7 +1,9 @@
 //! What a rank does to itself: take over an inherited descriptor, die with its launcher, leave at once.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use crate::memory;
 
@@ -23,6 +25,12 @@ pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
     Ok(owned)
 }
 
+/// Closes an inherited descriptor that nobody else uses.
+pub fn close_descriptor(fd: i32) {
+    // SAFETY: the caller gives up what it was handed; a number that is no open descriptor is reported and passed over.
+    unsafe { libc::close(fd) };
+}
+
 /// Whether `fd` is an open socket.
 pub fn is_socket(fd: i32) -> bool {
     // SAFETY: an all-zero stat is a valid value of that plain C structure.
@@ -30,6 +38,24 @@ pub fn is_socket(fd: i32) -> bool {
     // SAFETY: status is writable; a number that is no open descriptor is reported.
     let known = unsafe { libc::fstat(fd, &mut status) } == 0;
     known && status.st_mode & libc::S_IFMT == libc::S_IFSOCK
+}
+
+/// The file that was loaded where `address` is in memory: that of this program, or of a library.
+pub fn file_of(address: usize) -> Option<Vec<u8>> {
+    // SAFETY: an all-zero result is a valid value of that plain C structure.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: the address is only compared; the result is writable.
+    let known = unsafe { libc::dladdr(address as *const libc::c_void, &mut found) } != 0;
+    // SAFETY: the name is terminated and lives as long as the library is loaded.
+    let name = (known && !found.dli_fname.is_null()).then(|| unsafe { CStr::from_ptr(found.dli_fname) })?;
+    Some(name.to_bytes().to_vec())
+}
+
+/// What all processes have in common that find each other's sockets by name: the machine since its start, and its network.
+pub fn host_identity() -> Vec<u8> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    [boot.trim_ascii(), network.as_os_str().as_bytes()].concat()
 }
 
 /// Has `run` called when this process exits by returning from main or by exit(3).

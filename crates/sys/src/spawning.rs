@@ -1,0 +1,165 @@
+//! What a rank asks of the launcher when it starts further processes (MPI-5 section 11.8), and where.
+//!
+//! The daemon of the rank's host listens under a name that follows from the number of the job; so no rank needs a descriptor for
+//! it. It starts a further `mpirun` and hands it the connection: that one reads the [`Order`], says why it refuses it, and
+//! otherwise holds the connection for as long as it runs.
+
+use std::io;
+
+use crate::letter::{self, Fields};
+use crate::local_socket::{self, Connection};
+
+/// Environment variable: the port at which the processes that started this one wait for it.
+pub const ENV_PARENT: &str = "TUTTI_PARENT_PORT";
+/// Environment variable: the initial error handler that the parents asked for.
+pub const ENV_ERROR_HANDLER: &str = "TUTTI_INITIAL_ERROR_HANDLER";
+/// How the further `mpirun` is called; the number of the descriptor of the connection follows.
+pub const OPTION: &str = "--spawned";
+
+/// Processes to start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// The number that their job will have.
+    pub job_id: u64,
+    /// Working directory where a program names none.
+    pub directory: Vec<u8>,
+    /// Their environment.
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The programs, in the order of their ranks.
+    pub programs: Vec<Program>,
+}
+
+/// One program of an order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// How many processes.
+    pub count: u32,
+    /// The program and its arguments.
+    pub command: Vec<Vec<u8>>,
+    /// Working directory, if it is another one.
+    pub directory: Option<Vec<u8>>,
+    /// Where to look for the program before PATH.
+    pub search: Option<Vec<u8>>,
+    /// Further variables, `NAME=VALUE`.
+    pub environment: Vec<Vec<u8>>,
+    /// Hosts that it names.
+    pub hosts: Option<Vec<u8>>,
+    /// A file of hosts that it names.
+    pub host_file: Option<Vec<u8>>,
+}
+
+/// Where the daemon of host `host` of a job listens.
+pub fn name(job_id: u64, host: u32) -> Vec<u8> {
+    format!("tutti-mpirun-{job_id:016x}-{host}").into_bytes()
+}
+
+/// Tells the daemon that an order follows, for whose job it will have to answer.
+///
+/// # Errors
+/// What the system reports: there is no such daemon; PermissionDenied when it is another user's.
+pub fn call(job_id: u64, host: u32, new_job_id: u64) -> io::Result<Connection> {
+    let connection = Connection::connect(&name(job_id, host))?;
+    if connection.peer()?.uid != local_socket::own_user() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    connection.send(&new_job_id.to_le_bytes(), &[])?;
+    Ok(connection)
+}
+
+impl Order {
+    /// As a letter.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        letter::put_number(&mut bytes, self.job_id);
+        letter::put(&mut bytes, &self.directory);
+        letter::put_number(&mut bytes, self.variables.len() as u64);
+        for (name, value) in &self.variables {
+            letter::put(&mut bytes, name);
+            letter::put(&mut bytes, value);
+        }
+        letter::put_number(&mut bytes, self.programs.len() as u64);
+        self.programs.iter().for_each(|program| program.encode(&mut bytes));
+        bytes
+    }
+
+    /// From a letter; `None` if it is none.
+    pub fn decode(bytes: &[u8]) -> Option<Order> {
+        let mut fields = Fields::of(bytes);
+        let (job_id, directory) = (fields.number()?, fields.field()?.to_vec());
+        let count = fields.count()?;
+        let variables = (0..count)
+            .map(|_| Some((fields.field()?.to_vec(), fields.field()?.to_vec())))
+            .collect::<Option<_>>()?;
+        let count = fields.count()?;
+        let programs = (0..count).map(|_| Program::decode(&mut fields)).collect::<Option<_>>()?;
+        Some(Order { job_id, directory, variables, programs })
+    }
+}
+
+impl Program {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        letter::put_number(bytes, self.count.into());
+        for list in [&self.command, &self.environment] {
+            letter::put_number(bytes, list.len() as u64);
+            list.iter().for_each(|item| letter::put(bytes, item));
+        }
+        for option in [&self.directory, &self.search, &self.hosts, &self.host_file] {
+            letter::put_number(bytes, option.is_some().into());
+            option.iter().for_each(|value| letter::put(bytes, value));
+        }
+    }
+
+    fn decode(fields: &mut Fields<'_>) -> Option<Program> {
+        let list = |fields: &mut Fields<'_>| {
+            let count = fields.count()?;
+            (0..count).map(|_| Some(fields.field()?.to_vec())).collect::<Option<Vec<_>>>()
+        };
+        let option = |fields: &mut Fields<'_>| {
+            Some(match fields.number()? {
+                0 => None,
+                _ => Some(fields.field()?.to_vec()),
+            })
+        };
+        Some(Program {
+            count: u32::try_from(fields.number()?).ok()?,
+            command: list(fields)?,
+            environment: list(fields)?,
+            directory: option(fields)?,
+            search: option(fields)?,
+            hosts: option(fields)?,
+            host_file: option(fields)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(order: &Order) {
+        let bytes = order.encode();
+        assert_eq!(Order::decode(&bytes).as_ref(), Some(order));
+        assert_eq!(Order::decode(&bytes[..bytes.len() - 1]), None);
+    }
+
+    #[test]
+    fn orders_survive_the_wire() {
+        let text = |text: &str| text.as_bytes().to_vec();
+        check(&Order::default());
+        check(&Order {
+            job_id: u64::MAX,
+            directory: text("/somewhere"),
+            variables: vec![(text("A"), text("1")), (text("EMPTY"), Vec::new())],
+            programs: vec![
+                Program {
+                    count: 3,
+                    command: vec![text("./a.out"), text(":"), Vec::new()],
+                    directory: Some(Vec::new()),
+                    environment: vec![text("B=2")],
+                    ..Program::default()
+                },
+                Program { search: Some(text("/bin")), hosts: Some(text("a,b")), ..Program::default() },
+            ],
+        });
+    }
+}
