@@ -16,6 +16,8 @@ pub mod adaptive;
 pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]
+pub mod bridges;
+#[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
 pub mod exposure;

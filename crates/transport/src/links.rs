@@ -1,7 +1,8 @@
 //! All links of a process as one: shared memory to the ranks of its host, the fabric to the others.
 //!
 //! Peers are ranks of the world here. In a job of one host that is what shared memory calls them too, so nothing is
-//! translated and there is no fabric. What is above sees one link, and so needs one matcher, with wildcards.
+//! translated and there is no fabric. Processes of other jobs have the numbers beyond the world and are reached over
+//! [`Bridges`]. What is above sees one link, and so needs one matcher, with wildcards.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::Instant;
 
 use tutti_sys::job::Job;
 
+use crate::bridges::Bridges;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::shm::ShmLink;
 
@@ -31,6 +33,7 @@ pub struct Links<F> {
     job: Arc<Job>,
     far: Option<Box<F>>,
     near_polls: u32,
+    bridges: Bridges,
 }
 
 impl<F: FarLink> Links<F> {
@@ -38,7 +41,8 @@ impl<F: FarLink> Links<F> {
     pub fn new(near: ShmLink, far: Option<Box<F>>) -> Links<F> {
         let job = Arc::clone(near.job());
         debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
-        Links { near, job, far, near_polls: 0 }
+        let bridges = Bridges::new(job.header().world_size);
+        Links { near, job, far, near_polls: 0, bridges }
     }
 
     /// The link to other hosts, if there are any.
@@ -46,9 +50,14 @@ impl<F: FarLink> Links<F> {
         self.far.as_deref_mut()
     }
 
+    /// The ways to processes of other jobs.
+    pub fn bridges(&mut self) -> &mut Bridges {
+        &mut self.bridges
+    }
+
     /// Whether `peer` is on this host.
     pub fn is_near(&self, peer: Peer) -> bool {
-        self.far.is_none() || self.job.local_rank(peer.0).is_some()
+        self.far.is_none() || self.bridges.is_beyond(peer) || self.job.local_rank(peer.0).is_some()
     }
 }
 
@@ -69,6 +78,10 @@ impl<F: FarLink> Links<F> {
     /// The fabric, if `peer` is to be reached by it; otherwise the peer as shared memory knows it.
     #[inline]
     fn route(&mut self, peer: Peer) -> Route<'_, F> {
+        if self.bridges.is_beyond(peer) {
+            let route = self.bridges.route_mut(peer);
+            return route.map_or(Route::Gone, |(link, rank)| Route::Near(link, rank));
+        }
         match &mut self.far {
             None => Route::Near(&mut self.near, peer),
             Some(far) => match self.job.local_rank(peer.0) {
@@ -82,6 +95,8 @@ impl<F: FarLink> Links<F> {
 enum Route<'a, F> {
     Near(&'a mut ShmLink, Peer),
     Far(&'a mut F),
+    /// Both sides have agreed to say nothing more ([`Bridges::forget`]): what is left, credit for example, means nothing.
+    Gone,
 }
 
 impl<F: FarLink> Link for Links<F> {
@@ -101,10 +116,14 @@ impl<F: FarLink> Link for Links<F> {
         match self.route(to) {
             Route::Near(near, to) => near.try_send_with(to, header, bytes, fill),
             Route::Far(far) => far.try_send_with(to, header, bytes, fill),
+            Route::Gone => Ok(()),
         }
     }
 
     fn has_room(&self, to: Peer, bytes: usize) -> bool {
+        if self.bridges.is_beyond(to) {
+            return self.bridges.route(to).is_none_or(|(link, rank)| link.has_room(rank, bytes));
+        }
         match &self.far {
             None => self.near.has_room(to, bytes),
             Some(far) => match self.job.local_rank(to.0) {
@@ -118,24 +137,21 @@ impl<F: FarLink> Link for Links<F> {
         match self.route(to) {
             Route::Near(near, to) => near.want_room(to, bytes),
             Route::Far(far) => far.want_room(to, bytes),
+            Route::Gone => true,
         }
     }
 
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
-        let Some(far) = &mut self.far else { return self.near.poll(sink) };
-        let taken = self.near.poll(&mut InTheWorld { sink, job: &self.job });
-        self.near_polls = if taken { self.near_polls + 1 } else { 0 };
-        // A look at the fabric is a call to the kernel: many times what a look at the memory costs.
-        if taken && self.near_polls < NEAR_POLLS {
-            return true;
-        }
-        self.near_polls = 0;
-        far.poll(sink) | taken
+        let crossed = !self.bridges.is_empty() && self.bridges.poll(sink);
+        self.poll_own(sink) | crossed
     }
 
     #[inline]
     fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool {
+        if self.bridges.is_beyond(from) {
+            return self.bridges.poll_peer(from, sink);
+        }
         if self.far.is_none() {
             return self.near.poll_peer(from, sink);
         }
@@ -147,12 +163,29 @@ impl<F: FarLink> Link for Links<F> {
 
     #[inline]
     fn pending(&self) -> bool {
-        self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
+        let crossed = !self.bridges.is_empty() && self.bridges.pending();
+        crossed || self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
     }
 
     #[inline]
     fn failure(&mut self) -> Option<(Peer, String)> {
         self.far.as_mut()?.failure()
+    }
+}
+
+impl<F: FarLink> Links<F> {
+    /// Polls the links to ranks of the own world.
+    #[inline]
+    fn poll_own(&mut self, sink: &mut impl Sink) -> bool {
+        let Some(far) = &mut self.far else { return self.near.poll(sink) };
+        let taken = self.near.poll(&mut InTheWorld { sink, job: &self.job });
+        self.near_polls = if taken { self.near_polls + 1 } else { 0 };
+        // A look at the fabric is a call to the kernel: many times what a look at the memory costs.
+        if taken && self.near_polls < NEAR_POLLS {
+            return true;
+        }
+        self.near_polls = 0;
+        far.poll(sink) | taken
     }
 }
 

@@ -72,6 +72,17 @@ pub struct ShmLink {
     rank: u32,
     lane: u32,
     max_payload: usize,
+    /// In a bridge: where each rank of it sleeps.
+    homes: Option<Box<[Home]>>,
+}
+
+/// Where a rank of a bridge is at home: the job object that has its doorbell, and its local rank there.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The object of its own job.
+    pub job: Arc<Job>,
+    /// Its local rank there.
+    pub local: u32,
 }
 
 // SAFETY: the pointer points into the mapping owned by `job`, which may be used from any thread.
@@ -117,12 +128,28 @@ impl ShmLink {
             rank,
             lane,
             max_payload: Ring::max_payload(header.ring_bytes),
+            homes: None,
             job,
         };
         if link.announcement(rank, CLAIM_WORD).swap(1, Ordering::AcqRel) != 0 {
             std::mem::forget(link); // dropping it would withdraw the claim of the other
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this rank has a link already"));
         }
+        Ok(link)
+    }
+
+    /// The link of rank `rank` in a bridge: a job object of nothing but rings, between processes that belong to several jobs. A process
+    /// sleeps in one place only, so `homes` says where each rank of the bridge does.
+    ///
+    /// # Errors
+    /// As [`ShmLink::new`].
+    ///
+    /// # Panics
+    /// If there is not a home for each: a bug of the caller.
+    pub fn bridge(object: Arc<Job>, rank: u32, homes: Box<[Home]>) -> io::Result<ShmLink> {
+        assert_eq!(homes.len(), object.header().local_ranks as usize, "a home a rank");
+        let mut link = ShmLink::new(object, rank)?;
+        link.homes = Some(homes);
         Ok(link)
     }
 
@@ -261,7 +288,11 @@ impl ShmLink {
 
     #[inline]
     fn wake(&self, peer: u32) {
-        ring_doorbell(&self.job, peer, self.lane);
+        match &self.homes {
+            None => ring_doorbell(&self.job, peer, self.lane),
+            // Processes of several jobs communicate in the first lane.
+            Some(homes) => ring_doorbell(&homes[peer as usize].job, homes[peer as usize].local, 0),
+        }
     }
 }
 
