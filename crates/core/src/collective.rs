@@ -436,7 +436,9 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     let largest = |layout: &Arc<simulate::Layout>| layout.pools().iter().map(|pool| pool.ranks).max();
     let several = near.as_ref().filter(|layout| layout.hosts() > 1);
     let neighbours = several.and_then(largest).unwrap_or(comm.size());
+    let is_mixed = places::is_mixed(process, comm);
     let surroundings = match near {
+        Some(layout) if is_mixed => Environment { layout, ..places::mixed(comm.size(), Arc::default()) },
         Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
         near => {
             let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
@@ -447,7 +449,10 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         node,
         bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.deterministic,
-        reach: if header.reach == Reach::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call },
+        reach: match header.reach {
+            Reach::Mapped if !is_mixed => simulate::Reach::Mapped,
+            _ => simulate::Reach::Call,
+        },
         ..surroundings
     };
     let forced = process.config.algorithm_of(shape.collective.name());

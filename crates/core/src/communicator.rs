@@ -220,7 +220,10 @@ impl Communicator {
     /// The code that a delete callback of an attribute returned; the communicator then stays.
     pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
         self.attributes.delete_all(held, self.handle())?;
-        process.communicators.borrow_mut(held).remove(&self.context().0);
+        let mut communicators = process.communicators.borrow_mut(held);
+        communicators.remove(&self.context().0);
+        self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));
+        drop(communicators);
         process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
         process.in_lane(held, self.lane(), |held| {
             process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::PointToPoint));

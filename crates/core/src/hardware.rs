@@ -61,7 +61,7 @@ pub fn color(
         let theirs = collective::swap_bytes(held, process, comm, all.clone())?;
         all.extend(theirs);
     }
-    let spans_hosts = among.group().iter().any(|world| process.job.local_rank(world.0).is_none());
+    let spans_hosts = among.group().iter().any(|world| process.local_rank(world).is_none());
     let (place, resource) = match (how, mine) {
         (Some(HardwareSplit::Guided(name)), _) => guided(name),
         (_, Some(_)) if spans_hosts => (0, Some(Resource::SharedMemory.name())),

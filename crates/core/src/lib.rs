@@ -13,6 +13,7 @@ pub mod communicator;
 pub mod completion;
 pub mod context;
 pub mod dims;
+pub mod dynamic;
 pub mod engine;
 pub mod error_codes;
 pub mod error_handler;

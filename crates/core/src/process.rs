@@ -20,6 +20,7 @@ use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
+use crate::dynamic::Dynamic;
 use crate::giant::{self, GiantCell, Held, InLane, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::NumberHasher;
@@ -94,6 +95,8 @@ pub struct Process {
     pub exposures: GiantCell<Exposures>,
     /// How to wait.
     pub waiter: Waiter,
+    /// Processes of other jobs.
+    pub dynamic: GiantCell<Dynamic>,
     /// Who started this process, if not our launcher, until it has left.
     starter: Mutex<Option<Box<dyn Starter>>>,
 }
@@ -225,6 +228,7 @@ impl Process {
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
             waiter,
+            dynamic: GiantCell::new(Dynamic::new(Arc::clone(&job))),
             job,
             starter: Mutex::new(starter),
         })
@@ -254,6 +258,18 @@ impl Process {
     /// What a sleep watches beside the doorbell, in a job of several hosts.
     pub fn watch(&self) -> Option<Watch<'_>> {
         self.job.bell(self.local).map(Watch::new)
+    }
+
+    /// The rank among those of this host of a process of the own job that runs here.
+    #[inline]
+    pub fn local_rank(&self, world: WorldRank) -> Option<u32> {
+        if self.is_foreign(world) { None } else { self.job.local_rank(world.0) }
+    }
+
+    /// Whether a process belongs to another job: the number is then one of [`crate::dynamic`].
+    #[inline]
+    pub fn is_foreign(&self, world: WorldRank) -> bool {
+        world.0 >= self.job.header().world_size
     }
 
     /// Number of processes of the job.

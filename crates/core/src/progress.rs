@@ -5,12 +5,14 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
 use tutti_sys::cpu;
 use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{FarLink, Peer, Watch};
 
+use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
 use crate::process::Process;
 
@@ -139,6 +141,9 @@ pub fn wait_until(
                     told = true;
                 }
                 let held = giant::enter_lane(lane);
+                if lane.is_first() {
+                    ties::watch(&held, process);
+                }
                 let mut messages = process.messages.borrow_mut(&held);
                 // Another thread may have done it since `done` was asked.
                 let mut found = messages.state.requests.told != heard || messages.pending();
@@ -199,7 +204,8 @@ pub fn drain(held: &mut Held, process: &Process) {
         &|| "MPI_Finalize, for messages that are still to be sent".to_string(),
         |held| {
             let gone = |peer: Peer| {
-                process.job.block_of(peer.0).is_some_and(|block| block.state() == RankState::Finalized)
+                let home = process.dynamic.borrow(held).home(process, WorldRank(peer.0));
+                home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
             };
             process.messages.lanes().all(|lane| {
                 let inside = held.in_lane(lane);

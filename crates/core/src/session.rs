@@ -1,11 +1,13 @@
 //! Sessions (MPI-5 section 11.3): a way into the library besides the world model.
 //!
-//! Sessions of a process share its one [`Process`]: isolation is that of communicators. There are two process
-//! sets, the job and the process itself.
+//! Sessions of a process share its one [`Process`]: isolation is that of communicators. Process sets are the job, the process
+//! itself, and what the launcher knows: the ranks of a program, those of a host.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_sys::job::RankBlock;
 
 use crate::buffered::{OF_SESSIONS, Place};
 use crate::error_handler::ErrorHandler;
@@ -14,8 +16,12 @@ use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
 
-/// The names of the process sets.
-pub const PROCESS_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
+/// The process sets that every implementation has (MPI-5 section 11.3.2).
+const STANDARD_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
+/// What the names of the sets of a program's ranks begin with; its number in the job follows.
+const PROGRAM_SET: &str = "tutti://app/";
+/// What the name of the set of this host's ranks begins with; the name of the host follows.
+const HOST_SET: &str = "tutti://host/";
 
 /// An open session.
 #[derive(Debug)]
@@ -43,20 +49,48 @@ impl Session {
     }
 }
 
+/// The names of the process sets: those of the standard, then one for the ranks of each program of the job and one for
+/// the ranks of this host. Which program a rank of another host runs is not known, so a job on several hosts has none for programs.
+pub fn process_sets(process: &Process) -> Vec<String> {
+    let mut names: Vec<String> = STANDARD_SETS.iter().map(ToString::to_string).collect();
+    let mut programs: Vec<u32> = if process.job.header().has_other_hosts() {
+        Vec::new()
+    } else {
+        locals(process).map(|(_, block)| block.app_number.load(Ordering::Relaxed)).collect()
+    };
+    programs.sort_unstable();
+    programs.dedup();
+    names.extend(programs.iter().map(|program| format!("{PROGRAM_SET}{program}")));
+    names.push(format!("{HOST_SET}{}", tutti_sys::process::host_name()));
+    names
+}
+
+/// The ranks of this host in the world, with what they say about themselves.
+fn locals(process: &Process) -> impl Iterator<Item = (WorldRank, &RankBlock)> {
+    let job = &process.job;
+    (0..job.header().local_ranks).map(|local| (WorldRank(job.world_rank(local)), job.block(local)))
+}
+
 /// The group of a process set.
 ///
 /// # Errors
 /// `Arg` if there is no set of this name.
 pub fn process_set(process: &Process, name: &[u8]) -> Result<Group> {
-    match std::str::from_utf8(name) {
-        Ok("mpi://WORLD") => Ok(process.world.group().clone()),
-        Ok("mpi://SELF") => Ok(process.myself.group().clone()),
-        _ => {
-            let reason =
-                format!("there is no process set {}; give one of {PROCESS_SETS:?}", name.escape_ascii());
-            Err(Error::new(ErrorClass::Arg, reason))
-        }
+    let known = process_sets(process);
+    let name = String::from_utf8_lossy(name);
+    if !known.contains(&name.to_string()) {
+        let reason = format!("there is no process set {name:?}; give one of {known:?}");
+        return Err(Error::new(ErrorClass::Arg, reason));
     }
+    let runs = |number: u32| {
+        locals(process).filter(move |(_, block)| block.app_number.load(Ordering::Relaxed) == number)
+    };
+    Ok(match name.strip_prefix(PROGRAM_SET).and_then(|number| number.parse().ok()) {
+        Some(number) => runs(number).map(|(rank, _)| rank).collect(),
+        None if name == STANDARD_SETS[0] => process.world.group().clone(),
+        None if name == STANDARD_SETS[1] => process.myself.group().clone(),
+        None => locals(process).map(|(rank, _)| rank).collect(),
+    })
 }
 
 /// A tag for the messages that make a communicator from a group: equal for equal string tags.

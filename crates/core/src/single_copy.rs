@@ -76,7 +76,10 @@ impl Reader {
         if let Some(verdict) = self.verdicts.get(&from.0) {
             return *verdict;
         }
-        let Some(block) = self.job.block_of(from.0) else { return Err(CopyError::Gone) };
+        // Those of other jobs stream.
+        let is_own = from.0 < self.job.header().world_size;
+        let block = is_own.then(|| self.job.block_of(from.0)).flatten();
+        let Some(block) = block else { return Err(CopyError::Gone) };
         let pid = Pid(block.pid.load(Ordering::Acquire));
         let address = block.probe_address.load(Ordering::Relaxed);
         let verdict = self.copier.probe(pid.into(), address, self.job.header().job_id).map(|()| pid);

@@ -29,6 +29,7 @@ pub mod report;
 pub mod request;
 pub mod root;
 pub mod slurm;
+pub mod spawned;
 pub mod supervisor;
 pub mod sweep;
 pub mod tree;
@@ -42,6 +43,9 @@ pub const STATUS_USAGE: u8 = 2;
 pub fn main() -> u8 {
     if std::env::args_os().nth(1).is_some_and(|first| first == "--daemon") {
         return daemon(&std::env::args().skip(2).collect::<Vec<_>>());
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == tutti_sys::spawning::OPTION) {
+        return spawned::main(std::env::args().nth(2));
     }
     let request = match options::parse(std::env::args_os().skip(1)) {
         Ok(Parsed::Run(request)) => request,

@@ -30,11 +30,13 @@ mod children;
 mod decisions;
 mod input;
 mod local;
+mod spawned;
 mod streams;
 
 const TOKEN_CONTROL: u64 = 0;
 const TOKEN_CHILD: u64 = 1;
 const TOKEN_INPUT: u64 = 2;
+const TOKEN_SPAWNS: u64 = 3;
 const TOKEN_OUTPUTS: u64 = 16;
 const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
 const TOKEN_AGENTS: u64 = TOKEN_INQUIRIES + (1 << 32);
@@ -74,6 +76,8 @@ struct Node {
     streams: BTreeMap<u32, streams::ChildStreams>,
     here: Option<HostJob>,
     ranks: Option<Ranks>,
+    /// What ranks have started.
+    spawned: spawned::SpawnedJobs,
     /// Whether ranks are not to be started any more.
     is_killed: bool,
     swept_at: Option<Duration>,
@@ -156,6 +160,7 @@ impl Node {
             streams: BTreeMap::new(),
             here: None,
             ranks: None,
+            spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
             swept_at: None,
             is_drained: false,
@@ -241,6 +246,7 @@ impl Node {
         let now = self.now();
         if self.time_limit.is_some_and(|limit| limit <= now) {
             self.time_limit = None;
+            self.spawned.user_ends();
             self.decide(policy::Event::TimeLimit);
         }
         if let Some(root) = &mut self.root {
@@ -263,6 +269,7 @@ impl Node {
             TOKEN_CHILD => self.reap(),
             TOKEN_INPUT if self.root.is_some() => self.read_input(),
             TOKEN_INPUT => {}
+            TOKEN_SPAWNS => self.take_spawns(),
             TOKEN_OUTPUTS..connections::TOKENS => self.outputs.ready(token, now),
             connections::TOKENS..TOKEN_INQUIRIES => {
                 let mut heard = Vec::new();
@@ -283,9 +290,12 @@ impl Node {
             Action::StartRanks => self.start_ranks(),
             Action::SignalRanks(signal) => {
                 self.is_killed |= signal == libc::SIGKILL;
+                self.ranks.iter().filter(|_| signal == libc::SIGKILL).for_each(Ranks::give_up);
+                self.signal_spawned(signal);
                 self.ranks.iter().for_each(|ranks| ranks.signal(signal));
             }
             Action::ReportWaits => {
+                self.signal_spawned(libc::SIGUSR1);
                 if let Some(ranks) = &self.ranks {
                     ranks.report_waits(&mut self.outputs, now);
                 }

@@ -90,8 +90,12 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let mut info = JobInfo { common_processors: cpu::usable_processors() as u32, ..JobInfo::default() };
     let mut config = None;
     for program in &request.programs {
+        let inherited: Vec<_> = match &request.spawned {
+            Some(spawned) => spawned.variables.clone(),
+            None => std::env::vars_os().collect(),
+        };
         let (mut variables, settings) =
-            environment::of_program(std::env::vars_os(), request, program).map_err(usage)?;
+            environment::of_program(inherited.into_iter(), request, program).map_err(usage)?;
         if let Some(directory) = &own_directory {
             environment::add_library_path(&mut variables, directory, program);
         }
@@ -120,7 +124,10 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
     info.model = model(&config);
-    info.job_id = process::random().map_err(|error| usage(format!("no randomness: {error}")))?;
+    info.job_id = match &request.spawned {
+        Some(spawned) => spawned.job_id,
+        None => process::random().map_err(|error| usage(format!("no randomness: {error}")))?,
+    };
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;

@@ -94,6 +94,8 @@ impl Ranks {
             .map_err(|error| refuse_system(&error, count))?;
         for (local, set) in (0..).zip(&bindings) {
             object.block(local).set_places(set.as_ref().map(|set| machine.places(set)).unwrap_or_default());
+            // Before any rank runs: they make process sets of it.
+            object.block(local).app_number.store(job.program_of[local as usize] as u32, Ordering::Relaxed);
         }
         if job.info.manner.report_bindings {
             for (&rank, set) in job.world.iter().zip(&bindings) {
@@ -152,8 +154,6 @@ impl Ranks {
         let count = self.job.world.len();
         let system = |error: io::Error| refuse_system(&error, count);
         let rank = self.job.world[local as usize];
-        let index = self.job.program_of[local as usize];
-        self.object.block(local).app_number.store(index as u32, Ordering::Relaxed);
         let (out_reader, out) = io::pipe().map_err(system)?;
         let (err_reader, err) = io::pipe().map_err(system)?;
         let tagging = self.job.info.manner.tagging;
@@ -202,6 +202,22 @@ impl Ranks {
             job_fd: self.object.raw_fd(),
             network,
         }
+    }
+
+    /// The job object of this host.
+    pub fn object(&self) -> &Job {
+        &self.object
+    }
+
+    /// Says to processes of other jobs that are connected with ranks of this one that it is being ended.
+    pub fn give_up(&self) {
+        self.object.node().failed.store(1, Ordering::Release);
+    }
+
+    /// Whether a rank that runs is connected with another job.
+    pub fn are_tied_to(&self, job: u64) -> bool {
+        let running = (0..).zip(&self.processes).filter(|(_, process)| process.running);
+        running.map(|(local, _)| self.object.block(local)).any(|block| block.is_tied_to(job))
     }
 
     /// The ends on which ranks ask, by local rank.
@@ -423,10 +439,10 @@ fn tag(tagging: Tagging, rank: u32, stream: &str) -> String {
     }
 }
 
-fn terminated(bytes: &[u8]) -> io::Result<CString> {
+pub(crate) fn terminated(bytes: &[u8]) -> io::Result<CString> {
     CString::new(bytes).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> io::Result<Vec<CString>> {
+pub(crate) fn strings<'b>(all: impl Iterator<Item = &'b [u8]>) -> io::Result<Vec<CString>> {
     all.map(terminated).collect()
 }

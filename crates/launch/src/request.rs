@@ -82,6 +82,15 @@ pub struct Program {
     pub exported: Vec<String>,
 }
 
+/// What belongs to a job that a rank of another has started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spawned {
+    /// The number of the job.
+    pub job_id: u64,
+    /// The environment in the place of that of this process.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
 /// A whole command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -121,4 +130,6 @@ pub struct Request {
     pub prefix: Option<String>,
     /// Print when each phase of the start was over.
     pub timings: bool,
+    /// What a rank of another job that starts this one has said; nothing for what a user starts.
+    pub spawned: Option<Spawned>,
 }

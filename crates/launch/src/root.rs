@@ -147,8 +147,10 @@ impl Root {
     /// The text of a notice, if it is worth one.
     pub fn tell(&self, notice: &Notice) -> Option<String> {
         let others = self.policy.running() > 0;
-        let is_cause =
-            !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
+        // Who has failed has told it already.
+        let is_told = matches!(notice, Notice::Told(text) if text.is_empty());
+        let is_cause = !is_told
+            && !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
         is_cause.then(|| report::notice(notice, |rank| self.name(rank), others))
     }
 

@@ -2079,7 +2079,10 @@ pub unsafe extern "C" fn MPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Close_port", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Close_port", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::close_port(call, scope.text(port_name, "port_name"))
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -33,7 +33,17 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_accept", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_accept", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::dynamic::accept(
+            call,
+            scope.text(port_name, "port_name"),
+            scope.handle(info, "info"),
+            root,
+            scope.handle(comm, "comm"),
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -131,7 +141,17 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
     comm: MPI_Comm,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_connect", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_connect", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::dynamic::connect(
+            call,
+            scope.text(port_name, "port_name"),
+            scope.handle(info, "info"),
+            root,
+            scope.handle(comm, "comm"),
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -561,7 +581,7 @@ pub unsafe extern "C" fn MPI_Comm_get_name(
 pub unsafe extern "C" fn PMPI_Comm_get_parent(parent: *mut MPI_Comm) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(&Function { name: "MPI_Comm_get_parent", always: false }, At::World, |call, scope| unsafe {
-        imp::comm::get_parent(call, scope.handle_out(parent, "parent"))
+        imp::dynamic::get_parent(call, scope.handle_out(parent, "parent"))
     })
 }
 
@@ -662,7 +682,10 @@ pub unsafe extern "C" fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: *mut MP
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut MPI_Comm) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_join", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_join", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::join(call, fd, scope.handle_out(intercomm, "intercomm"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -810,7 +833,20 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_spawn", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Comm_spawn", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::dynamic::spawn(
+            call,
+            scope.text(command, "command"),
+            argv,
+            maxprocs,
+            scope.handle(info, "info"),
+            root,
+            scope.handle(comm, "comm"),
+            scope.handle_out(intercomm, "intercomm"),
+            scope.array_out(array_of_errcodes, "array_of_errcodes"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -840,7 +876,25 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
     intercomm: *mut MPI_Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Comm_spawn_multiple", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Comm_spawn_multiple", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::dynamic::spawn_multiple(
+                call,
+                count,
+                array_of_commands,
+                array_of_argv,
+                scope.array(array_of_maxprocs, "array_of_maxprocs"),
+                scope.array(array_of_info, "array_of_info"),
+                root,
+                scope.handle(comm, "comm"),
+                scope.handle_out(intercomm, "intercomm"),
+                scope.array_out(array_of_errcodes, "array_of_errcodes"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -75,7 +75,15 @@ pub unsafe extern "C" fn PMPI_Lookup_name(
     info: MPI_Info,
     port_name: *mut c_char,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Lookup_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Lookup_name", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::lookup_name(
+            call,
+            scope.text(service_name, "service_name"),
+            scope.handle(info, "info"),
+            scope.text_out(port_name, "port_name"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -989,7 +997,10 @@ pub unsafe extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Open_port(info: MPI_Info, port_name: *mut c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Open_port", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Open_port", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::open_port(call, scope.handle(info, "info"), scope.text_out(port_name, "port_name"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1507,7 +1518,15 @@ pub unsafe extern "C" fn PMPI_Publish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Publish_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Publish_name", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::publish_name(
+            call,
+            scope.text(service_name, "service_name"),
+            scope.handle(info, "info"),
+            scope.text(port_name, "port_name"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -3224,7 +3224,15 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
     info: MPI_Info,
     port_name: *const c_char,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Unpublish_name", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Unpublish_name", always: false }, At::World, |call, scope| unsafe {
+        imp::dynamic::unpublish_name(
+            call,
+            scope.text(service_name, "service_name"),
+            scope.handle(info, "info"),
+            scope.text(port_name, "port_name"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -7,6 +7,7 @@ use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_core::communicator::intercommunicator::{self, Leaders};
 use tutti_core::communicator::split::{self, HardwareSplit, SplitType};
 use tutti_core::communicator::{Communicator, Relation, create};
+use tutti_core::dynamic;
 use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
 use tutti_core::names::ObjectName;
@@ -209,6 +210,7 @@ pub fn split_type(
 pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     let object = removable(comm)?;
     object.free(&call.held, process()?)?;
+    dynamic::spawn::forget_parent(&call.held, process()?, object);
     call.at = At::World;
     comm.remove().map(drop)
 }
@@ -222,6 +224,8 @@ pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
         object.inter().map_or(object, |inter| &inter.local),
     )?;
     tutti_core::progress::drain(&mut call.held, process);
+    dynamic::ties::part(&mut call.held, process, object)?;
+    dynamic::spawn::forget_parent(&call.held, process, object);
     object.free(&call.held, process)?;
     call.at = At::World;
     comm.remove().map(drop)
@@ -306,9 +310,4 @@ pub fn intercomm_merge(
 pub fn topo_test(_call: &mut Call, comm: In<Comm>, status: Out<c_int>) -> Result<()> {
     comm.get()?;
     status.set(MPI_UNDEFINED)
-}
-
-/// MPI_Comm_get_parent: nobody is spawned yet.
-pub fn get_parent(_call: &mut Call, parent: HandleOut<Comm>) -> Result<()> {
-    parent.set_null()
 }

@@ -55,13 +55,13 @@ fn number_of(level: ThreadLevel) -> c_int {
     }
 }
 
-fn start(_call: &mut Call, level: ThreadLevel) -> Result<()> {
+fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     errors::install_panic_hook();
     // A session may have brought the process up.
     let sessions = process::resume(level).filter(|_| !phase::was_initialised());
     let process = sessions.map_or_else(|| process::init(level), Ok)?;
     phase::world_begins(process.rank.0);
-    Ok(())
+    tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)
 }
 
 /// MPI_Finalize.

@@ -48,6 +48,7 @@ pub mod collective;
 pub mod comm;
 pub mod conversion;
 pub mod datatype;
+pub mod dynamic;
 pub mod environment;
 pub mod error_handler;
 pub mod group;

@@ -10,7 +10,7 @@ use tutti_core::giant::{GiantCell, Held};
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, ThreadLevel};
-use tutti_core::session::{self, PROCESS_SETS, Session as Opened};
+use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
 use crate::generated::constants::MPI_MAX_STRINGTAG_LEN;
@@ -103,7 +103,7 @@ pub fn get_num_psets(
     npset_names: Out<c_int>,
 ) -> Result<()> {
     session.get()?;
-    npset_names.set(PROCESS_SETS.len() as c_int)
+    npset_names.set(session::process_sets(process()?).len() as c_int)
 }
 
 /// MPI_Session_get_nth_pset: `pset_len` counts the zero, and tells afterwards how much the whole name needs.
@@ -116,8 +116,9 @@ pub fn get_nth_pset(
     pset_name: TextOut,
 ) -> Result<()> {
     session.get()?;
-    let name = usize::try_from(n).ok().and_then(|n| PROCESS_SETS.get(n)).ok_or_else(|| {
-        let reason = format!("argument n is {n}; there are {} process sets", PROCESS_SETS.len());
+    let sets = session::process_sets(process()?);
+    let name = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
+        let reason = format!("argument n is {n}; there are {} process sets", sets.len());
         Error::new(ErrorClass::Arg, reason)
     })?;
     let room = usize::try_from(pset_len.get()?).unwrap_or(0);

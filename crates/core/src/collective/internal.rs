@@ -14,8 +14,8 @@ use tutti_data::{Datatype, Op, Reducer};
 
 use super::{Operation, Side, run, run_saying, start_keeping};
 use crate::communicator::Communicator;
-use crate::communicator::intercommunicator::{decode, encode};
 use crate::completion;
+use crate::dynamic::{decode, encode};
 use crate::engine::Array;
 use crate::exchange::exchange;
 use crate::giant::Held;
@@ -192,5 +192,7 @@ pub fn swap_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine:
 /// # Errors
 /// What went wrong with a message.
 pub fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
-    decode(&swap_bytes(held, process, comm, encode(mine))?)
+    let words = encode(held, process, mine);
+    let theirs = swap_bytes(held, process, comm, words)?;
+    decode(held, process, &theirs)
 }

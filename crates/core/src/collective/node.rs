@@ -325,9 +325,10 @@ impl NodePort for BankPort<'_> {
 }
 
 fn numbers(process: &Process, comm: &Communicator) -> Option<Box<[u32]>> {
-    places::local_ranks(process, comm).is_none().then(|| {
+    let several = !places::is_mixed(process, comm) && places::local_ranks(process, comm).is_none();
+    several.then(|| {
         let mut next = 0;
-        let number = |world: WorldRank| match process.job.local_rank(world.0) {
+        let number = |world: WorldRank| match process.local_rank(world) {
             Some(_) => {
                 next += 1;
                 next - 1
@@ -344,7 +345,7 @@ fn open(
     number: u32,
     layout: impl Fn(&BankSizes, u32) -> Layout,
 ) -> Door {
-    if comm.size() < 2 {
+    if comm.size() < 2 || places::is_mixed(process, comm) {
         return Door::Closed;
     }
     let job = &process.job;

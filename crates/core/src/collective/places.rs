@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tutti_coll::simulate::Layout;
+use tutti_coll::{Environment, Model};
 use tutti_topo::model::Places;
 use tutti_topo::{Level, Machine, ProcessorSet};
 
@@ -26,11 +27,20 @@ impl Near {
 
 /// The local ranks of the members of `comm`, if all of them are on this host.
 pub fn local_ranks(process: &Process, comm: &Communicator) -> Option<Vec<u32>> {
-    comm.group().iter().map(|world| process.job.local_rank(world.0)).collect()
+    comm.group().iter().map(|world| process.local_rank(world)).collect()
+}
+
+/// Whether processes of several jobs are members: then they share no job object, and nothing that one knows of its own job
+/// may decide how an operation is done.
+pub fn is_mixed(process: &Process, comm: &Communicator) -> bool {
+    comm.group().iter().any(|member| process.is_foreign(member))
 }
 
 fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
     let job = &process.job;
+    if is_mixed(process, comm) {
+        return Some(Arc::clone(&mixed(comm.size(), Arc::default()).layout));
+    }
     match local_ranks(process, comm) {
         Some(ranks) => {
             layout(hardware::machine, ranks.iter().map(|local| job.block(*local).places()).collect())
@@ -41,6 +51,11 @@ fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
             Some(Arc::new(Layout::across(&hosts, job.header().common_processors)))
         }
     }
+}
+
+/// What all members of a communicator of several jobs know alike.
+pub fn mixed(ranks: u32, model: Arc<Model>) -> Environment {
+    Environment::in_job(ranks, ranks, 1, model)
 }
 
 fn layout<'a>(machine: impl FnOnce() -> &'a Machine, places: Vec<Places>) -> Option<Arc<Layout>> {

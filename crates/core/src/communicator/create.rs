@@ -112,13 +112,25 @@ pub fn create_group(
     Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, context)))
 }
 
+/// A communicator of the same group for the library's own use: no attributes, no hints.
+pub(crate) fn duplicate_bare(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+) -> Result<Arc<Communicator>> {
+    let context = agree(held, process, comm)?;
+    let handler = comm.error_handler.borrow(held).clone();
+    Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler)
+        .publish(held, process, context))
+}
+
 /// Agrees with all members of `comm` (both groups of an intercommunicator) on a context.
 pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<ContextId> {
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
 /// Agrees on a context; `maximum` takes the maximum over all that take part.
-pub(super) fn agree_by(
+pub(crate) fn agree_by(
     held: &mut Held,
     process: &Process,
     mut maximum: impl FnMut(&mut Held, u32) -> Result<u32>,
@@ -160,7 +172,7 @@ impl Communicator {
     fn lane_for(&self, process: &Process, context: ContextId) -> u32 {
         let further = giant::lanes() - 1;
         let is_in_lanes = |world: WorldRank| {
-            let local = process.job.local_rank(world.0);
+            let local = process.local_rank(world);
             local.is_some_and(|local| process.job.block(local).in_lanes.load(Ordering::Acquire) != 0)
         };
         let all = || (0..self.size()).all(|rank| self.group.get(Rank(rank)).is_some_and(is_in_lanes));

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
 
-use super::create::{agree, agree_by};
+use super::create::{agree, agree_by, duplicate_bare};
 use super::{Communicator, Inter};
 use crate::collective;
+use crate::dynamic;
 use crate::exchange::exchange;
 use crate::giant::Held;
 use crate::group::Group;
@@ -36,14 +37,14 @@ pub fn create(
     leaders: Leaders<'_>,
 ) -> Result<Arc<Communicator>> {
     let speaks = comm.rank() == leaders.local;
-    let own = encode(comm.group());
+    let own = dynamic::encode(held, process, comm.group());
     let mut theirs = Vec::new();
     if speaks {
         let partner = remote_leader(leaders)?;
         theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own)?;
     }
     collective::broadcast_bytes(held, process, comm, leaders.local, &mut theirs)?;
-    let remote = decode(&theirs)?;
+    let remote = dynamic::decode(held, process, &theirs)?;
     if let Some(both) = remote.iter().find(|member| comm.group().contains(*member)) {
         return Err(Error::new(ErrorClass::Comm, format!("rank {both} of the world is in both groups")));
     }
@@ -59,10 +60,22 @@ pub fn create(
         collective::broadcast_bytes(held, process, comm, leaders.local, &mut highest)?;
         Ok(highest.try_into().map_or(own, u32::from_le_bytes))
     })?;
+    Ok(between(held, process, comm, local, remote, context))
+}
+
+/// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is for the library's use.
+pub(crate) fn between(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    local: Arc<Communicator>,
+    remote: Group,
+    context: ContextId,
+) -> Arc<Communicator> {
     let handler = comm.error_handler.borrow(held).clone();
     let inter = Some(Inter { remote, local });
     let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
-    Ok(new.publish(held, process, context))
+    new.publish(held, process, context)
 }
 
 /// MPI_Intercomm_merge: the side that says `high` comes second; if both say the same, the group whose first
@@ -81,26 +94,20 @@ pub fn merge(
     };
     let theirs = collective::swap_bytes(held, process, comm, vec![u8::from(high)])?;
     let their_high = theirs.first().is_some_and(|flag| *flag != 0);
-    let first = |group: &Group| group.get(Rank(0));
+    let names = process.dynamic.borrow(held);
+    let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
     let own_first = match (high, their_high) {
         (false, true) => true,
         (true, false) => false,
         _ => first(comm.group()) < first(&inter.remote),
     };
+    drop(names);
     let (low, up) = if own_first { (comm.group(), &inter.remote) } else { (&inter.remote, comm.group()) };
     let group = low.union(up);
     let rank = group.rank_of(process.rank).expect("the union contains the own group");
     let context = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
     Ok(Communicator::new(None, group, rank, None, handler).publish(held, process, context))
-}
-
-/// A communicator of the same group for the library's own use: no attributes, no hints.
-fn duplicate_bare(held: &mut Held, process: &Process, comm: &Communicator) -> Result<Arc<Communicator>> {
-    let context = agree(held, process, comm)?;
-    let handler = comm.error_handler.borrow(held).clone();
-    Ok(Communicator::new(None, comm.group().clone(), comm.rank(), None, handler)
-        .publish(held, process, context))
 }
 
 fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
@@ -115,19 +122,4 @@ fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
             ),
         )),
     }
-}
-
-/// A group as bytes for a message: four a member.
-pub(crate) fn encode(group: &Group) -> Vec<u8> {
-    group.iter().flat_map(|member| member.0.to_le_bytes()).collect()
-}
-
-/// A group from a message.
-///
-/// # Errors
-/// `Intern` when the bytes are not a group.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Group> {
-    let members =
-        bytes.chunks_exact(4).map(|four| WorldRank(u32::from_le_bytes([four[0], four[1], four[2], four[3]])));
-    Ok(members.collect())
 }

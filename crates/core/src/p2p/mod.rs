@@ -92,6 +92,8 @@ pub struct Limits {
     pub fragment_bytes: usize,
     /// Window of eager payload towards one peer.
     pub window_bytes: u64,
+    /// Number of processes of the own job: those beyond are of others, which may have other settings.
+    pub own_peers: u64,
     /// Whether datatypes are compared.
     pub check_types: bool,
 }
@@ -158,8 +160,11 @@ struct Stream {
 struct PeerTable {
     blocks: Vec<Option<Box<PeerBlock>>>,
     window_bytes: u64,
+    own: u64,
 }
 
+/// Window of eager payload between processes of different jobs: both must take the same.
+const FOREIGN_WINDOW_BYTES: u64 = 1 << 20;
 const PEER_BLOCK: usize = 64;
 type PeerBlock = [Option<Box<PeerState>>; PEER_BLOCK];
 
@@ -171,6 +176,7 @@ impl Limits {
             eager_bytes,
             fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
             window_bytes: window_bytes(config.unexpected_bytes, peers, eager_bytes),
+            own_peers: peers,
             check_types: config.check_types,
         }
     }
@@ -186,7 +192,7 @@ impl<L: Link> PointToPoint<L> {
             me,
             limits,
             reader,
-            peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes },
+            peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes, own: limits.own_peers },
             outbox: VecDeque::new(),
             busy: Vec::new(),
         };
@@ -255,7 +261,7 @@ impl PeerTable {
         if block >= self.blocks.len() {
             self.blocks.resize_with(block + 1, || None);
         }
-        let window = self.window_bytes;
+        let window = if u64::from(peer.0) < self.own { self.window_bytes } else { FOREIGN_WINDOW_BYTES };
         let block = self.blocks[block].get_or_insert_with(|| Box::new([const { None }; PEER_BLOCK]));
         block[place].get_or_insert_with(|| {
             Box::new(PeerState {
@@ -274,6 +280,16 @@ impl State {
     fn keep(&mut self, envelope: Envelope, message: Message) {
         self.requests.news = true;
         self.matcher.keep(envelope, message);
+    }
+
+    /// Nothing more is said to `peer`: should they meet again, both begin anew.
+    pub fn forget_peer(&mut self, peer: Peer) {
+        let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
+        if let Some(Some(block)) = self.peers.blocks.get_mut(block) {
+            block[place] = None;
+        }
+        self.outbox.retain(|(to, _)| *to != peer);
+        self.busy.retain(|to| *to != peer);
     }
 
     /// A request that a schedule or the library itself completes.

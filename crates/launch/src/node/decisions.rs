@@ -65,6 +65,7 @@ impl Node {
             Ok(0) => {
                 self.has_control = false;
                 self.hurry = true;
+                self.spawned.user_ends();
                 let _ = self.poller.remove(self.given.control.as_fd());
                 self.decide(policy::Event::SupervisorLost);
                 if self.root.is_none() {
@@ -74,6 +75,9 @@ impl Node {
             Ok(count) => {
                 for &signal in &signals[..count] {
                     let ends = [libc::SIGINT, libc::SIGTERM].contains(&signal.into());
+                    if ends || [libc::SIGHUP, libc::SIGQUIT].contains(&signal.into()) {
+                        self.spawned.user_ends();
+                    }
                     // Nobody runs, but a slow reader keeps us: the user wants to leave.
                     let is_alone = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
                     self.hurry |= is_alone && ends;

@@ -51,6 +51,8 @@ impl Node {
         };
         let now = self.start.elapsed();
         let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
+        // Before any rank runs, which takes the lack of it for a lack of a launcher.
+        self.spawned.listen(&ranks, &self.poller);
         let result = ranks.start(&surroundings, &mut self.outputs, now);
         self.ranks = Some(ranks);
         result
@@ -96,6 +98,7 @@ impl Node {
             }
         }
         self.end_agents(exits);
+        self.end_spawned(exits);
     }
 
     /// Notices when the ranks of this host, and at the root those of the job, have ended.
@@ -104,7 +107,8 @@ impl Node {
         let no_rank_runs = self.ranks.as_ref().is_none_or(|ranks| ranks.running() == 0);
         let has_none = self.daemon.job().is_some() && self.daemon.host().is_none();
         let given_up = self.root.as_ref().is_some_and(|root| root.policy.running() == 0);
-        if (no_rank_runs && (is_started || has_none) || given_up) && self.swept_at.is_none() {
+        let is_over = (no_rank_runs && (is_started || has_none) || given_up) && !self.spawned.any();
+        if is_over && self.swept_at.is_none() {
             let ended = sweep::sweep_but(&self.running_agents());
             self.take_exits(&ended);
             self.swept_at = Some(self.now());
@@ -118,7 +122,8 @@ impl Node {
             self.events.push_back(Event::Reached(Phase::Drained));
         }
         let Some(root) = &self.root else { return };
-        if root.policy.running() == 0 && (self.hurry || root.is_drained()) && !self.daemon.is_over() {
+        let may_end = (self.hurry || root.is_drained()) && !self.spawned.any();
+        if root.policy.running() == 0 && may_end && !self.daemon.is_over() {
             if self.prints_timings {
                 eprint!("{}", root.timings(self.connections.refused()));
             }

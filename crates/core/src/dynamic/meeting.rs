@@ -1,0 +1,409 @@
+//! Two groups of processes meet: the one way in which communicators come to span jobs.
+//!
+//! | step | root of those that accept | root of those that connect |
+//! |---|---|---|
+//! | 1 | | sends who its members are, with the job objects in which they sleep |
+//! | 2 | makes the bridge; sends the same of its own, with the bridge | |
+//! | 3 | hands on to its members what it got | the same |
+//! | 4 | all members enter the bridge; the roots tell each other whether all could | the same |
+//! | 5 | the maxima of the agreement on a context go to and fro | the same |
+//!
+//! What is said to members goes by collectives of their communicator, descriptors by a socket of the root.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_sys::job::{Job, Plan};
+use tutti_sys::letter::{self, Fields, Letter};
+use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::process as system;
+use tutti_transport::shm::Home;
+use tutti_transport::{Peer, ShmLink};
+
+use super::background::wait_for;
+use super::ties::tie;
+use super::{Name, encode, names};
+use crate::collective;
+use crate::communicator::intercommunicator::between;
+use crate::communicator::{Communicator, create};
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+
+/// Which part a group takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those that wait at a port.
+    Accepts,
+    /// Those that come to it.
+    Connects,
+}
+
+/// What the roots tell each other of their groups.
+#[derive(Debug)]
+struct Introduction {
+    /// Bytes of a ring.
+    ring_bytes: u64,
+    /// Names of the members.
+    members: Vec<u8>,
+    /// Of each job of a member, how many bells its ranks on this host have.
+    bells: Vec<u64>,
+}
+
+/// All that a member needs to enter a bridge, but for the descriptors.
+#[derive(Debug)]
+struct Notice {
+    members: Vec<u8>,
+    bells: Vec<u64>,
+    /// Where the root hands out descriptors.
+    place: Vec<u8>,
+}
+
+/// What the root has after the introduction: the words of the other, the bridge, and their job objects with their bells.
+#[derive(Debug)]
+struct Met {
+    theirs: Introduction,
+    descriptors: Vec<OwnedFd>,
+}
+
+fn failed(class: ErrorClass, what: &str, error: &io::Error) -> Error {
+    Error::new(class, format!("{what}: {error}"))
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the other side says something that makes no sense")
+}
+
+/// Makes an intercommunicator of `comm` and the group at the other end of `line`, which only the root has: or why there is none.
+/// Collective over both groups. Errors are of `class`, and the same at all members.
+///
+/// # Errors
+/// Why they cannot meet.
+pub fn meet(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    line: Option<Result<Connection>>,
+    (part, class): (Part, ErrorClass),
+) -> Result<Arc<Communicator>> {
+    let mut line = line;
+    let met = match line.take() {
+        None => None,
+        Some(Err(error)) => Some(Err(error)),
+        Some(Ok(connection)) => Some(introduce(held, process, comm, (part, class), connection)),
+    };
+    let (met, line) = match met {
+        None => (None, None),
+        Some(Ok((met, line))) => (Some(Ok(met)), Some(Arc::new(line))),
+        Some(Err(error)) => (Some(Err(error)), None),
+    };
+    let (notice, descriptors) = spread(held, process, comm, root, met, class)?;
+    let entered = enter(held, process, comm, part, &notice, descriptors);
+    let bad = u32::from(entered.is_err());
+    let anybody = both(held, process, comm, root, line.as_ref(), bad, class)?;
+    let remote = match entered {
+        Ok(remote) if anybody == 0 => remote,
+        Ok(_) => return Err(Error::new(class, "another process could not enter the shared memory")),
+        Err(error) => return Err(failed(class, "the shared memory cannot be entered", &error)),
+    };
+    tie(held, process);
+    let local = create::duplicate_bare(held, process, comm)?;
+    let context = create::agree_by(held, process, |held, value| {
+        both(held, process, comm, root, line.as_ref(), value, class)
+    })?;
+    Ok(between(held, process, comm, local, remote, context))
+}
+
+/// The maximum of a number over both groups.
+fn both(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    line: Option<&Arc<Connection>>,
+    value: u32,
+    class: ErrorClass,
+) -> Result<u32> {
+    let own = collective::maximum(held, process, comm, value)?;
+    let mut said = Vec::new();
+    if let Some(line) = line {
+        let line = Arc::clone(line);
+        let swap = move || {
+            letter::send(&line, &own.to_le_bytes(), &[])?;
+            let theirs = letter::receive(&line)?.bytes.try_into().map_err(|_| damaged())?;
+            io::Result::Ok(own.max(u32::from_le_bytes(theirs)))
+        };
+        let highest =
+            wait_for(held, process, "the root of the other group", swap).and_then(|swapped| swapped);
+        said = highest.map_or_else(|_| Vec::new(), |highest| highest.to_le_bytes().to_vec());
+    }
+    collective::broadcast_bytes(held, process, comm, root, &mut said)?;
+    let highest = said.try_into().map(u32::from_le_bytes);
+    highest.map_err(|_| Error::new(class, "the other group has gone away"))
+}
+
+/// Steps 1 and 2, at the root.
+fn introduce(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    (part, class): (Part, ErrorClass),
+    line: Connection,
+) -> Result<(Met, Connection)> {
+    let (own, enclosed) = own_introduction(held, process, comm).map_err(|reason| {
+        let error = Error::new(class, reason);
+        // The other side is told too, if it is still there.
+        let _ = letter::send(&line, &refusal(&error), &[]);
+        error
+    })?;
+    let work = move || exchange(&line, part, &own, enclosed).map(|met| (met, line));
+    let met = wait_for(held, process, "the root of the other group", work).and_then(|met| met);
+    met.map_err(|error| failed(class, "the other group cannot be met", &error))
+}
+
+fn exchange(line: &Connection, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>) -> io::Result<Met> {
+    let lend =
+        |fds: &[OwnedFd]| letter::send(line, &own.encode(), &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>());
+    if part == Part::Connects {
+        lend(&enclosed)?;
+        let Letter { bytes, descriptors } = letter::receive(line)?;
+        return Ok(Met { theirs: Introduction::decode(&bytes)?, descriptors });
+    }
+    let Letter { bytes, mut descriptors } = letter::receive(line)?;
+    let theirs = Introduction::decode(&bytes)?;
+    let ranks = (own.members.len() + theirs.members.len()) / super::NAME_BYTES;
+    let ring_bytes = own.ring_bytes.max(theirs.ring_bytes);
+    let bridge = Job::create(&Plan { ring_bytes, ..Plan::one_host(ranks as u32) })?;
+    let bridge = bridge.fd().try_clone_to_owned()?;
+    descriptors.insert(0, bridge.try_clone()?);
+    let mut all = vec![bridge];
+    all.extend(enclosed);
+    lend(&all)?;
+    Ok(Met { theirs, descriptors })
+}
+
+/// Who the members are, with the objects of their jobs and the bells; or why nobody can meet them.
+fn own_introduction(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+) -> std::result::Result<(Introduction, Vec<OwnedFd>), String> {
+    let dynamic = process.dynamic.borrow(held);
+    let mut jobs: Vec<Arc<Job>> = Vec::new();
+    for member in comm.group().iter() {
+        let Some(home) = dynamic.home(process, member) else {
+            return Err(format!(
+                "rank {} of the communicator runs on another host than the root: processes of several jobs can meet within a host only",
+                comm.group().rank_of(member).map_or(0, |rank| rank.0)
+            ));
+        };
+        if !jobs.iter().any(|job| Arc::ptr_eq(job, &home.job)) {
+            jobs.push(home.job);
+        }
+    }
+    let ring_bytes = jobs.iter().map(|job| job.header().ring_bytes).max().unwrap_or(0);
+    let mut enclosed = Vec::new();
+    let mut bells = Vec::new();
+    for job in &jobs {
+        let own_bells = (0..job.header().local_ranks).map_while(|local| job.bell(local));
+        let of_job: Vec<BorrowedFd<'_>> = [job.fd()].into_iter().chain(own_bells).collect();
+        bells.push(of_job.len() as u64 - 1);
+        for fd in of_job {
+            enclosed.push(fd.try_clone_to_owned().map_err(|error| error.to_string())?);
+        }
+    }
+    drop(dynamic);
+    let members = encode(held, process, comm.group());
+    Ok((Introduction { ring_bytes, members, bells }, enclosed))
+}
+
+/// Step 3: what every member needs, from the root.
+fn spread(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    met: Option<Result<Met>>,
+    class: ErrorClass,
+) -> Result<(Notice, Vec<OwnedFd>)> {
+    let mut listener = None;
+    let met = met.map(|met| {
+        met.and_then(|met| {
+            let place = system::random().map(|number| format!("tutti-spread-{number:016x}").into_bytes());
+            let place = place.and_then(|place| {
+                listener = Some(Listener::bind(&place)?);
+                Ok(place)
+            });
+            place.map(|place| (met, place)).map_err(|error| failed(class, "no socket", &error))
+        })
+    });
+    let mut words = match &met {
+        None => Vec::new(),
+        Some(Ok((met, place))) => notice(&met.theirs, place),
+        Some(Err(error)) => refusal(error),
+    };
+    collective::broadcast_bytes(held, process, comm, root, &mut words)?;
+    // The root keeps the class of what it found.
+    let met = met.transpose()?;
+    let notice = read_notice(&words, class)?;
+    let descriptors = match met {
+        None => {
+            let place = notice.place.clone();
+            wait_for(held, process, "descriptors from the root", move || fetch(&place))
+        }
+        Some((met, _)) => {
+            let others = comm.size() - 1;
+            let hand_out =
+                move || serve(listener.as_ref(), others, &met.descriptors).map(|()| met.descriptors);
+            wait_for(held, process, "the members that fetch descriptors", hand_out)
+        }
+    };
+    // Who has none cannot enter, and says so there.
+    let descriptors = descriptors.and_then(|descriptors| descriptors).unwrap_or_default();
+    Ok((notice, descriptors))
+}
+
+fn serve(listener: Option<&Listener>, others: u32, descriptors: &[OwnedFd]) -> io::Result<()> {
+    let Some(listener) = listener else { return Ok(()) };
+    let lent: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    let mut left = others;
+    while left > 0 {
+        let Some(connection) = listener.accept()? else {
+            super::ports::wait_at(listener);
+            continue;
+        };
+        if connection.peer()?.uid == local_socket::own_user() {
+            letter::send(&connection, &[], &lent)?;
+            left -= 1;
+        }
+    }
+    Ok(())
+}
+
+fn fetch(place: &[u8]) -> io::Result<Vec<OwnedFd>> {
+    let connection = super::ports::connect_to(place)?;
+    if connection.peer()?.uid != local_socket::own_user() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    letter::receive(&connection).map(|letter| letter.descriptors)
+}
+
+/// Step 4: the group of the others.
+fn enter(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    part: Part,
+    notice: &Notice,
+    descriptors: Vec<OwnedFd>,
+) -> io::Result<Group> {
+    let mut descriptors = descriptors.into_iter();
+    let bridge = Arc::new(Job::attach(descriptors.next().ok_or_else(damaged)?)?);
+    let mut dynamic = process.dynamic.borrow_mut(held);
+    for &bells in &notice.bells {
+        let job = Job::attach(descriptors.next().ok_or_else(damaged)?)?;
+        let bells: Vec<OwnedFd> = descriptors.by_ref().take(bells as usize).collect();
+        if dynamic.job(job.header().job_id).is_none() {
+            if !bells.is_empty() {
+                job.set_bells(bells);
+            }
+            dynamic.jobs.insert(job.header().job_id, Arc::new(job));
+        }
+    }
+    let theirs: Vec<Name> = names(&notice.members).collect();
+    let remote: Group = theirs.iter().map(|name| dynamic.meet(*name)).collect();
+    let (first, second) = match part {
+        Part::Accepts => (comm.group(), &remote),
+        Part::Connects => (&remote, comm.group()),
+    };
+    let all: Vec<WorldRank> = first.iter().chain(second.iter()).collect();
+    let me = all.iter().position(|member| *member == process.rank).ok_or_else(damaged)?;
+    let homes: Option<Box<[Home]>> = all.iter().map(|member| dynamic.home(process, *member)).collect();
+    drop(dynamic);
+    let homes = homes.filter(|homes| homes.len() == bridge.header().local_ranks as usize);
+    let link = ShmLink::bridge(bridge, me as u32, homes.ok_or_else(damaged)?)?;
+    let members = all.iter().map(|member| Peer(member.0)).collect();
+    process.messages.borrow_mut(held).link.bridges().add(link, members);
+    Ok(remote)
+}
+
+fn notice(theirs: &Introduction, place: &[u8]) -> Vec<u8> {
+    let mut words = Vec::new();
+    letter::put_number(&mut words, 1);
+    letter::put(&mut words, &theirs.encode());
+    letter::put(&mut words, place);
+    words
+}
+
+fn refusal(error: &Error) -> Vec<u8> {
+    let mut words = Vec::new();
+    letter::put_number(&mut words, 0);
+    letter::put(&mut words, error.message.as_bytes());
+    words
+}
+
+fn read_notice(words: &[u8], class: ErrorClass) -> Result<Notice> {
+    let mut fields = Fields::of(words);
+    let is_good = fields.number() == Some(1);
+    let said = fields.field().unwrap_or_default();
+    if !is_good {
+        return Err(Error::new(class, String::from_utf8_lossy(said).into_owned()));
+    }
+    let theirs = Introduction::decode(said).map_err(|error| failed(class, "the root", &error))?;
+    let place = fields.field().unwrap_or_default().to_vec();
+    Ok(Notice { members: theirs.members, bells: theirs.bells, place })
+}
+
+impl Introduction {
+    fn encode(&self) -> Vec<u8> {
+        let mut words = Vec::new();
+        letter::put_number(&mut words, self.ring_bytes);
+        letter::put(&mut words, &self.members);
+        letter::put_number(&mut words, self.bells.len() as u64);
+        self.bells.iter().for_each(|bells| letter::put_number(&mut words, *bells));
+        words
+    }
+
+    /// InvalidData when it is none; Other with their reason when they refuse to be met.
+    fn decode(bytes: &[u8]) -> io::Result<Introduction> {
+        let mut fields = Fields::of(bytes);
+        let ring_bytes = fields.number().ok_or_else(damaged)?;
+        let members = fields.field().ok_or_else(damaged)?.to_vec();
+        if ring_bytes == 0 {
+            return Err(io::Error::other(String::from_utf8_lossy(&members).into_owned()));
+        }
+        let count = fields.count().ok_or_else(damaged)?;
+        let bells = (0..count).map(|_| fields.number()).collect::<Option<_>>().ok_or_else(damaged)?;
+        if members.is_empty() || !members.len().is_multiple_of(super::NAME_BYTES) {
+            return Err(damaged());
+        }
+        Ok(Introduction { ring_bytes, members, bells })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(bytes: &[u8], expected: std::result::Result<&[u64], &str>) {
+        let got = Introduction::decode(bytes).map(|one| one.bells).map_err(|error| error.to_string());
+        assert_eq!(got.as_deref().map_err(String::as_str), expected);
+    }
+
+    #[test]
+    fn introductions_survive_the_wire() {
+        let nonsense = "the other side says something that makes no sense";
+        let good = Introduction { ring_bytes: 4096, members: vec![7; 24], bells: vec![0, 3] }.encode();
+        check(&good, Ok(&[0, 3]));
+        check(&good[..good.len() - 1], Err(nonsense));
+        check(&[], Err(nonsense));
+        check(&Introduction { ring_bytes: 1, members: vec![7; 13], bells: vec![] }.encode(), Err(nonsense));
+        let mut refused = Vec::new();
+        letter::put_number(&mut refused, 0);
+        letter::put(&mut refused, b"no");
+        check(&refused, Err("no"));
+    }
+}

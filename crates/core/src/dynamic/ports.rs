@@ -1,0 +1,298 @@
+//! Ports (MPI-5 section 11.9.1): sockets with abstract names, so that no file is left behind.
+//!
+//! The name of a port says where it is and holds a key that nobody guesses; and both sides ask the kernel whether the other one is of the
+//! same user.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_sys::letter;
+use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::{event, process};
+
+use super::background::wait_for;
+use super::meeting::{Part, meet};
+use crate::communicator::Communicator;
+use crate::giant::Held;
+use crate::process::Process;
+
+/// What the names of ports begin with.
+const SCHEME: &str = "tutti";
+/// How long a look at a port takes before it asks whether it should go on.
+const LOOK: Duration = Duration::from_secs(3600);
+
+/// An open port.
+#[derive(Debug)]
+pub struct Port {
+    listener: Listener,
+    name: String,
+    key: u64,
+}
+
+/// Why nobody came.
+#[derive(Debug)]
+pub enum Failed {
+    /// The system refuses something.
+    System(io::Error),
+    /// What was watched meanwhile has said this, or has ended without a word.
+    Told(Vec<u8>),
+}
+
+impl Port {
+    /// Opens one.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn open() -> io::Result<Port> {
+        let (place, key) = (process::random()?, process::random()?);
+        let socket = socket_name(place);
+        Ok(Port {
+            listener: Listener::bind(&socket)?,
+            name: format!("{SCHEME}:{place:016x}:{key:016x}"),
+            key,
+        })
+    }
+
+    /// What connects find it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for somebody to connect who knows the name; or until `watched`, if given, says something or ends.
+    ///
+    /// # Errors
+    /// [`Failed`].
+    pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Connection, Failed> {
+        loop {
+            // Who knows too little, or is somebody else, is not let in.
+            if let Some(connection) = self.listener.accept().map_err(Failed::System)? {
+                let is_own = connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user());
+                let greeting = is_own.then(|| letter::receive(&connection).ok()).flatten();
+                if greeting.is_some_and(|letter| letter.bytes == self.key.to_le_bytes()) {
+                    return Ok(connection);
+                }
+                continue;
+            }
+            let both = [Some(self.listener.as_fd()), watched.map(AsFd::as_fd)];
+            let descriptors: Vec<_> = both.iter().flatten().map(AsRawFd::as_raw_fd).collect();
+            event::wait_readable(&descriptors, LOOK);
+            if let Some(watched) = watched.filter(|watched| event::is_readable(watched.as_fd())) {
+                let said = letter::receive(watched).map(|letter| letter.bytes).unwrap_or_default();
+                return Err(Failed::Told(said));
+            }
+        }
+    }
+}
+
+fn socket_name(place: u64) -> Vec<u8> {
+    format!("tutti-port-{place:016x}").into_bytes()
+}
+
+/// Connects to a port.
+///
+/// # Errors
+/// InvalidInput when `name` is no name of a port, ConnectionRefused when there is none, PermissionDenied when it is
+/// another user's.
+pub fn connect(name: &str) -> io::Result<Connection> {
+    let hexadecimal = |text: Option<&str>| {
+        text.filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok())
+    };
+    let mut parts = name.split(':');
+    let parts = (parts.next(), hexadecimal(parts.next()), hexadecimal(parts.next()), parts.next());
+    let (Some(SCHEME), Some(place), Some(key), None) = parts else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let connection = connect_to(&socket_name(place))?;
+    if connection.peer()?.uid != local_socket::own_user() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    letter::send(&connection, &key.to_le_bytes(), &[])?;
+    Ok(connection)
+}
+
+/// Connects to a socket; waits where thousands do so already.
+///
+/// # Errors
+/// What the system reports, ConnectionRefused when nobody listens there.
+pub(super) fn connect_to(socket: &[u8]) -> io::Result<Connection> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match Connection::connect(socket) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(pause),
+            other => return other,
+        }
+        pause = (pause * 2).min(Duration::from_millis(100));
+    }
+}
+
+/// Waits until somebody may have connected.
+pub(super) fn wait_at(listener: &Listener) {
+    event::wait_readable(&[listener.as_fd().as_raw_fd()], LOOK);
+}
+
+/// Connects to a port, and goes on with communication meanwhile.
+///
+/// # Errors
+/// Of `class`: why it cannot be reached.
+pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: ErrorClass) -> Result<Connection> {
+    let wanted = name.to_string();
+    let reached = wait_for(held, process, "a port to connect to", move || connect(&wanted));
+    reached.and_then(|reached| reached).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::InvalidInput => "which is no name of a port".to_string(),
+            io::ErrorKind::ConnectionRefused => "where nobody listens on this host".to_string(),
+            _ => format!("which cannot be reached: {error}"),
+        };
+        Error::new(class, format!("argument port_name is {name:?}, {why}"))
+    })
+}
+
+/// MPI_Comm_accept.
+///
+/// # Errors
+/// `Port` when this process, the root, has not opened the port, or the others cannot be met.
+pub fn accept(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    name: impl FnOnce() -> Result<Vec<u8>>,
+) -> Result<Arc<Communicator>> {
+    let line = (comm.rank() == root).then(|| {
+        let port = name().and_then(|name| find(held, process, &name))?;
+        let came =
+            wait_for(held, process, "MPI_Comm_accept, for somebody who connects", move || port.accept(None));
+        let failed = |why: String| Error::new(ErrorClass::Port, format!("nobody can connect: {why}"));
+        match came {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(why)) => Err(failed(format!("{why:?}"))),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    });
+    meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Port))
+}
+
+/// MPI_Comm_connect.
+///
+/// # Errors
+/// `Port` when nobody listens there, or the others cannot be met.
+pub fn connect_from(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    name: impl FnOnce() -> Result<Vec<u8>>,
+) -> Result<Arc<Communicator>> {
+    let line = (comm.rank() == root).then(|| {
+        let name = name()?;
+        reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Port)
+    });
+    meet(held, process, comm, root, line, (Part::Connects, ErrorClass::Port))
+}
+
+/// Bytes that processes swap which join: the name of a port, and on which host it is, each ended by a zero.
+const JOIN_BYTES: usize = 256;
+
+/// MPI_Comm_join: `None` where the process at the other end of the socket is on another host. Both ends swap ports; whose name
+/// is the greater waits at its own.
+///
+/// # Errors
+/// `Port` when the socket carries nothing, or the processes cannot meet.
+pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
+    let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
+    let port = Port::open().map_err(failed)?;
+    let host = tutti_sys::this_process::host_identity();
+    let mut words = [port.name().as_bytes(), &[0], &host, &[0]].concat();
+    words.resize(words.len().max(JOIN_BYTES), 0);
+    words.truncate(JOIN_BYTES);
+    let mine = words.clone();
+    let swapped = wait_for(held, process, "MPI_Comm_join, for the other end of the socket", move || {
+        tutti_sys::socket::swap(fd, &mine)
+    });
+    let theirs = swapped.and_then(|swapped| swapped).map_err(failed)?;
+    let part = |words: &[u8], at: usize| words.split(|byte| *byte == 0).nth(at).map(<[u8]>::to_vec);
+    if part(&words, 1) != part(&theirs, 1) {
+        return Ok(None);
+    }
+    let (own, other) = (part(&words, 0).unwrap_or_default(), part(&theirs, 0).unwrap_or_default());
+    let myself = Arc::clone(&process.myself);
+    if own < other {
+        return connect_from(held, process, &myself, Rank(0), || Ok(other)).map(Some);
+    }
+    process.dynamic.borrow_mut(held).ports.insert(own.clone(), Arc::new(port));
+    let met = accept(held, process, &myself, Rank(0), || Ok(own.clone()));
+    process.dynamic.borrow_mut(held).ports.remove(&own);
+    met.map(Some)
+}
+
+/// MPI_Open_port.
+///
+/// # Errors
+/// `Port` when the system refuses it.
+pub fn open(held: &Held, process: &Process) -> Result<String> {
+    let port = Port::open()
+        .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
+    let name = port.name().to_string();
+    process.dynamic.borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
+    Ok(name)
+}
+
+/// MPI_Close_port.
+///
+/// # Errors
+/// `Port` when this process has not opened it.
+pub fn close(held: &Held, process: &Process, name: &[u8]) -> Result<()> {
+    match process.dynamic.borrow_mut(held).ports.remove(name) {
+        Some(_) => Ok(()),
+        None => Err(not_open(name)),
+    }
+}
+
+/// The port of this name.
+///
+/// # Errors
+/// `Port` when this process has not opened it.
+pub fn find(held: &Held, process: &Process, name: &[u8]) -> Result<Arc<Port>> {
+    process.dynamic.borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
+}
+
+fn not_open(name: &[u8]) -> Error {
+    let reason = format!(
+        "argument port_name is {}, which this process has not opened by MPI_Open_port",
+        name.escape_ascii()
+    );
+    Error::new(ErrorClass::Port, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: io::ErrorKind) {
+        assert_eq!(connect(name).map(drop).map_err(|error| error.kind()), Err(expected), "{name}");
+    }
+
+    #[test]
+    fn a_name_leads_to_its_port_and_nothing_else_does() {
+        let port = Port::open().unwrap();
+        let name = port.name().to_string();
+        let other = format!("{}{:016x}", &name[..name.len() - 16], port.key ^ 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(connect(&other)));
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                letter::send(&connect(&name).unwrap(), b"hello", &[]).unwrap();
+            });
+            let connection = port.accept(None).unwrap();
+            assert_eq!(letter::receive(&connection).unwrap().bytes, b"hello");
+        });
+        drop(port);
+        check(&name, io::ErrorKind::ConnectionRefused);
+        check("", io::ErrorKind::InvalidInput);
+        check("tutti:12:34", io::ErrorKind::InvalidInput);
+        check("tcp:0000000000000000:0000000000000000", io::ErrorKind::InvalidInput);
+    }
+}

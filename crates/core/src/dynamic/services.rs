@@ -1,0 +1,159 @@
+//! Published names (MPI-5 section 11.9.3): who has published one says the port to whoever asks, as long as it lives.
+//!
+//! A name is a socket with an abstract name, made of the user and of a hash of the service. So all jobs of a user on a host see it,
+//! no file is needed, and it is gone with its process, however that ends. Nobody else is believed or answered.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::letter::{self, Fields};
+use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::signal::Mask;
+
+use super::background::wait_for;
+use super::ports;
+use crate::giant::Held;
+use crate::process::Process;
+
+/// A name that this process has published.
+#[derive(Debug)]
+pub struct Service {
+    port: Vec<u8>,
+    socket: Vec<u8>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Service {
+    fn publish(name: &[u8], port: &[u8]) -> io::Result<Service> {
+        let socket = socket_name(name);
+        let listener = Listener::bind(&socket)?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut answer = Vec::new();
+        letter::put(&mut answer, name);
+        letter::put(&mut answer, port);
+        let stop = Arc::clone(&is_over);
+        let mask = Mask::all().block();
+        let thread = std::thread::Builder::new().name("tutti-service".to_string());
+        let started = thread.spawn(move || {
+            while !stop.load(Ordering::Acquire) {
+                match listener.accept() {
+                    Ok(Some(caller)) if is_own(&caller) => drop(letter::send(&caller, &answer, &[])),
+                    Ok(Some(_)) => {}
+                    Ok(None) => ports::wait_at(&listener),
+                    Err(_) => return,
+                }
+            }
+        });
+        mask.install();
+        started.map(|_| Service { port: port.to_vec(), socket, is_over })
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        // Wakes the thread, which then leaves; until the name is free again somebody else cannot publish it.
+        if let Ok(connection) = Connection::connect(&self.socket) {
+            let _ = letter::receive(&connection);
+        }
+    }
+}
+
+fn is_own(connection: &Connection) -> bool {
+    connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user())
+}
+
+fn socket_name(service: &[u8]) -> Vec<u8> {
+    let mix = |hash: u128, byte: &u8| {
+        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    };
+    let hash = service.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, mix);
+    format!("tutti-service-{}-{hash:032x}", local_socket::own_user()).into_bytes()
+}
+
+fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
+    let connection = ports::connect_to(&socket_name(service))?;
+    if !is_own(&connection) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let answer = letter::receive(&connection)?.bytes;
+    let mut fields = Fields::of(&answer);
+    let is_meant = fields.field() == Some(service);
+    fields.field().filter(|_| is_meant).map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// MPI_Publish_name.
+///
+/// # Errors
+/// `Service` when the name is published already, by whatever process of this user on this host.
+pub fn publish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
+    let service = Service::publish(name, port).map_err(|error| {
+        let shown = name.escape_ascii();
+        let reason = match error.kind() {
+            io::ErrorKind::AddrInUse => format!("argument service_name: {shown} is published already"),
+            _ => format!("service {shown} cannot be published: {error}"),
+        };
+        Error::new(ErrorClass::Service, reason)
+    })?;
+    process.dynamic.borrow_mut(held).services.insert(name.to_vec(), service);
+    Ok(())
+}
+
+/// MPI_Unpublish_name.
+///
+/// # Errors
+/// `Service` when this process has not published it, or with another port.
+pub fn unpublish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
+    let services = &mut process.dynamic.borrow_mut(held).services;
+    if services.get(name).is_some_and(|service| service.port == port) {
+        services.remove(name);
+        return Ok(());
+    }
+    let reason = format!(
+        "argument service_name: this process has not published {} for that port",
+        name.escape_ascii()
+    );
+    Err(Error::new(ErrorClass::Service, reason))
+}
+
+/// MPI_Lookup_name.
+///
+/// # Errors
+/// `Name` when it is not published.
+pub fn look_up(held: &mut Held, process: &Process, name: &[u8]) -> Result<Vec<u8>> {
+    let service = name.to_vec();
+    let found = wait_for(held, process, "MPI_Lookup_name", move || ask(&service)).and_then(|found| found);
+    found.map_err(|error| {
+        let shown = name.escape_ascii();
+        let reason = match error.kind() {
+            io::ErrorKind::PermissionDenied => format!("service {shown} is another user's"),
+            _ => format!("argument service_name: nobody has published {shown} on this host"),
+        };
+        Error::new(ErrorClass::Name, reason)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: std::result::Result<&str, io::ErrorKind>) {
+        let found = ask(name.as_bytes()).map_err(|error| error.kind());
+        assert_eq!(found, expected.map(|port| port.as_bytes().to_vec()), "{name}");
+    }
+
+    #[test]
+    fn a_name_is_found_as_long_as_it_is_published() {
+        let name = format!("a service of {}", std::process::id());
+        check(&name, Err(io::ErrorKind::ConnectionRefused));
+        let service = Service::publish(name.as_bytes(), b"port").unwrap();
+        check(&name, Ok("port"));
+        check(&name, Ok("port"));
+        let again = Service::publish(name.as_bytes(), b"other").unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        drop(service);
+        check(&name, Err(io::ErrorKind::ConnectionRefused));
+    }
+}

@@ -1,0 +1,143 @@
+//! Starting processes (MPI-5 section 11.8): a port, an order to the launcher, and a meeting with who comes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK};
+use tutti_sys::local_socket::Connection;
+use tutti_sys::spawning::{self, ENV_ERROR_HANDLER, ENV_PARENT, Order, Program};
+use tutti_sys::{letter, process as system, this_process};
+
+use super::background::wait_for;
+use super::meeting::{Part, meet};
+use super::ports::{self, Failed, Port};
+use crate::communicator::Communicator;
+use crate::giant::Held;
+use crate::process::Process;
+
+/// What of the environment belongs to this process and not to those it starts.
+const OWN_VARIABLES: [&str; 8] = [
+    ENV_FD,
+    ENV_RANK,
+    ENV_DIRECTORY_FD,
+    ENV_BELL_FDS,
+    ENV_PARENT,
+    ENV_ERROR_HANDLER,
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+];
+
+/// MPI_Comm_spawn and MPI_Comm_spawn_multiple: the communicator with the new processes. `programs` is only looked at where
+/// this process is `root`.
+///
+/// # Errors
+/// `Spawn` when they cannot be started or do not call MPI_Init; what is wrong with an argument.
+pub fn spawn(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    programs: impl FnOnce() -> Result<Vec<Program>>,
+) -> Result<Arc<Communicator>> {
+    let line = (comm.rank() == root).then(|| programs().and_then(|programs| start(held, process, programs)));
+    meet(held, process, comm, root, line, (Part::Accepts, ErrorClass::Spawn))
+}
+
+/// Has the processes started; the connection to their rank 0.
+fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<Connection> {
+    let refused =
+        |error: io::Error| Error::new(ErrorClass::Spawn, format!("no process can be started: {error}"));
+    let port = Port::open().map_err(refused)?;
+    let job_id = system::random().map_err(refused)?;
+    let is_own = |name: &[u8]| OWN_VARIABLES.iter().any(|own| own.as_bytes() == name);
+    let mut variables: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .filter(|(name, _)| !is_own(name))
+        .collect();
+    variables.push((ENV_PARENT.as_bytes().to_vec(), port.name().as_bytes().to_vec()));
+    let directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
+    let order = Order { job_id, directory, variables, programs };
+    let launcher = launcher(process, job_id)?;
+    let wait = move || {
+        letter::send(&launcher, &order.encode(), &[]).map_err(Failed::System)?;
+        port.accept(Some(&launcher))
+    };
+    let came = wait_for(held, process, "MPI_Comm_spawn, for processes that start", wait).map_err(refused)?;
+    came.map_err(|failed| match failed {
+        Failed::System(error) => refused(error),
+        Failed::Told(said) if said.is_empty() => {
+            let reason = "the processes that were started have ended before all of them called MPI_Init";
+            Error::new(ErrorClass::Spawn, reason)
+        }
+        Failed::Told(said) => Error::new(ErrorClass::Spawn, String::from_utf8_lossy(&said).into_owned()),
+    })
+}
+
+/// A connection to a launcher that waits for an order: the daemon of this host, or where there is none one of our own.
+fn launcher(process: &Process, job_id: u64) -> Result<Connection> {
+    let header = process.job.header();
+    match spawning::call(header.job_id, header.host, job_id) {
+        Ok(connection) => Ok(connection),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => own_launcher(),
+        Err(error) => {
+            Err(Error::new(ErrorClass::Spawn, format!("the launcher of this job does not answer: {error}")))
+        }
+    }
+}
+
+/// Starts an `mpirun` for this process alone. It ends with this process.
+fn own_launcher() -> Result<Connection> {
+    let mpirun = installed_launcher().ok_or_else(|| {
+        let reason = "this process was not started by Tutti's mpirun, and there is none beside the library: start it with mpirun";
+        Error::new(ErrorClass::Spawn, reason)
+    })?;
+    let started = || -> io::Result<Connection> {
+        let (near, far) = Connection::pair()?;
+        let null = std::fs::File::open("/dev/null")?;
+        let (out, err) = (io::stdout(), io::stderr());
+        system::start_helper(
+            &mpirun,
+            spawning::OPTION,
+            far.as_fd(),
+            [null.as_fd(), out.as_fd(), err.as_fd()],
+        )?;
+        Ok(near)
+    };
+    started().map_err(|error| {
+        Error::new(ErrorClass::Spawn, format!("{} cannot be started: {error}", mpirun.display()))
+    })
+}
+
+/// The `mpirun` of the installation that this library belongs to.
+fn installed_launcher() -> Option<PathBuf> {
+    let library = this_process::file_of(installed_launcher as fn() -> Option<PathBuf> as usize)?;
+    let directory = Path::new(std::ffi::OsStr::from_bytes(&library)).parent()?.to_path_buf();
+    let beside = [directory.join("../bin/mpirun"), directory.join("mpirun")];
+    beside.into_iter().find(|file| file.exists())
+}
+
+/// MPI_Init of a process that others have started: meets them. Collective over the world.
+///
+/// # Errors
+/// `Other` when they cannot be reached.
+pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
+    let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
+    let root = Rank(0);
+    let line = (process.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
+    let world = Arc::clone(&process.world);
+    let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
+    process.dynamic.borrow_mut(held).parent = Some(parent);
+    Ok(())
+}
+
+/// The parents are parted from.
+pub fn forget_parent(held: &Held, process: &Process, comm: &Communicator) {
+    let parent = &mut process.dynamic.borrow_mut(held).parent;
+    if parent.as_ref().is_some_and(|parent| parent.context() == comm.context()) {
+        *parent = None;
+    }
+}

@@ -1,0 +1,133 @@
+//! Which other jobs this process is connected with, what ends that, and what the end of one of them means (MPI-5 section 11.10.4).
+//!
+//! The launcher of a job that fails ends those that its own ranks have started, or by which it was started. Nobody but
+//! the ranks themselves knows of jobs that have met at a port; so a rank that waits for long looks whether those it is connected
+//! with are still there. It gives the launchers a while, so that only one of all speaks of a failure.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tutti_base::{Result, WorldRank};
+use tutti_sys::job::RankState;
+use tutti_sys::process as system;
+use tutti_transport::Peer;
+use tutti_transport::shm::Home;
+
+use crate::collective;
+use crate::communicator::Communicator;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+use crate::progress;
+
+/// How long a failure may be known before a rank ends its job because of it: its launcher may do so, and has said why.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The processes of other jobs that can be reached.
+#[derive(Debug, Default)]
+pub(super) struct Ties {
+    homes: Vec<Home>,
+    /// Which of them is looked at next.
+    next: usize,
+    lost_since: Option<Instant>,
+}
+
+/// Before a communicator is gone for good (MPI-5 section 11.10.4): what it has of messages has arrived. Of the processes of other
+/// jobs that neither side speaks to over another communicator nothing is kept.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn part(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    let others: Vec<WorldRank> = match comm.inter() {
+        Some(inter) => inter.remote.iter().collect(),
+        None => comm.group().iter().collect(),
+    };
+    let all = || comm.group().iter().chain(comm.peers().iter());
+    if !all().any(|member| process.is_foreign(member)) {
+        return Ok(());
+    }
+    // What each member says of each that it could part from: 1 if it still needs it.
+    let needed = still_needed(held, process, comm);
+    let mine: Vec<u8> = others.iter().map(|other| u8::from(needed(*other))).collect();
+    let among = comm.inter().map_or(comm, |inter| &inter.local);
+    let ours = collective::allgather_bytes(held, process, among, &mine)?;
+    let theirs = match comm.inter() {
+        Some(_) => collective::swap_bytes(held, process, comm, ours)?,
+        None => ours,
+    };
+    // Theirs is a row a member of the other group, a column a member of this one.
+    let (me, columns) = (comm.rank().0 as usize, comm.size() as usize);
+    let gone: Vec<Peer> = others
+        .iter()
+        .enumerate()
+        .filter(|(at, other)| {
+            let keeps = mine[*at] != 0 || theirs.get(at * columns + me).is_none_or(|word| *word != 0);
+            process.is_foreign(**other) && !keeps
+        })
+        .map(|(_, other)| Peer(other.0))
+        .collect();
+    // What was sent to this process has been sent before its sender came here; it is taken in before nobody looks any more.
+    while progress::progress(held, process) {}
+    forget(held, process, &gone);
+    Ok(())
+}
+
+/// Tells of a process whether a communicator other than `comm` names it.
+fn still_needed(held: &Held, process: &Process, comm: &Communicator) -> impl Fn(WorldRank) -> bool + use<> {
+    let contexts = [Some(comm.context()), comm.inter().map(|inter| inter.local.context())];
+    let communicators = process.communicators.borrow(held);
+    let rest = communicators.values().filter(|other| !contexts.contains(&Some(other.context())));
+    let both = rest.flat_map(|other| [other.group().clone(), other.peers().clone()]);
+    let groups: Vec<Group> =
+        both.filter(|group| group.iter().any(|member| process.is_foreign(member))).collect();
+    move |member| groups.iter().any(|group| group.contains(member))
+}
+
+fn forget(held: &Held, process: &Process, gone: &[Peer]) {
+    let mut messages = process.messages.borrow_mut(held);
+    messages.link.bridges().forget(gone.iter().copied());
+    gone.iter().for_each(|peer| messages.state.forget_peer(*peer));
+    drop(messages);
+    tie(held, process);
+}
+
+/// Writes down for the launcher which jobs this process is connected with, and forgets the objects of others.
+pub(super) fn tie(held: &Held, process: &Process) {
+    let known: Vec<Peer> = process.messages.borrow_mut(held).link.bridges().known().collect();
+    let mut dynamic = process.dynamic.borrow_mut(held);
+    let names: Vec<_> = known.iter().map(|peer| dynamic.name(WorldRank(peer.0))).collect();
+    let homes = names.iter().filter_map(|name| dynamic.home_of(*name)).collect();
+    dynamic.tied = Ties { homes, ..Ties::default() };
+    let mut jobs: Vec<u64> = names.iter().map(|name| name.job).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    process.block().set_ties(jobs.iter().copied());
+    dynamic.jobs.retain(|job, _| jobs.binary_search(job).is_ok());
+}
+
+/// Looks at one of the processes that this one is connected with; asked before each sleep of a wait. Ends this job when it has been
+/// gone for some time.
+pub fn watch(held: &Held, process: &Process) {
+    let mut dynamic = process.dynamic.borrow_mut(held);
+    let ties = &mut dynamic.tied;
+    if ties.homes.is_empty() {
+        return;
+    }
+    ties.next = (ties.next + 1) % ties.homes.len();
+    if ties.lost_since.is_none() && is_lost(&ties.homes[ties.next]) {
+        ties.lost_since = Some(Instant::now());
+    }
+    if ties.lost_since.is_some_and(|since| since.elapsed() > PATIENCE) {
+        drop(dynamic);
+        let why = format!("Tutti: rank {}: a job that this one is connected with has failed", process.rank);
+        process.abort(1, &why);
+    }
+}
+
+/// Whether a process is gone that has not called MPI_Finalize, or its job is being ended.
+fn is_lost(home: &Home) -> bool {
+    let block = home.job.block(home.local);
+    let pid = block.pid.load(Ordering::Acquire);
+    let is_dead = || pid > 1 && block.state() == RankState::Running && !system::is_alive(pid);
+    home.job.node().failed.load(Ordering::Acquire) != 0 || is_dead()
+}

@@ -1,0 +1,147 @@
+//! Jobs that ranks of this host have started (MPI-5 section 11.8): each has a `mpirun` of its own, a child of this daemon, which does
+//! with it what this one does with the job of the ranks.
+//!
+//! This daemon takes calls at a socket whose name all ranks know, hands the connection to the new `mpirun`, passes on what
+//! that one writes, and decides what its end means: a job that fails ends those that are connected with it (MPI-5 section 11.10.4),
+//! which the ranks say in their blocks.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use tutti_sys::event::{Interest, Poller};
+use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::process::{self, Exit, Spawn};
+use tutti_sys::spawning;
+
+use super::{Node, TOKEN_SPAWNS};
+use crate::output::Stream;
+use crate::policy;
+use crate::ranks::{Ranks, strings, terminated};
+use crate::tree::daemon::{self, Event};
+use crate::tree::message::Ending;
+
+/// How long a rank that has connected may take to say for which job.
+const CALL: Duration = Duration::from_millis(500);
+
+/// A job that a rank has started.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pid: i32,
+    job_id: u64,
+}
+
+/// The spawned jobs of this host.
+#[derive(Debug, Default)]
+pub(super) struct SpawnedJobs {
+    listener: Option<Listener>,
+    running: Vec<Spawned>,
+    /// The user wants everything to end.
+    is_all_over: bool,
+}
+
+impl SpawnedJobs {
+    /// Takes calls of ranks from now on.
+    pub(super) fn listen(&mut self, ranks: &Ranks, poller: &Poller) {
+        let header = ranks.object().header();
+        let Ok(listener) = Listener::bind(&spawning::name(header.job_id, header.host)) else { return };
+        if poller.add(listener.as_fd(), TOKEN_SPAWNS, Interest::Read).is_ok() {
+            self.listener = Some(listener);
+        }
+    }
+
+    /// Whether one runs.
+    pub(super) fn any(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// The user ends the job, and with it all that it has started.
+    pub(super) fn user_ends(&mut self) {
+        self.is_all_over = true;
+    }
+}
+
+impl Node {
+    /// Ranks call.
+    pub(super) fn take_spawns(&mut self) {
+        while let Some(listener) = &self.spawned.listener {
+            let Ok(Some(connection)) = listener.accept() else { return };
+            let is_own = connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user());
+            let mut job_id = [0; 8];
+            let called = is_own && matches!(connection.receive_within(&mut job_id, CALL), Ok((8, _)));
+            if !called || self.is_killed || self.spawned.is_all_over {
+                continue;
+            }
+            // The caller sees the connection end, and is told what can be said.
+            if let Err(error) = self.start_mpirun(&connection, u64::from_le_bytes(job_id)) {
+                let reason = format!("a further mpirun cannot be started: {error}");
+                let _ = tutti_sys::letter::send(&connection, reason.as_bytes(), &[]);
+            }
+        }
+    }
+
+    fn start_mpirun(&mut self, connection: &Connection, job_id: u64) -> io::Result<()> {
+        let (out_reader, out) = io::pipe()?;
+        let (err_reader, err) = io::pipe()?;
+        let null = File::open("/dev/null")?;
+        let program = std::env::current_exe()?.into_os_string().into_vec();
+        let number = connection.as_fd().as_raw_fd().to_string();
+        let arguments = [&program[..], spawning::OPTION.as_bytes(), number.as_bytes()];
+        let variables: Vec<Vec<u8>> = std::env::vars_os()
+            .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+            .collect();
+        let spawn = Spawn {
+            program: terminated(&program)?,
+            arguments: strings(arguments.into_iter())?,
+            environment: strings(variables.iter().map(Vec::as_slice))?,
+            directory: None,
+            stdio: [null.as_fd(), out.as_fd(), err.as_fd()],
+            inherit: vec![connection.as_fd()],
+            processors: None,
+            mask: self.given.mask,
+            descriptors: None,
+        };
+        let pid = process::spawn(&spawn).map_err(|error| error.error)?;
+        self.spawned.running.push(Spawned { pid, job_id });
+        self.outputs.add(out_reader, Stream::Out, String::new())?;
+        self.outputs.add(err_reader, Stream::Err, String::new())
+    }
+
+    /// Passes a signal on: to all of them if the user sent it, otherwise, as this job ends, to those that are connected with it.
+    pub(super) fn signal_spawned(&self, signal: i32) {
+        for job in &self.spawned.running {
+            let is_tied = self.ranks.as_ref().is_some_and(|ranks| ranks.are_tied_to(job.job_id));
+            if signal != libc::SIGKILL || self.spawned.is_all_over || is_tied {
+                // It has to stop what it has started before itself.
+                process::kill(job.pid, if signal == libc::SIGSTOP { libc::SIGTSTP } else { signal });
+            }
+        }
+    }
+
+    /// Takes the ends of processes that may be such a `mpirun`.
+    pub(super) fn end_spawned(&mut self, exits: &[(i32, Exit)]) {
+        for &(pid, exit) in exits {
+            let Some(at) = self.spawned.running.iter().position(|job| job.pid == pid) else { continue };
+            let job = self.spawned.running.swap_remove(at);
+            let status = match daemon::ending(exit) {
+                Ending::Code(code) => code as u8,
+                Ending::Signal { number, .. } => (128 + number) as u8,
+            };
+            let is_tied = self.ranks.as_ref().is_some_and(|ranks| ranks.are_tied_to(job.job_id));
+            if status != 0 && is_tied && !self.is_killed {
+                // It has told what happened.
+                self.fail_with(status);
+            }
+        }
+    }
+
+    fn fail_with(&mut self, status: u8) {
+        if self.root.is_some() {
+            self.decide(policy::Event::Failure { status, text: String::new(), gone: 0 });
+        } else {
+            self.events.push_back(Event::Refused { status, reason: String::new() });
+        }
+    }
+}
