@@ -19,6 +19,7 @@ pub mod shape;
 mod show;
 pub mod simulate;
 pub mod start;
+pub mod traffic;
 pub mod verify;
 
 pub use cost::Environment;

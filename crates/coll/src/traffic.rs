@@ -1,0 +1,157 @@
+//! What crosses the links between hosts: of the schedules of an operation, and the least that any algorithm needs.
+//!
+//! The bounds count payload over all hosts' links, each byte once, where data may be forwarded, combined and kept, but not
+//! compressed. Those of movements are what must enter each host; those of reductions count, for each element, the transfers
+//! without which somebody who needs the result cannot know all operands.
+
+use crate::ir::{Kind, Schedule, StepId, Tables};
+use crate::shape::{Collective, Shape};
+use crate::simulate::{Layout, Load};
+
+/// Bytes of an operation, by how far they go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// From one rank of a host to another: messages, and what is read and written in each other's memory.
+    pub node_bytes: u64,
+    /// From one host to another.
+    pub link_bytes: u64,
+    /// The most that enters or leaves a host.
+    pub busiest_bytes: u64,
+}
+
+/// What `schedules`, one a rank, move that do `load` on `layout`.
+pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
+    let host = |rank: u32| layout.place(rank).host;
+    let hosts = layout.hosts() as usize;
+    let (mut traffic, mut ways) = (Traffic::default(), vec![(0, 0); hosts]);
+    for (rank, schedule) in (0..).zip(schedules) {
+        let tables = Tables { permutation: &schedule.permutation, ..load.tables() };
+        for (number, step) in (0..).zip(&schedule.steps) {
+            let (peer, span) = match &step.kind {
+                Kind::Send { peer, from, .. } | Kind::Push { peer, from, .. } => (peer, from),
+                Kind::Pull { peer, into, .. } | Kind::Combine { peer, into, .. } => (peer, into),
+                _ => continue,
+            };
+            for iteration in 0..schedule.iterations(StepId(number)) {
+                let peer = peer.at(iteration) as u32;
+                let bytes = span.at(iteration, &tables).length * load.shape().unit_bytes;
+                if host(rank) == host(peer) {
+                    traffic.node_bytes += bytes;
+                } else {
+                    traffic.link_bytes += bytes;
+                    ways[host(rank) as usize].0 += bytes;
+                    ways[host(peer) as usize].1 += bytes;
+                }
+            }
+        }
+    }
+    traffic.busiest_bytes = ways.iter().map(|&(out, into): &(u64, u64)| out.max(into)).max().unwrap_or(0);
+    traffic
+}
+
+/// The least bytes that cross the links between hosts in the operation that `shape` (any rank's) is part of, with rank `r` on
+/// host `host(r)`. Blocks that may differ are taken to be equal, as [`Load`] does.
+pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
+    use Collective as C;
+    let load = Load::new(shape);
+    let shape = load.shape();
+    let ranks = u64::from(shape.ranks);
+    let mut on_host = std::collections::BTreeMap::<u32, u64>::new();
+    (0..shape.ranks).for_each(|rank| *on_host.entry(host(rank)).or_default() += 1);
+    let others = on_host.len() as u64 - 1;
+    let here = on_host.get(&host(shape.root)).copied().unwrap_or(ranks);
+    let (all, pairs) = (shape.bytes(), on_host.values().map(|count| count * (ranks - count)).sum::<u64>());
+    match shape.collective {
+        C::Barrier => 0,
+        // Every other host has to get, or to give, as much as the result is long.
+        C::Bcast | C::Reduce => others * all,
+        C::Gather | C::Gatherv | C::Scatter | C::Scatterv => (ranks - here) * all,
+        C::Allgather => others * ranks * all,
+        C::Allgatherv => others * all,
+        C::Alltoall | C::Alltoallv => pairs * all,
+        // Until one host knows an element of the result, each other one has sent something of it; and afterwards each other
+        // one has to hear of it.
+        C::Allreduce => 2 * others * all,
+        C::ReduceScatter => others * all,
+        C::ReduceScatterBlock => others * ranks * all,
+        // Who comes after a rank of another host has to hear of it.
+        C::Scan | C::Exscan => {
+            let first = (0..shape.ranks).find(|&rank| host(rank) != host(0)).unwrap_or(shape.ranks);
+            let later = on_host.keys().filter(|&&one| (first..shape.ranks).any(|rank| host(rank) == one));
+            let back = (first..shape.ranks).any(|rank| host(rank) == host(0));
+            later.filter(|&&one| one != host(0)).count() as u64 * all + u64::from(back) * all
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::Node;
+    use crate::select::study;
+    use crate::{Environment, Model};
+    use std::sync::Arc;
+
+    /// The bound for blocks of 100 bytes at root 1, by the hosts of the ranks.
+    fn check(collective: Collective, hosts: &[u32], expected: u64) {
+        let shape = Shape { root: 1, ..Shape::new(collective, hosts.len() as u32, 0, 100) };
+        let got = least_link_bytes(&shape, |rank| hosts[rank as usize]);
+        assert_eq!(got, expected, "{collective} on {hosts:?}");
+    }
+
+    #[test]
+    fn bounds_depend_on_who_is_where() {
+        use Collective as C;
+        for collective in Collective::ALL {
+            check(collective, &[0, 0, 0], 0);
+        }
+        check(C::Bcast, &[0, 0, 1, 1, 2], 200);
+        check(C::Reduce, &[0, 1, 0, 1], 100);
+        check(C::Allreduce, &[0, 0, 1, 1, 2, 2], 400);
+        check(C::Gather, &[0, 0, 1, 1, 1], 300);
+        check(C::Scatter, &[0, 1, 1, 1], 100);
+        check(C::Allgather, &[0, 0, 1, 1], 400);
+        check(C::Alltoall, &[0, 0, 1], 400);
+        check(C::ReduceScatterBlock, &[0, 0, 1, 1], 400);
+        check(C::Scan, &[0, 0, 1, 1], 100);
+        check(C::Scan, &[0, 1, 0, 1], 200);
+    }
+
+    /// What the algorithm that is selected sends over the links, for large messages on four hosts of four, by the bound.
+    fn excess(collective: Collective, count: u64, hosts: &[u32]) -> f64 {
+        let layout = Arc::new(Layout::across(hosts, 4));
+        let shape = Shape { unit_bytes: 8, ..Shape::new(collective, hosts.len() as u32, 0, count) };
+        let shape = match collective {
+            Collective::Bcast | Collective::Allgather => Shape { count: count * 8, unit_bytes: 1, ..shape },
+            _ => shape,
+        };
+        let environment = Environment {
+            node: Node::Exposed,
+            ..Environment::on_hosts(layout.clone(), 4, Arc::new(Model::default()))
+        };
+        let best = study(&shape, &environment, None).remove(0);
+        let load = Load::new(&shape);
+        let write =
+            |rank| best.generator.generate_on(&load.shape_of(rank), &best.params, Some(layout.hierarchy()));
+        let schedules: Vec<Schedule> = (0..shape.ranks).map(write).collect();
+        let sent = of(&schedules, &load, &layout).link_bytes;
+        let least = least_link_bytes(&shape, |rank| layout.place(rank).host);
+        println!("{collective} {count}: {} {} sends {sent}, least {least}", best.generator.name, best.params);
+        sent as f64 / least as f64
+    }
+
+    #[test]
+    fn large_messages_cross_the_links_once() {
+        use Collective as C;
+        let by_node: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
+        let by_core: Vec<u32> = (0..16).map(|rank| rank % 4).collect();
+        for hosts in [by_node, by_core] {
+            for collective in [C::Bcast, C::Reduce, C::Allreduce, C::Allgather] {
+                for count in [1 << 17, 1 << 20] {
+                    let excess = excess(collective, count, &hosts);
+                    assert!((1.0..=1.05).contains(&excess), "{collective} of {count}: {excess} of the bound");
+                }
+            }
+        }
+    }
+}
