@@ -159,6 +159,10 @@ pub struct Config {
     pub max_connections: u64,
     /// Print what was counted of the traffic with other hosts.
     pub counters: bool,
+    /// The file for the trace of all ranks; empty: none.
+    pub trace: String,
+    /// Most events of a rank in a trace.
+    pub trace_events: u64,
     /// Which starter to believe in, where it is not our own.
     pub starter: Starter,
     /// The file of the PMIx library (empty: the starter's or the system's).
@@ -204,6 +208,8 @@ impl Default for Config {
             connect_bytes: 256 << 10,
             max_connections: 0,
             counters: false,
+            trace: String::new(),
+            trace_events: 100_000,
             starter: Starter::Auto,
             pmix_library: String::new(),
         }
@@ -491,9 +497,26 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_COUNTERS",
         kind: "0 | 1",
-        doc: "at the end print a line a rank with what was counted of the traffic with other hosts",
+        doc: "at the end print what each rank has sent, by way, and its traffic with other hosts",
         set: |c, v| flag(v).map(|x| c.counters = x),
         show: |c| (c.counters as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_TRACE",
+        kind: "path",
+        doc: "at the end write a trace of all ranks there: for Perfetto, and for tutti trace",
+        set: |c, v| {
+            c.trace = v.to_string();
+            Ok(())
+        },
+        show: |c| c.trace.clone(),
+    },
+    Setting {
+        name: "TUTTI_TRACE_EVENTS",
+        kind: "count",
+        doc: "most events of a rank in a trace",
+        set: |c, v| size(v).map(|x| c.trace_events = x),
+        show: |c| c.trace_events.to_string(),
     },
     Setting {
         name: "TUTTI_STARTER",

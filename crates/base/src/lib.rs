@@ -10,6 +10,8 @@ pub mod error;
 pub mod ids;
 pub mod placement;
 pub mod sync;
+pub mod trace;
+pub mod traffic;
 
 pub use bank_sizes::BankSizes;
 pub use error::{Error, ErrorClass, Result};

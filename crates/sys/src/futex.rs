@@ -45,7 +45,7 @@ pub fn wait_any<'a>(words: impl Iterator<Item = (&'a AtomicU32, u32)>, timeout: 
         first = first.or(Some((word, expected)));
         count += 1;
     }
-    let until_ns = crate::job::monotonic_ns() + timeout.as_nanos().min(1 << 60) as u64;
+    let until_ns = crate::clock::now_ns() + timeout.as_nanos().min(1 << 60) as u64;
     let until = libc::timespec {
         tv_sec: (until_ns / 1_000_000_000) as libc::time_t,
         tv_nsec: (until_ns % 1_000_000_000) as libc::c_long,

@@ -26,6 +26,7 @@ use std::time::Duration;
 use tutti_base::config::MAX_LANES;
 use tutti_base::{BankSizes, Placement};
 
+use crate::clock;
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
 
@@ -548,7 +549,7 @@ impl RankBlock {
     pub fn set_waiting(&self, text: &str) {
         let version = self.wait_version.load(Ordering::Relaxed);
         self.wait_version.store(version | 1, Ordering::SeqCst);
-        self.wait_since_ns.store(monotonic_ns(), Ordering::Relaxed);
+        self.wait_since_ns.store(clock::now_ns(), Ordering::Relaxed);
         let bytes = &text.as_bytes()[..text.len().min(WAIT_TEXT_BYTES)];
         for (index, word) in self.wait_bytes.iter().enumerate() {
             let mut four = [0u8; 4];
@@ -565,7 +566,7 @@ impl RankBlock {
 
     /// Time since [`RankBlock::set_waiting`] was last called.
     pub fn waited(&self) -> Duration {
-        Duration::from_nanos(monotonic_ns().saturating_sub(self.wait_since_ns.load(Ordering::Relaxed)))
+        Duration::from_nanos(clock::now_ns().saturating_sub(self.wait_since_ns.load(Ordering::Relaxed)))
     }
 
     /// What the rank waits for, if it has waited for long. `None` also if it changes all the time.
@@ -582,14 +583,6 @@ impl RankBlock {
         }
         None
     }
-}
-
-/// The clock that all processes of a machine share.
-pub(crate) fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: now is writable; the clock exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 fn round_up(bytes: u64) -> u64 {

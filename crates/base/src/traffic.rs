@@ -1,0 +1,196 @@
+//! What a process has moved, and by which way: the counters behind `TUTTI_COUNTERS` and the performance variables of MPI_T.
+//!
+//! They are counted always, so counting costs a load, an addition and a store: no line that another process writes, and no locked
+//! instruction unless several threads may be in the library at a time ([`share`]). Whoever reads may do so at any time.
+
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Whether several threads may count.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Says that several threads may count from now on.
+pub fn share() {
+    SHARED.store(true, Ordering::Relaxed);
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Counts `more`.
+    #[inline]
+    pub fn add(&self, more: u64) {
+        if SHARED.load(Ordering::Relaxed) {
+            self.0.fetch_add(more, Ordering::Relaxed);
+        } else {
+            self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes a value if it is the largest so far.
+    #[inline]
+    pub fn raise(&self, value: u64) {
+        if value > self.0.load(Ordering::Relaxed) {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// So many so far.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    const fn new() -> Counter {
+        Counter(AtomicU64::new(0))
+    }
+}
+
+/// Transfers by one way: how many, and their payload.
+#[derive(Debug, Default)]
+pub struct Way {
+    /// Messages or accesses.
+    pub transfers: Counter,
+    /// Their payload in bytes.
+    pub bytes: Counter,
+}
+
+impl Way {
+    /// Counts a transfer.
+    #[inline]
+    pub fn add(&self, bytes: u64) {
+        self.transfers.add(1);
+        self.bytes.add(bytes);
+    }
+
+    /// Counts several at once.
+    #[inline]
+    pub fn add_all(&self, transfers: u64, bytes: u64) {
+        self.transfers.add(transfers);
+        self.bytes.add(bytes);
+    }
+
+    const fn new() -> Way {
+        Way { transfers: Counter::new(), bytes: Counter::new() }
+    }
+}
+
+/// Everything that a process counts by itself; what its links to other hosts count is theirs.
+#[derive(Debug)]
+pub struct Traffic {
+    /// Messages to itself.
+    pub own: Way,
+    /// Records to ranks of this host through shared memory, those of protocols included.
+    pub ring: Way,
+    /// Copies from and to private memory of ranks of this host, by the kernel or a device.
+    pub single_copy: Way,
+    /// Loads and stores in memory that ranks of this host share: banks, what travels beside them, mapped buffers.
+    pub mapped: Way,
+    /// Records to other hosts, those of protocols included.
+    pub network: Way,
+    /// Messages that came before their receive was posted.
+    pub unexpected: Way,
+    /// The most messages that were kept at a time for receives to come.
+    pub most_kept: Counter,
+    /// Algorithms chosen for collective operations.
+    pub choices: Counter,
+}
+
+/// What this process has moved.
+pub static TRAFFIC: Traffic = Traffic {
+    own: Way::new(),
+    ring: Way::new(),
+    single_copy: Way::new(),
+    mapped: Way::new(),
+    network: Way::new(),
+    unexpected: Way::new(),
+    most_kept: Counter::new(),
+    choices: Counter::new(),
+};
+
+/// The ways of a message or a piece of a collective, from the nearest to the farthest.
+pub const LEVELS: [&str; 5] = ["self", "ring", "single_copy", "mapped", "network"];
+
+/// The numbers of one process, or of several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Transfers and bytes by each of [`LEVELS`].
+    pub levels: [(u64, u64); LEVELS.len()],
+}
+
+impl Totals {
+    /// Bytes of one process's totals as they travel.
+    pub const BYTES: usize = LEVELS.len() * 16;
+
+    /// What this process has counted so far.
+    pub fn now() -> Totals {
+        let ways = [&TRAFFIC.own, &TRAFFIC.ring, &TRAFFIC.single_copy, &TRAFFIC.mapped, &TRAFFIC.network];
+        Totals { levels: ways.map(|way| (way.transfers.get(), way.bytes.get())) }
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &Totals) -> Totals {
+        let mut levels = self.levels;
+        for (one, other) in levels.iter_mut().zip(&other.levels) {
+            *one = (one.0 + other.0, one.1 + other.1);
+        }
+        Totals { levels }
+    }
+
+    /// To be sent.
+    pub fn encode(&self) -> [u8; Totals::BYTES] {
+        let mut bytes = [0; Totals::BYTES];
+        let words = self.levels.iter().flat_map(|&(transfers, bytes)| [transfers, bytes]);
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// What [`Totals::encode`] gave; missing bytes count as 0.
+    pub fn decode(bytes: &[u8]) -> Totals {
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("a chunk of eight has eight bytes")));
+        let mut next = || words.next().unwrap_or(0);
+        Totals { levels: [(); LEVELS.len()].map(|()| (next(), next())) }
+    }
+}
+
+impl fmt::Display for Totals {
+    /// `self=MESSAGES/BYTES ring=...`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, (transfers, bytes))) in LEVELS.iter().zip(&self.levels).enumerate() {
+            if number > 0 {
+                f.write_char(' ')?;
+            }
+            write!(f, "{name}={transfers}/{bytes}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_travel_and_add_up() {
+        let one = Totals { levels: [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)] };
+        assert_eq!(Totals::decode(&one.encode()), one);
+        assert_eq!(Totals::decode(&[]), Totals::default());
+        let both = one.plus(&one).to_string();
+        assert_eq!(both, "self=2/20 ring=4/40 single_copy=6/60 mapped=8/80 network=10/100");
+    }
+
+    #[test]
+    fn a_high_water_mark_does_not_fall() {
+        let traffic = Counter::new();
+        for value in [3, 7, 2] {
+            traffic.raise(value);
+        }
+        assert_eq!(traffic.get(), 7);
+    }
+}
