@@ -626,6 +626,11 @@ impl Schedule {
         self.strands.partition_point(|first| *first <= step.0)
     }
 
+    /// Steps that run, those of loops as often as they do.
+    pub fn instances(&self) -> u64 {
+        (0..self.steps.len() as u32).map(|step| u64::from(self.iterations(StepId(step)))).sum()
+    }
+
     /// Units of all temporaries.
     pub fn temporary_units(&self) -> u64 {
         self.temporaries.iter().sum()

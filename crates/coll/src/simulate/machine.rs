@@ -4,16 +4,19 @@
 //! other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a length when they begin; what
 //! they cause elsewhere (a message arrives, a flag is seen) are events.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::convert::Infallible;
+
+use tutti_base::trace::{self, Action, Level};
 
 use super::layout::Layout;
 use super::load::Load;
 use super::prices::{Prices, Way};
 use super::resources::{Processors, Server, Time};
 use crate::cursor::{Cursor, Instance};
-use crate::ir::{Access, BufferId, Division, Kind, Length, Schedule, Span, StepId, Tables};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Schedule, Span, StepId, Tables};
 
 /// A piece of work of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,6 +136,9 @@ struct Flag {
     waiting: Vec<(u32, u64, Instance)>,
 }
 
+/// Picoseconds, in which time is counted here, in a nanosecond.
+const PS_PER_NS: Time = 1000;
+
 /// So many flags of others a rank remembers to have seen.
 const REMEMBERED: usize = 64;
 
@@ -203,6 +209,8 @@ pub(super) struct Machine<'a> {
     slots: u32,
     tasks: u64,
     forced: u64,
+    /// What every rank did, if that is asked for.
+    events: Option<Vec<trace::Event>>,
 }
 
 impl<'a> Machine<'a> {
@@ -255,12 +263,23 @@ impl<'a> Machine<'a> {
             slots: slots(schedules, load.shape().unit_bytes),
             tasks: 0,
             forced: 0,
+            events: None,
         }
+    }
+
+    /// As [`Machine::run`], with what every rank did.
+    pub fn run_observed(mut self) -> (Run, Vec<trace::Event>) {
+        self.events = Some(Vec::new());
+        self.run_on()
     }
 
     /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in loops
     /// that were cut short) are completed when nothing else happens any more.
-    pub fn run(mut self) -> Run {
+    pub fn run(self) -> Run {
+        self.run_on().0
+    }
+
+    fn run_on(mut self) -> (Run, Vec<trace::Event>) {
         // Where ranks share processors nobody says which of them run side by side; so not those that talk first, which are
         // neighbours or at distances that are powers of two.
         let ranks = self.schedules.len() as u64;
@@ -288,7 +307,7 @@ impl<'a> Machine<'a> {
             }
         }
         let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
-        Run { ends, tasks: self.tasks, forced: self.forced }
+        (Run { ends, tasks: self.tasks, forced: self.forced }, self.events.unwrap_or_default())
     }
 
     fn at(&mut self, time: Time, event: Event) {
@@ -334,12 +353,48 @@ impl<'a> Machine<'a> {
             };
             let end = self.begin(rank, task);
             self.tasks += 1;
+            if self.events.is_some() {
+                self.observe(rank, task, end);
+            }
             if self.queue.until(end) {
                 return self.at(end, Event::Done(rank, task));
             }
             self.now = end;
             self.done(rank, task);
         }
+    }
+
+    /// Notes a piece of work that lasts until `end`.
+    fn observe(&mut self, rank: u32, task: Task, end: Time) {
+        if matches!(task.work, Work::Request(_) | Work::Clear(..)) {
+            return;
+        }
+        let Instance { step, iteration } = task.instance;
+        let at = |peer: Index| peer.at(iteration) as u32;
+        let schedules = self.schedules;
+        let (action, peer, what, lane, value) = match &schedules[rank as usize].steps[step.0 as usize].kind {
+            Kind::Send { peer, lane, from } => (Action::Send, at(*peer), Some(from), *lane, 0),
+            Kind::Recv { peer, lane, into } => (Action::Receive, at(*peer), Some(into), *lane, 0),
+            Kind::Copy { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
+            Kind::Reduce { right, .. } => (Action::Reduce, rank, Some(right), 0, 0),
+            Kind::Post { flag, value } => (Action::Post, rank, None, *flag, value.at(iteration)),
+            Kind::Await { peer, flag, value } => (Action::Await, at(*peer), None, *flag, value.at(iteration)),
+            Kind::Expose { what, .. } => (Action::Expose, rank, Some(what), 0, 0),
+            Kind::Pull { peer, into, .. } => (Action::Pull, at(*peer), Some(into), 0, 0),
+            Kind::Push { peer, from, .. } => (Action::Push, at(*peer), Some(from), 0, 0),
+            Kind::Combine { peer, into, .. } => (Action::Combine, at(*peer), Some(into), 0, 0),
+        };
+        let bytes = what.filter(|what| !what.is_signal()).map_or(0, |what| self.bytes(what, task.instance));
+        let host = |rank: u32| self.layout.place(rank).host;
+        let level = match peer {
+            _ if peer == rank => Level::Own,
+            _ if host(peer) == host(rank) => Level::Node,
+            _ => Level::Network,
+        };
+        let (start_ns, end_ns) = (self.now / PS_PER_NS, end / PS_PER_NS);
+        let (key, name) = (u64::from(lane), Cow::Borrowed(""));
+        let event = trace::Event { rank, action, level, peer, bytes, key, value, start_ns, end_ns, name };
+        self.events.get_or_insert_default().push(event);
     }
 
     /// A rank that has done an operation begins the next one, if there is one and it may.

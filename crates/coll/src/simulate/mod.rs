@@ -25,6 +25,8 @@ pub use layout::{Binding, Layout, Place, Pool};
 pub use load::Load;
 pub use prices::Reach;
 
+use tutti_base::trace::Event;
+
 use machine::{Machine, Run};
 use prices::Prices;
 
@@ -75,6 +77,12 @@ pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Predi
     let run = run(schedules, load, stage, 1);
     debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
     summary(&run, stage)
+}
+
+/// As [`simulate()`], with what every rank did and when.
+pub fn observe(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> (Prediction, Vec<Event>) {
+    let (run, events) = machine(schedules, load, stage, 1).run_observed();
+    (summary(&run, stage), events)
 }
 
 /// The same with what each of several operations in a row takes, if `bound` allows for them.
@@ -146,9 +154,13 @@ fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
 }
 
 fn run(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, times: u32) -> Run {
+    machine(schedules, load, stage, times).run()
+}
+
+fn machine<'a>(schedules: &'a [Schedule], load: &'a Load, stage: &Stage<'a>, times: u32) -> Machine<'a> {
     let footprint = load.footprint() * f64::from(stage.layout.cache_ranks());
     let prices = Prices::new(stage.model, stage.layout, stage.reach, footprint);
-    Machine::new(schedules, load, stage.layout, prices, times).run()
+    Machine::new(schedules, load, stage.layout, prices, times)
 }
 
 fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
