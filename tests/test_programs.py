@@ -24,6 +24,22 @@ def test_program(mpi, program, ranks):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_tool_interface(tutti, ranks):
+    """Control and performance variables, events (MPI_T)."""
+    check(tutti.run(ranks, tutti.compile("tool.c")))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_profiling_interface(mpi, ranks):
+    """A tool that is loaded before the library wraps functions by PMPI, and is called in their place."""
+    tool = mpi.compile("profiler.c", "-shared", "-fPIC")
+    outcome = mpi.run(ranks, mpi.compile("coll_reduce.c"), env={"LD_PRELOAD": str(tool)})
+    check(outcome)
+    calls = [line.split() for line in outcome.err.splitlines() if line.startswith("profile:")]
+    assert len(calls) == ranks and all(int(one[2]) > 0 and int(one[4]) > 0 for one in calls), str(outcome)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_bad_input(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("bad_input.c"), "freed"))
 

@@ -5,11 +5,13 @@ use std::ffi::c_int;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::communicator::Communicator;
 use tutti_core::giant::{self, Held, Lane};
-use tutti_core::{process, progress};
+use tutti_core::tool::events;
+use tutti_core::{process, progress, trace};
 
 use crate::errors;
 use crate::generated::constants::MPI_SUCCESS;
 use crate::handles;
+use crate::imp::tool;
 use crate::lane;
 use crate::phase;
 use crate::scope::Scope;
@@ -57,6 +59,8 @@ pub struct Call {
     pub at: At,
     /// The lane in which the call is counted.
     counted: Lane,
+    /// When it began, if it is recorded; else 0.
+    since_ns: u64,
 }
 
 impl Call {
@@ -64,7 +68,7 @@ impl Call {
     fn enter(function: &'static Function, at: At, lane: Lane) -> Call {
         let held = giant::enter_lane(lane);
         phase::call_begins(lane);
-        Call { held, function, at, counted: lane }
+        Call { held, function, at, counted: lane, since_ns: trace::since() }
     }
 
     /// Goes on in the lane of a communicator's messages, which the entry could only guess.
@@ -85,11 +89,20 @@ impl Call {
 impl Drop for Call {
     #[inline]
     fn drop(&mut self) {
+        if self.since_ns != 0 {
+            trace::call(self.function.name, self.since_ns);
+        }
         if giant::threads_allowed() {
             tell_threads(&self.held);
         }
         phase::call_ends(self.counted);
-        if handles::any_retired() && self.held.lane().is_first() && phase::is_quiet() {
+        if (events::any_waiting() || handles::any_retired())
+            && self.held.lane().is_first()
+            && phase::is_quiet()
+        {
+            if events::any_waiting() {
+                tool::tell(&self.held);
+            }
             handles::drop_retired();
         }
     }

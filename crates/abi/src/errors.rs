@@ -9,7 +9,7 @@ use tutti_core::giant;
 use tutti_core::process::process;
 
 use crate::entry::{At, Function};
-use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF};
+use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
 use crate::handles;
 use crate::imp::environment;
 use crate::phase;
@@ -18,6 +18,10 @@ use crate::types::Raw;
 /// Handles an error of `function` and gives the code it returns, if it returns.
 #[cold]
 pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
+    if let At::Tool = at {
+        // Where it has no code of its own, a wrong argument is invalid use of the interface (MPI-5 section 15.3.10).
+        return error.code.unwrap_or(MPI_T_ERR_INVALID);
+    }
     let at = known(at);
     let (handler, handle) = handler_of(at);
     match handler.call(handle, error.code()) {
@@ -53,9 +57,6 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
         if let Ok(handler) = unsafe { handles::resolve(raw, "errhandler") } {
             return (handler.clone(), MPI_COMM_NULL.bits());
         }
-    }
-    if let At::Tool = at {
-        return (ErrorHandler::Return, 0);
     }
     if let At::File(raw) = at {
         // Files return errors unless told otherwise (MPI-5 section 14.7); there are none yet that could be told.

@@ -364,6 +364,13 @@ impl<'s, K: Kind> HandleOut<'s, K> {
     }
 }
 
+impl<K> HandleOut<'_, K> {
+    /// Whether the user passed a null pointer where the standard lets it be left out.
+    pub fn is_absent(self) -> bool {
+        self.place.pointer.is_null()
+    }
+}
+
 impl<'s, K: Stored> HandleOut<'s, K> {
     /// Stores an object and returns its new handle.
     ///

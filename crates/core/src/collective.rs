@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use tutti_base::Result;
 use tutti_base::ids::Plane;
+use tutti_base::traffic::TRAFFIC;
 pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
@@ -47,6 +48,8 @@ use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 use crate::progress;
 use crate::request::RequestId;
+use crate::tool::events;
+use crate::trace;
 
 pub use again::{run_again, start_again};
 pub use choices::Choices;
@@ -387,7 +390,8 @@ fn prepare(
             let plan = Arc::new(plan(held, process, comm, &shape, means));
             let room = is_within_node(&plan).then(|| Room::of(&plan));
             // Members of banks have other numbers there, which straight-line code does not know.
-            let execution = if several { Execution::stepwise(plan) } else { Execution::new(plan) };
+            let execution =
+                if several || trace::is_on() { Execution::stepwise(plan) } else { Execution::new(plan) };
             Box::new(Prepared {
                 execution,
                 means,
@@ -456,7 +460,11 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         ..surroundings
     };
     let forced = process.config.algorithm_of(shape.collective.name());
+    TRAFFIC.choices.add(1);
     let plan = process.choices.borrow_mut(held).plan(shape, &environment, bound, forced);
+    let generator = plan.choice.generator;
+    let bytes = shape.bytes();
+    events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);
     if process.config.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {}", plan.choice.reason());
     }

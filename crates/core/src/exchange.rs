@@ -31,7 +31,8 @@ pub fn exchange(
     swap(held, process, comm, partner, tag, mine, length)
 }
 
-fn swap(
+/// As [`exchange`] where it is known how much comes.
+pub(crate) fn swap(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,

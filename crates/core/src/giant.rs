@@ -91,6 +91,7 @@ unsafe impl<T: Send> Sync for LaneCells<T> {}
 /// Says that several threads may call MPI at the same time from now on (`MPI_THREAD_MULTIPLE`), in so many lanes.
 /// Called before a second thread can be inside.
 pub fn allow_threads(lanes: u32) {
+    tutti_base::traffic::share();
     LANES.store(lanes.clamp(1, MAX_LANES), Ordering::Relaxed);
 }
 

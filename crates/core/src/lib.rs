@@ -32,5 +32,7 @@ pub mod request;
 pub mod session;
 pub mod single_copy;
 pub mod special;
+pub mod tool;
+pub mod trace;
 pub mod type_object;
 pub mod wire;

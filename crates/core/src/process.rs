@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 use tutti_base::config::Config;
+use tutti_base::traffic::Totals;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_sys::clock;
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_sys::this_process;
 use tutti_transport::exposure::Exposures;
@@ -27,6 +29,8 @@ use crate::matching::NumberHasher;
 use crate::p2p::{Limits, PointToPoint};
 use crate::progress;
 use crate::single_copy::Reader;
+use crate::tool::settings;
+use crate::trace;
 
 /// Context of `MPI_COMM_WORLD`.
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
@@ -59,6 +63,8 @@ pub type AllLinks = Links<FabricLink>;
 /// One process of the job.
 #[derive(Debug)]
 pub struct Process {
+    /// When it was made, by the clock of its host.
+    pub started_ns: u64,
     /// Settings, fixed at start.
     pub config: Config,
     /// The job object of this node.
@@ -131,7 +137,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     if PHASE.load(Ordering::Acquire) != BEFORE {
         return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
     }
-    let config = Config::from_env().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
+    let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
     if wanted == ThreadLevel::Multiple {
         // Lanes are of one host: what other hosts send comes in the first.
@@ -150,6 +156,9 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 /// `MPI_COMM_SELF` and run a barrier.
 pub fn finalize(held: &mut Held, process: &'static Process) {
     progress::drain(held, process);
+    if process.config.counters {
+        eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
+    }
     if process.config.counters
         && let Some(far) = process.messages.borrow_mut(held).link.far()
     {
@@ -210,7 +219,11 @@ impl Process {
             .into_iter()
             .collect();
         let messages = LaneCells::new(PointToPoint::new(link, Peer(rank.0), limits, reader), further);
+        if !config.trace.is_empty() {
+            trace::begin(rank.0, config.trace_events);
+        }
         Ok(Process {
+            started_ns: clock::now_ns(),
             config,
             rank,
             local,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tutti_base::config::{Config, SingleCopy as Setting};
+use tutti_base::traffic::TRAFFIC;
 use tutti_sys::job::Job;
 use tutti_transport::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
 use tutti_transport::{CrossMemoryAttach, Peer};
@@ -69,6 +70,7 @@ impl Reader {
                 }
             }
         }
+        TRAFFIC.single_copy.add(wanted);
         true
     }
 

@@ -174,6 +174,17 @@ static OPTIONS: &[Row] = &[
         r.request.verbosity = Verbosity::Verbose;
         Ok(())
     }),
+    row(
+        &["trace"],
+        &["FILE"],
+        "write there what every rank did and when (tutti trace FILE draws it)",
+        |r, v| {
+            let path = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
+            let path = path.to_str().ok_or("a name in UTF-8 is needed")?;
+            r.request.environment.push(variable("TUTTI_TRACE", path)?);
+            Ok(())
+        },
+    ),
     row(&["timings"], &[], "print when each phase of the start was over", |r, _| {
         r.request.timings = true;
         Ok(())

@@ -54,7 +54,7 @@ pub use directory::{Address, Directory};
 #[cfg(not(loom))]
 pub use exposure::Exposures;
 #[cfg(not(loom))]
-pub use fabric::FabricLink;
+pub use fabric::{Counters as FarCounters, FabricLink};
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use links::{FarLink, Links};

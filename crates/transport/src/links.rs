@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_sys::job::Job;
 
 use crate::bridges::Bridges;
@@ -114,10 +115,17 @@ impl<F: FarLink> Link for Links<F> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         match self.route(to) {
-            Route::Near(near, to) => near.try_send_with(to, header, bytes, fill),
-            Route::Far(far) => far.try_send_with(to, header, bytes, fill),
-            Route::Gone => Ok(()),
+            Route::Near(near, to) => {
+                near.try_send_with(to, header, bytes, fill)?;
+                TRAFFIC.ring.add(bytes as u64);
+            }
+            Route::Far(far) => {
+                far.try_send_with(to, header, bytes, fill)?;
+                TRAFFIC.network.add(bytes as u64);
+            }
+            Route::Gone => {}
         }
+        Ok(())
     }
 
     fn has_room(&self, to: Peer, bytes: usize) -> bool {

@@ -27,7 +27,10 @@ use crate::types::*;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_changed", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_changed", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_changed(call, scope.out(update_number, "update_number"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -42,7 +45,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_categories", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_categories", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_categories(call, cat_index, len, scope.array_out(indices, "indices"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -61,7 +67,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_cvars", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_cvars", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_cvars(call, cat_index, len, scope.array_out(indices, "indices"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -80,7 +89,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_events", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_events", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_events(call, cat_index, len, scope.array_out(indices, "indices"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -95,7 +107,10 @@ pub unsafe extern "C" fn MPI_T_category_get_events(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_index(name: *const c_char, cat_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_index", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_index", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_index(call, scope.text(name, "name"), scope.out(cat_index, "cat_index"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -115,7 +130,20 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
     num_pvars: *mut c_int,
     num_categories: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_info(
+            call,
+            cat_index,
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+            scope.text_out(desc, "desc"),
+            scope.out(desc_len, "desc_len"),
+            scope.out(num_cvars, "num_cvars"),
+            scope.out(num_pvars, "num_pvars"),
+            scope.out(num_categories, "num_categories"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -146,7 +174,10 @@ pub unsafe extern "C" fn MPI_T_category_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_num", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_num", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_num(call, scope.out(num_cat, "num_cat"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -157,7 +188,10 @@ pub unsafe extern "C" fn MPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_category_get_num_events(cat_index: c_int, num_events: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_num_events", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_num_events", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_num_events(call, cat_index, scope.out(num_events, "num_events"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -172,7 +206,10 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     len: c_int,
     indices: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_category_get_pvars", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_category_get_pvars", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::category_get_pvars(call, cat_index, len, scope.array_out(indices, "indices"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -187,7 +224,10 @@ pub unsafe extern "C" fn MPI_T_category_get_pvars(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_index(name: *const c_char, cvar_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_index", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_get_index", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_get_index(call, scope.text(name, "name"), scope.out(cvar_index, "cvar_index"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -209,7 +249,22 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope_: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_get_info(
+            call,
+            cvar_index,
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+            scope.out(verbosity, "verbosity"),
+            scope.handle_out(datatype, "datatype"),
+            scope.out(enumtype, "enumtype"),
+            scope.text_out(desc, "desc"),
+            scope.out(desc_len, "desc_len"),
+            scope.out(bind, "bind"),
+            scope.out(scope_, "scope"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -235,7 +290,10 @@ pub unsafe extern "C" fn MPI_T_cvar_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_get_num", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_get_num", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_get_num(call, scope.out(num_cvar, "num_cvar"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -251,7 +309,16 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     handle: *mut MPI_T_cvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_handle_alloc", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_handle_alloc(
+            call,
+            cvar_index,
+            scope.address(obj_handle),
+            scope.out(handle, "handle"),
+            scope.out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -267,7 +334,10 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_alloc(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_handle_free", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_handle_free", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_handle_free(call, scope.out(handle, "handle"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -278,7 +348,10 @@ pub unsafe extern "C" fn MPI_T_cvar_handle_free(handle: *mut MPI_T_cvar_handle) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_void) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_read", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_read", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_read(call, handle, scope.address(buf))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -289,7 +362,10 @@ pub unsafe extern "C" fn MPI_T_cvar_read(handle: MPI_T_cvar_handle, buf: *mut c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_cvar_write(handle: MPI_T_cvar_handle, buf: *const c_void) -> c_int {
-    unsupported(&Function { name: "MPI_T_cvar_write", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_cvar_write", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::cvar_write(call, handle, scope.address(buf.cast_mut()))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -305,7 +381,16 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_enum_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_enum_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::enum_get_info(
+            call,
+            enumtype,
+            scope.out(num, "num"),
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -327,7 +412,17 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     name: *mut c_char,
     name_len: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_enum_get_item", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_enum_get_item", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::enum_get_item(
+            call,
+            enumtype,
+            indx,
+            scope.out(value, "value"),
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -348,7 +443,15 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     cb_safety: c_int,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_callback_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_callback_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_callback_get_info(
+            call,
+            event_registration,
+            cb_safety,
+            scope.handle_out(info_used, "info_used"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -367,7 +470,10 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     cb_safety: c_int,
     info: MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_callback_set_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_callback_set_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_callback_set_info(call, event_registration, cb_safety, scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -385,7 +491,10 @@ pub unsafe extern "C" fn PMPI_T_event_copy(
     event_instance: MPI_T_event_instance,
     buffer: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_copy", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_copy", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_copy(call, event_instance, scope.address(buffer))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -399,7 +508,10 @@ pub unsafe extern "C" fn MPI_T_event_copy(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_index(name: *const c_char, event_index: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_index", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_get_index", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_get_index(call, scope.text(name, "name"), scope.out(event_index, "event_index"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -423,7 +535,24 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_get_info(
+            call,
+            event_index,
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+            scope.out(verbosity, "verbosity"),
+            scope.array_out(array_of_datatypes, "array_of_datatypes"),
+            scope.array_out(array_of_displacements, "array_of_displacements"),
+            scope.out(num_elements, "num_elements"),
+            scope.out(enumtype, "enumtype"),
+            scope.handle_out(info, "info"),
+            scope.text_out(desc, "desc"),
+            scope.out(desc_len, "desc_len"),
+            scope.out(bind, "bind"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -462,7 +591,10 @@ pub unsafe extern "C" fn MPI_T_event_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_num", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_get_num", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_get_num(call, scope.out(num_events, "num_events"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -476,7 +608,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     event_instance: MPI_T_event_instance,
     source_index: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_source", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_get_source", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_get_source(call, event_instance, scope.out(source_index, "source_index"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -493,7 +628,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     event_instance: MPI_T_event_instance,
     event_timestamp: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_get_timestamp", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_get_timestamp", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_get_timestamp(call, event_instance, scope.out(event_timestamp, "event_timestamp"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -512,7 +650,16 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     info: MPI_Info,
     event_registration: *mut MPI_T_event_registration,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_alloc", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_handle_alloc(
+            call,
+            event_index,
+            scope.address(obj_handle),
+            scope.handle(info, "info"),
+            scope.out(event_registration, "event_registration"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -532,7 +679,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_free(
     user_data: *mut c_void,
     free_cb_function: Option<MPI_T_event_free_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_free", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_handle_free", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_handle_free(call, event_registration, scope.address(user_data), free_cb_function)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -550,7 +700,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: MPI_T_event_registration,
     info_used: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_handle_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_handle_get_info(call, event_registration, scope.handle_out(info_used, "info_used"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -567,7 +720,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     event_registration: MPI_T_event_registration,
     info: MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_handle_set_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_handle_set_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_handle_set_info(call, event_registration, scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -585,7 +741,10 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     element_index: c_int,
     buffer: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_read", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_read", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_read(call, event_instance, element_index, scope.address(buffer))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -606,7 +765,17 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     user_data: *mut c_void,
     event_cb_function: Option<MPI_T_event_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_register_callback", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_event_register_callback", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::event_register_callback(
+            call,
+            event_registration,
+            cb_safety,
+            scope.handle(info, "info"),
+            scope.address(user_data),
+            event_cb_function,
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -628,7 +797,14 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
     event_registration: MPI_T_event_registration,
     dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_event_set_dropped_handler", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_T_event_set_dropped_handler", always: true },
+        At::Tool,
+        |call, scope| unsafe {
+            imp::tool::event_set_dropped_handler(call, event_registration, dropped_cb_function)
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -642,7 +818,10 @@ pub unsafe extern "C" fn MPI_T_event_set_dropped_handler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
-    unsupported(&Function { name: "MPI_T_finalize", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_finalize", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::finalize(call)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -653,7 +832,10 @@ pub unsafe extern "C" fn MPI_T_finalize() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_init_thread(required: c_int, provided: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_init_thread", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_init_thread", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::init_thread(call, required, scope.out(provided, "provided"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -668,7 +850,15 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     var_class: c_int,
     pvar_index: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_index", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_get_index", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_get_index(
+            call,
+            scope.text(name, "name"),
+            var_class,
+            scope.out(pvar_index, "pvar_index"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -697,7 +887,25 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_get_info(
+            call,
+            pvar_index,
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+            scope.out(verbosity, "verbosity"),
+            scope.out(var_class, "var_class"),
+            scope.handle_out(datatype, "datatype"),
+            scope.out(enumtype, "enumtype"),
+            scope.text_out(desc, "desc"),
+            scope.out(desc_len, "desc_len"),
+            scope.out(bind, "bind"),
+            scope.out(readonly, "readonly"),
+            scope.out(continuous, "continuous"),
+            scope.out(atomic, "atomic"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -727,7 +935,10 @@ pub unsafe extern "C" fn MPI_T_pvar_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_get_num", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_get_num", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_get_num(call, scope.out(num_pvar, "num_pvar"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -744,7 +955,17 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_alloc(
     handle: *mut MPI_T_pvar_handle,
     count: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_handle_alloc", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_handle_alloc", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_handle_alloc(
+            call,
+            session,
+            pvar_index,
+            scope.address(obj_handle),
+            scope.out(handle, "handle"),
+            scope.out(count, "count"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -764,7 +985,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(
     session: MPI_T_pvar_session,
     handle: *mut MPI_T_pvar_handle,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_handle_free", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_handle_free", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_handle_free(call, session, scope.out(handle, "handle"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -782,7 +1006,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_read", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_read", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_read(call, session, handle, scope.address(buf))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -801,7 +1028,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     handle: MPI_T_pvar_handle,
     buf: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_readreset", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_readreset", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_readreset(call, session, handle, scope.address(buf))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -816,7 +1046,10 @@ pub unsafe extern "C" fn MPI_T_pvar_readreset(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_reset(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_reset", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_reset", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_reset(call, session, handle)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -827,7 +1060,10 @@ pub unsafe extern "C" fn MPI_T_pvar_reset(session: MPI_T_pvar_session, handle: M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_create(session: *mut MPI_T_pvar_session) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_session_create", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_session_create", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_session_create(call, scope.out(session, "session"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -838,7 +1074,10 @@ pub unsafe extern "C" fn MPI_T_pvar_session_create(session: *mut MPI_T_pvar_sess
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_session_free(session: *mut MPI_T_pvar_session) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_session_free", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_session_free", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_session_free(call, scope.out(session, "session"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -849,7 +1088,10 @@ pub unsafe extern "C" fn MPI_T_pvar_session_free(session: *mut MPI_T_pvar_sessio
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_start(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_start", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_start", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_start(call, session, handle)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -860,7 +1102,10 @@ pub unsafe extern "C" fn MPI_T_pvar_start(session: MPI_T_pvar_session, handle: M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_pvar_stop(session: MPI_T_pvar_session, handle: MPI_T_pvar_handle) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_stop", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_stop", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_stop(call, session, handle)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -875,7 +1120,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     handle: MPI_T_pvar_handle,
     buf: *const c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_pvar_write", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_pvar_write", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::pvar_write(call, session, handle, scope.address(buf.cast_mut()))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -900,7 +1148,21 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut MPI_Count,
     info: *mut MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_info", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_source_get_info", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::source_get_info(
+            call,
+            source_index,
+            scope.text_out(name, "name"),
+            scope.out(name_len, "name_len"),
+            scope.text_out(desc, "desc"),
+            scope.out(desc_len, "desc_len"),
+            scope.out(ordering, "ordering"),
+            scope.out(ticks_per_second, "ticks_per_second"),
+            scope.out(max_ticks, "max_ticks"),
+            scope.handle_out(info, "info"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -933,7 +1195,10 @@ pub unsafe extern "C" fn MPI_T_source_get_info(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_num", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_source_get_num", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::source_get_num(call, scope.out(num_sources, "num_sources"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -947,7 +1212,10 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     source_index: c_int,
     timestamp: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_T_source_get_timestamp", always: true }, At::Tool)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_T_source_get_timestamp", always: true }, At::Tool, |call, scope| unsafe {
+        imp::tool::source_get_timestamp(call, source_index, scope.out(timestamp, "timestamp"))
+    })
 }
 
 #[unsafe(no_mangle)]

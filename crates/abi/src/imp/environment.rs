@@ -7,6 +7,7 @@ use tutti_core::collective;
 use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, ThreadLevel};
+use tutti_core::trace;
 
 use super::memory::process;
 use crate::entry::Call;
@@ -32,7 +33,14 @@ pub fn init_thread(
     provided: Out<c_int>,
 ) -> Result<()> {
     provided.check()?;
-    let level = match required {
+    let level = level_of(required)?;
+    start(call, level)?;
+    provided.set(number_of(level))
+}
+
+/// The thread level that a program asks for.
+pub(super) fn level_of(required: c_int) -> Result<ThreadLevel> {
+    Ok(match required {
         MPI_THREAD_SINGLE => ThreadLevel::Single,
         MPI_THREAD_FUNNELED => ThreadLevel::Funneled,
         MPI_THREAD_SERIALIZED => ThreadLevel::Serialized,
@@ -41,12 +49,10 @@ pub fn init_thread(
             let reason = format!("argument required is {other}; it must be one of the MPI_THREAD_ levels");
             return Err(Error::new(ErrorClass::Arg, reason));
         }
-    };
-    start(call, level)?;
-    provided.set(number_of(level))
+    })
 }
 
-fn number_of(level: ThreadLevel) -> c_int {
+pub(super) fn number_of(level: ThreadLevel) -> c_int {
     match level {
         ThreadLevel::Single => MPI_THREAD_SINGLE,
         ThreadLevel::Funneled => MPI_THREAD_FUNNELED,
@@ -68,6 +74,7 @@ fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
 pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
     process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
+    trace::collect(&mut call.held, process)?;
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;
     let sessions = session::any_open(&call.held);

@@ -61,4 +61,5 @@ pub mod request;
 pub mod session;
 pub mod status;
 pub mod storage;
+pub mod tool;
 pub mod topology;

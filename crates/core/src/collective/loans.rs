@@ -11,6 +11,7 @@
 
 use std::ptr::{self, NonNull};
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::ir::Access;
 use tutti_transport::Peer;
@@ -116,6 +117,7 @@ impl CommPort<'_> {
                 // SAFETY: the schedule fetches no more than was lent.
                 let run = unsafe { Buffer::bytes_at(copy.cast_mut(), into.bytes()) };
                 into.copy_from(&run);
+                TRAFFIC.mapped.add(into.bytes());
                 Ok(())
             }
             Found::Lent(window) => into

@@ -1,5 +1,7 @@
 //! The messages of one collective operation on one communicator, and its part of the node, for the engine.
 
+use tutti_base::trace::Level;
+use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Rank, Result};
 use tutti_coll::ir::Access;
 
@@ -16,6 +18,7 @@ use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
+use crate::trace;
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::Record;
@@ -222,10 +225,14 @@ impl NodePort for CommPort<'_> {
     }
 
     fn direct(&mut self, from: Remote, bytes: u64) -> Option<*const u8> {
-        match self.find(from) {
+        let found = match self.find(from) {
             Found::Carried(copy) => Some(copy),
             Found::Lent(window) => window.direct(from.offset, bytes).map(<*mut u8>::cast_const),
+        };
+        if found.is_some() {
+            TRAFFIC.mapped.add(bytes);
         }
+        found
     }
 
     fn pull(&mut self, from: Remote, into: &Buffer) -> Result<()> {
@@ -234,6 +241,16 @@ impl NodePort for CommPort<'_> {
 
     fn push(&mut self, from: &Buffer, into: Remote) -> Result<()> {
         self.deliver(from, into)
+    }
+
+    fn mark(&self) -> u64 {
+        let plane = self.comm.context().plane(self.comm.collectives.plane());
+        u64::from(plane) << 32 | u64::from(self.ticket.tag as u32)
+    }
+
+    fn whereabouts(&self, peer: u32) -> (u32, Level) {
+        let world = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator").0;
+        (world, trace::level_of(self.process, world))
     }
 
     #[inline]

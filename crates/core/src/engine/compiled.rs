@@ -11,6 +11,7 @@
 #![allow(unsafe_code)]
 
 use tutti_base::Result;
+use tutti_base::traffic::TRAFFIC;
 use tutti_coll::Schedule;
 use tutti_coll::ir::{Access, BufferId, Kind, Length, Range, Span, Start, StepId, Tables};
 use tutti_data::Reducer;
@@ -109,6 +110,10 @@ pub(super) struct Program {
     rows: Box<[(At, usize)]>,
     /// From here on it waits for those who use its memory ([`Schedule::parting`]).
     parting: usize,
+    /// Bytes of a unit.
+    scale: usize,
+    /// What it reads of others' banks: how often, and bytes.
+    shared: (u64, u64),
 }
 
 /// How a program stands after [`Program::run`].
@@ -161,7 +166,10 @@ impl Program {
             }
             step += steps;
         }
-        Some(Program { instructions: writer.instructions.into(), rows: writer.rows.into(), parting })
+        let shared = writer.instructions.iter().filter_map(|one| one.bank_bytes(scale));
+        let shared = shared.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one));
+        let (instructions, rows) = (writer.instructions.into(), writer.rows.into());
+        Some(Program { instructions, rows, parting, scale, shared })
     }
 
     /// Goes on from instruction `next`.
@@ -217,6 +225,7 @@ impl Program {
             }
             next += 1;
         }
+        TRAFFIC.mapped.add_all(self.shared.0, self.shared.1);
         Ok(Reached::End)
     }
 
@@ -241,11 +250,13 @@ impl Program {
                 let Some(found) = port.carried(from) else { return false };
                 // SAFETY: the module's Safety section.
                 unsafe { copy(found, at(into), bytes) };
+                TRAFFIC.mapped.add(bytes as u64);
                 true
             }
             Instruction::FetchCombine { from, with, into, count } => {
                 let Some(left) = port.carried(from) else { return false };
                 combine(reducer, left, at(with), at(into), count);
+                TRAFFIC.mapped.add(count * self.scale as u64);
                 true
             }
             _ => false,
@@ -449,6 +460,15 @@ impl Writer<'_> {
 }
 
 impl Instruction {
+    /// What it reads of another's bank, if it does.
+    fn bank_bytes(&self, scale: usize) -> Option<u64> {
+        match self {
+            Instruction::Pull { bytes, .. } => Some(*bytes as u64),
+            Instruction::Combine { count, .. } => Some(count * scale as u64),
+            _ => None,
+        }
+    }
+
     /// Whether it moves nothing.
     fn is_empty(&self) -> bool {
         match self {

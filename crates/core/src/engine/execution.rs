@@ -13,8 +13,10 @@ use tutti_coll::{Plan, Schedule};
 
 use super::compiled::{Program, Reached};
 use super::memory::Bindings;
+use super::observed::Observed;
 use super::port::{NodePort, Port, Started};
 use crate::buffer::Buffer;
+use crate::trace;
 
 /// How far an execution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Execution<H> {
     tabled: bool,
     /// Never compiled.
     stepwise: bool,
+    /// Under a trace: when it began, and when the steps began that are under way.
+    observed: Observed,
 }
 
 /// A flag of a peer that has not come so far.
@@ -97,6 +101,7 @@ impl<H> Execution<H> {
             next: 0,
             tabled: false,
             stepwise: false,
+            observed: Observed::default(),
         }
     }
 
@@ -229,12 +234,18 @@ impl<H> Execution<H> {
         if local && !self.ready(port) {
             return Ok(Status::Pending);
         }
+        if trace::is_on() {
+            self.observed.begin();
+        }
         self.land(port)?;
         while self.advance(port)? && self.look(port) {}
-        let Execution { plan, bindings, cursor, .. } = self;
+        let Execution { plan, bindings, cursor, observed, .. } = self;
         let schedule = &plan.schedule;
         if !cursor.finished(schedule) {
             return Ok(Status::Pending);
+        }
+        if trace::is_on() {
+            observed.end(plan, port);
         }
         if local {
             bindings.finish();
@@ -251,6 +262,9 @@ impl<H> Execution<H> {
             if port.done(&mut self.flying[next].1)? {
                 let (instance, _) = self.flying.swap_remove(next);
                 self.cursor.complete(instance);
+                if trace::is_on() {
+                    self.observed.over(&self.plan, &self.bindings, instance, port);
+                }
             } else {
                 next += 1;
             }
@@ -260,17 +274,27 @@ impl<H> Execution<H> {
 
     /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
     fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
-        let Execution { plan, bindings, cursor, flying, waiting, private, .. } = self;
+        let Execution { plan, bindings, cursor, flying, waiting, private, observed, .. } = self;
         let schedule = &plan.schedule;
-        cursor.advance(schedule, |instance| match begin(schedule, instance, (bindings, private), port)? {
-            Begun::Done => Ok::<bool, Error>(true),
-            Begun::Flying(handle) => {
-                flying.push((instance, handle));
-                Ok(false)
+        cursor.advance(schedule, |instance| {
+            let since = trace::since();
+            let begun = begin(schedule, instance, (bindings, private), port)?;
+            if since != 0 {
+                observed.started(instance, since);
+                if matches!(begun, Begun::Done) {
+                    observed.over(plan, bindings, instance, port);
+                }
             }
-            Begun::Waiting(flag) => {
-                waiting.push(flag);
-                Ok(false)
+            match begun {
+                Begun::Done => Ok::<bool, Error>(true),
+                Begun::Flying(handle) => {
+                    flying.push((instance, handle));
+                    Ok(false)
+                }
+                Begun::Waiting(flag) => {
+                    waiting.push(flag);
+                    Ok(false)
+                }
             }
         })?;
         Ok(!schedule.strands.is_empty() && !waiting.is_empty())
@@ -295,15 +319,18 @@ impl<H> Execution<H> {
     #[inline]
     fn look<P: Port<Handle = H>>(&mut self, port: &mut P) -> bool {
         let before = self.waiting.len();
-        let (cursor, private) = (&mut self.cursor, &self.private);
-        self.waiting.retain(|&Waiting { instance, peer, flag, value }| {
+        let Execution { cursor, private, observed, plan, bindings, waiting, .. } = self;
+        waiting.retain(|&Waiting { instance, peer, flag, value }| {
             let over = is_reached(private, port, peer, flag, value);
             if over {
                 cursor.complete(instance);
+                if trace::is_on() {
+                    observed.over(plan, bindings, instance, port);
+                }
             }
             !over
         });
-        self.waiting.len() < before
+        waiting.len() < before
     }
 }
 

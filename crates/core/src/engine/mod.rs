@@ -10,6 +10,7 @@ mod compiled;
 pub mod execution;
 pub mod memory;
 mod node;
+mod observed;
 pub mod port;
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@
 use std::mem::MaybeUninit;
 
 use tutti_base::Result;
+use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::{Access, BufferId, Range};
 
 use super::compiled::copy_to_bank;
@@ -91,6 +92,7 @@ impl Bindings {
             // SAFETY: the module's Safety section: a range of the peer's bank.
             let from = unsafe { Buffer::bytes_at(port.bank(peer).wrapping_add(offset), into.bytes()) };
             into.copy_from(&from);
+            TRAFFIC.mapped.add(into.bytes());
             return Ok(());
         }
         port.pull(self.remote(peer, from), &into)
@@ -125,6 +127,7 @@ impl Bindings {
     ) -> Result<()> {
         if from.buffer == BufferId::BANK {
             let left = port.bank(peer).wrapping_add(from.start as usize * self.unit_bytes());
+            TRAFFIC.mapped.add(into.length * self.unit_bytes() as u64);
             self.combine_packed(left, with, into);
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! is complete; and of the node ([`NodePort`]) flags, banks, and the exposed memory of others.
 
 use tutti_base::Result;
+use tutti_base::trace::Level;
 use tutti_coll::ir::Access;
 
 use crate::buffer::Buffer;
@@ -144,6 +145,16 @@ pub trait NodePort {
     /// # Errors
     /// Why it stopped.
     fn push(&mut self, from: &Buffer, into: Remote) -> Result<()>;
+
+    /// For a trace: what the messages and flags of this operation have in common at all ranks, and no other operation has.
+    fn mark(&self) -> u64 {
+        0
+    }
+
+    /// For a trace: a peer's rank in the world, and how far it is.
+    fn whereabouts(&self, peer: u32) -> (u32, Level) {
+        (peer, Level::Node)
+    }
 
     /// The operation is over for this rank; others may still read its bank.
     fn leave(&mut self);

@@ -11,6 +11,7 @@ use super::incoming::{status_of, truncated};
 use super::{PointToPoint, ReceiveSpec, State};
 use crate::completion::Finished;
 use crate::request::Status;
+use crate::trace;
 use crate::wire::Packet;
 
 /// A blocking receive that takes its message as it arrives.
@@ -69,6 +70,9 @@ impl Sink for Direct<'_> {
             persistent: false,
             context: ContextId::of_plane(envelope.context).0,
         });
+        if trace::is_on() {
+            trace::received(from, envelope.context, &status);
+        }
         self.state.eager_done(from, payload.len(), sync);
         Verdict::Taken
     }

@@ -8,6 +8,7 @@ use super::{Message, PointToPoint, ReceiveSpec, Small, State};
 use crate::buffer::{Buffer, signature};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Status, Work};
+use crate::trace;
 use crate::wire::{Offer, Packet, Signature};
 
 /// How a message that is being received came here.
@@ -76,12 +77,16 @@ impl State {
     /// What a receive of this pattern would get (probe).
     pub fn peek(&self, pattern: Pattern) -> Option<Status> {
         let (envelope, message) = self.matcher.peek(pattern)?;
-        let bytes = match message {
+        Some(status_of(envelope, self.bytes_of(message)))
+    }
+
+    /// How long a message is.
+    pub(super) fn bytes_of(&self, message: &Message) -> u64 {
+        match message {
             Message::Eager { payload, .. } => payload.len() as u64,
             Message::Offer { offer, .. } => offer.bytes,
             Message::Local { sender } => self.requests.get(*sender).map_or(0, sent_bytes),
-        };
-        Some(status_of(envelope, bytes))
+        }
     }
 
     /// Takes the message that a receive of this pattern would get (matched probe).
@@ -115,7 +120,7 @@ impl State {
     ) {
         match self.matcher.arrive(envelope) {
             Some(receive) => {
-                self.deliver_eager(receive, envelope, signature, payload);
+                self.deliver_eager(receive, from, envelope, signature, payload);
                 self.eager_done(from, payload.len(), sync);
             }
             None => self.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
@@ -141,7 +146,7 @@ impl State {
     fn deliver(&mut self, receive: RequestId, envelope: Envelope, message: Message) {
         match message {
             Message::Eager { from, payload, signature, sync } => {
-                self.deliver_eager(receive, envelope, signature, &payload);
+                self.deliver_eager(receive, from, envelope, signature, &payload);
                 self.eager_done(from, payload.len(), sync);
             }
             Message::Offer { from, offer, signature, sender } => {
@@ -155,6 +160,7 @@ impl State {
     fn deliver_eager(
         &mut self,
         receive: RequestId,
+        from: Peer,
         envelope: Envelope,
         signature: Signature,
         payload: &[u8],
@@ -162,6 +168,18 @@ impl State {
         let arrival = Arrival { envelope, bytes: payload.len() as u64, signature };
         if let Some(buffer) = self.matched(receive, &arrival) {
             buffer.unpack(0, payload);
+        }
+        self.received(receive, from);
+    }
+
+    /// A receive has all of its message.
+    #[inline]
+    fn received(&mut self, receive: RequestId, from: Peer) {
+        if trace::is_on()
+            && let Some(Request { work: Work::Receive { pattern, .. }, status, .. }) =
+                self.requests.get(receive)
+        {
+            trace::received(from, pattern.context, status);
         }
         self.requests.complete_as_is(receive);
     }
@@ -193,7 +211,7 @@ impl State {
         let Some(buffer) = self.matched(receive, &arrival) else { return };
         let wanted = offer.bytes.min(buffer.bytes());
         if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
-            self.requests.complete_as_is(receive);
+            self.received(receive, from);
             self.answer(from, Packet::Done { sender });
         } else {
             self.answer(from, Packet::ClearToSend { sender, receiver: receive });
@@ -210,13 +228,13 @@ impl State {
         if let Some(buffer) = self.matched(receive, &arrival) {
             buffer.copy_from(&source);
         }
-        self.requests.complete_as_is(receive);
+        self.received(receive, self.me);
         self.requests.complete(sender, None);
     }
 
     /// The next piece of a stream.
     #[inline]
-    fn data(&mut self, _from: Peer, receiver: RequestId, payload: &[u8]) {
+    fn data(&mut self, from: Peer, receiver: RequestId, payload: &[u8]) {
         let Some(request) = self.requests.get_mut(receiver) else {
             return self.fail("data arrived for a receive that is not known");
         };
@@ -226,7 +244,7 @@ impl State {
         buffer.unpack(*arrived, payload);
         *arrived += payload.len() as u64;
         if *arrived >= *expected {
-            self.requests.complete_as_is(receiver);
+            self.received(receiver, from);
         }
     }
 

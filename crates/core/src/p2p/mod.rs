@@ -22,6 +22,7 @@ pub mod user;
 
 use std::collections::VecDeque;
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, WorldRank};
 use tutti_data::Datatype;
 use tutti_transport::{Link, Peer};
@@ -32,6 +33,7 @@ use crate::giant::Lane;
 use crate::matching::{Envelope, Matcher, Pattern};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
+use crate::tool::events::{self, Kind};
 use crate::wire::{Offer, Packet, Signature};
 
 /// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
@@ -278,8 +280,20 @@ impl PeerTable {
 impl State {
     /// Keeps a message that no receive was posted for; another thread may probe for it.
     fn keep(&mut self, envelope: Envelope, message: Message) {
+        let bytes = self.bytes_of(&message);
         self.requests.news = true;
         self.matcher.keep(envelope, message);
+        TRAFFIC.unexpected.add(bytes);
+        let kept = self.matcher.kept();
+        TRAFFIC.most_kept.raise(kept as u64);
+        events::note(Kind::Unexpected, || {
+            ([envelope.source as i32, envelope.tag, envelope.context as i32, kept as i32], bytes)
+        });
+    }
+
+    /// Messages that are kept for receives to come.
+    pub fn kept(&self) -> usize {
+        self.matcher.kept()
     }
 
     /// Nothing more is said to `peer`: should they meet again, both begin anew.

@@ -1,5 +1,6 @@
 //! The sender's half of the protocols.
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_transport::{Link, Peer};
 
 use super::{Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
@@ -172,6 +173,7 @@ impl State {
     }
 
     fn send_to_self(&mut self, id: RequestId, envelope: Envelope, bytes: u64, signature: u16, sync: bool) {
+        TRAFFIC.own.add(bytes);
         if let Some(receive) = self.matcher.arrive(envelope) {
             self.deliver_local(receive, envelope, id);
             return;

@@ -23,6 +23,7 @@ use crate::matching::{Envelope, Pattern};
 use crate::process::{AllLinks, Process};
 use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
+use crate::trace;
 
 /// A buffer with the datatype it was made of: what a user passes.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +111,9 @@ pub fn receive_spec(
 pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
     if held.lane() == comm.lane() && process.messages.borrow_mut(held).send_now(&spec) {
+        if trace::is_on() {
+            trace::sent(process, &spec);
+        }
         return Ok(());
     }
     let id = start_send(held, process, comm, Some(spec));
@@ -122,6 +126,9 @@ pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Opt
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
+        if trace::is_on() {
+            trace::sent(process, &spec);
+        }
         messages.start_send(id, spec);
         id
     })
@@ -253,7 +260,12 @@ pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
                 }
                 messages.state.requests.complete(id, None);
             }
-            Template::Send(spec) => messages.start_send(id, spec),
+            Template::Send(spec) => {
+                if trace::is_on() {
+                    trace::sent(process, &spec);
+                }
+                messages.start_send(id, spec);
+            }
             Template::Receive(spec) => messages.start_receive(id, spec),
             Template::BufferedSend(..) | Template::Collective(_) => {
                 messages.state.requests.complete(id, None)
@@ -276,6 +288,9 @@ pub fn send_buffered(
     spec: SendSpec,
 ) -> Result<()> {
     let copy = attached.take_in(held, process, &spec.buffer)?;
+    if trace::is_on() {
+        trace::sent(process, &spec);
+    }
     let bytes = copy.bytes();
     engage(lane);
     let id = process.in_lane(held, lane, |held| {

@@ -8,6 +8,8 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
 
+use tutti_base::traffic::TRAFFIC;
+
 use super::record::{EdgeRoom, Entry, Layout};
 use crate::single_copy::{CopyError, Lent, RemoteSegment, SingleCopy};
 
@@ -93,11 +95,15 @@ impl Window {
             match place {
                 // SAFETY: mapped memory of the peer, which does not write it meanwhile (its promise when it exposed it); no
                 // overlap, for the caller's memory is used by nobody else.
-                Place::Near(from) => unsafe { ptr::copy_nonoverlapping(from, into, length) },
+                Place::Near(from) => unsafe {
+                    ptr::copy_nonoverlapping(from, into, length);
+                    TRAFFIC.mapped.add(length as u64);
+                },
                 Place::Far(remote) => {
                     // SAFETY: the caller's promise.
                     let local = unsafe { std::slice::from_raw_parts_mut(into, length) };
                     let copied = self.copier.read(self.lent, remote, &mut [IoSliceMut::new(local)])?;
+                    TRAFFIC.single_copy.add(copied as u64);
                     return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
                 }
             }
@@ -119,11 +125,15 @@ impl Window {
             let from = unsafe { from.add(done) };
             match place {
                 // SAFETY: mapped memory of the peer, which gave it for writing; no overlap with memory of this process.
-                Place::Near(into) => unsafe { ptr::copy_nonoverlapping(from, into, length) },
+                Place::Near(into) => unsafe {
+                    ptr::copy_nonoverlapping(from, into, length);
+                    TRAFFIC.mapped.add(length as u64);
+                },
                 Place::Far(remote) => {
                     // SAFETY: the caller's promise.
                     let local = unsafe { std::slice::from_raw_parts(from, length) };
                     let copied = self.copier.write(self.lent, remote, &[IoSlice::new(local)])?;
+                    TRAFFIC.single_copy.add(copied as u64);
                     return if copied == length { Ok(()) } else { Err(CopyError::Fault) };
                 }
             }

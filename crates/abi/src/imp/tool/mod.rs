@@ -1,0 +1,270 @@
+//! The tool information interface (MPI-5 section 15.3): what `tutti_core::tool` knows, with handles, sessions and C types.
+//!
+//! It may be used before MPI_Init and after MPI_Finalize. No error handler is called: functions return their code, and a wrong
+//! argument without a code of its own is MPI_T_ERR_INVALID. Where the standard lets an argument be null, nothing is returned
+//! there. Handles are numbers, and stale ones are recognised.
+
+mod category;
+mod control;
+mod events;
+mod performance;
+
+use std::ffi::c_int;
+use std::sync::OnceLock;
+
+use tutti_base::{Error, Result};
+use tutti_core::giant::{self, GiantCell};
+use tutti_core::tool::events::KINDS;
+use tutti_core::tool::variables::{self, Class};
+use tutti_core::tool::{Names, settings};
+
+use crate::entry::Call;
+use crate::generated::constants::*;
+use crate::imp::environment::{level_of, number_of};
+use crate::scope::{HandleOut, Out, Text, TextOut};
+use crate::types::{MPI_Datatype, MPI_T_enum, Opaque};
+
+pub use category::*;
+pub use control::*;
+pub use events::*;
+pub use performance::*;
+
+/// What tools hold.
+#[derive(Debug)]
+struct Tool {
+    /// How often the interface was initialised and not finalised.
+    users: u32,
+    controls: Slots<usize>,
+    sessions: Slots<()>,
+    handles: Slots<performance::Handle>,
+    registrations: Slots<events::Registration>,
+}
+
+static TOOL: GiantCell<Tool> = GiantCell::new(Tool {
+    users: 0,
+    controls: Slots::new(1),
+    sessions: Slots::new(2),
+    handles: Slots::new(3),
+    registrations: Slots::new(4),
+});
+
+/// Objects behind handles of one kind: the kind, a generation and a place.
+#[derive(Debug)]
+struct Slots<T> {
+    kind: usize,
+    places: Vec<(usize, Option<T>)>,
+}
+
+/// Bits of a handle for the place, and for the generation.
+const PLACE_BITS: u32 = 20;
+const GENERATION_BITS: u32 = 32;
+
+impl<T> Slots<T> {
+    const fn new(kind: usize) -> Slots<T> {
+        Slots { kind, places: Vec::new() }
+    }
+
+    /// Stores an object; its handle.
+    fn insert(&mut self, object: T) -> Result<usize> {
+        let place = match self.places.iter().position(|(_, held)| held.is_none()) {
+            Some(place) => place,
+            None if self.places.len() < 1 << PLACE_BITS => {
+                self.places.push((0, None));
+                self.places.len() - 1
+            }
+            None => return Err(refuse(MPI_T_ERR_OUT_OF_HANDLES, "a million handles are in use")),
+        };
+        let (generation, held) = &mut self.places[place];
+        *generation = (*generation + 1) % (1 << GENERATION_BITS);
+        *held = Some(object);
+        Ok(self.bits(place))
+    }
+
+    fn bits(&self, place: usize) -> usize {
+        (self.kind << GENERATION_BITS | self.places[place].0) << PLACE_BITS | place
+    }
+
+    fn place(&self, bits: usize) -> Option<usize> {
+        let place = bits & ((1 << PLACE_BITS) - 1);
+        (place < self.places.len() && self.bits(place) == bits).then_some(place)
+    }
+
+    fn get(&mut self, bits: usize) -> Option<&mut T> {
+        let place = self.place(bits)?;
+        self.places[place].1.as_mut()
+    }
+
+    fn remove(&mut self, bits: usize) -> Option<T> {
+        let place = self.place(bits)?;
+        self.places[place].1.take()
+    }
+
+    fn retain(&mut self, keep: impl Fn(&T) -> bool) {
+        self.places
+            .iter_mut()
+            .filter(|(_, held)| held.as_ref().is_some_and(|one| !keep(one)))
+            .for_each(|(_, held)| *held = None);
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|(_, held)| held.as_mut())
+    }
+
+    /// The handles in use.
+    fn all(&self) -> Vec<usize> {
+        let used = self.places.iter().enumerate().filter(|(_, (_, held))| held.is_some());
+        used.map(|(place, _)| self.bits(place)).collect()
+    }
+}
+
+/// An error of this interface.
+#[cold]
+fn refuse(code: c_int, why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::with_code(code, why)
+}
+
+/// Whether the interface is up.
+fn ready(call: &Call) -> Result<()> {
+    if TOOL.borrow(&call.held).users == 0 {
+        return Err(refuse(MPI_T_ERR_NOT_INITIALIZED, "call MPI_T_init_thread first"));
+    }
+    Ok(())
+}
+
+/// The item of a list that the user names by its number.
+fn item<'l, T>(list: &'l [T], index: c_int, name: &str) -> Result<&'l T> {
+    usize::try_from(index).ok().and_then(|index| list.get(index)).ok_or_else(|| {
+        refuse(MPI_T_ERR_INVALID_INDEX, format!("argument {name} is {index}; there are {}", list.len()))
+    })
+}
+
+/// The number of what has this name.
+fn index_of<'n>(name: Text<'_>, mut names: impl Iterator<Item = &'n str>) -> Result<c_int> {
+    let wanted = name.bytes()?;
+    let found = names.position(|one| one.as_bytes() == wanted);
+    found.map(|place| place as c_int).ok_or_else(|| {
+        refuse(MPI_T_ERR_INVALID_NAME, format!("nothing has the name {:?}", String::from_utf8_lossy(wanted)))
+    })
+}
+
+/// Returns a string by the rules of MPI-5 section 15.3.3: the length given is the room, the one returned is what the whole
+/// string takes with its zero.
+fn give(text: &str, place: TextOut, length: Out<c_int>) -> Result<()> {
+    if length.is_absent() {
+        return Ok(());
+    }
+    let room = usize::try_from(length.get()?).unwrap_or(0);
+    if room > 0 && !place.is_absent() {
+        place.set(text.as_bytes(), room)?;
+    }
+    length.set(text.len() as c_int + 1)
+}
+
+/// Returns a value unless the user does not want it.
+fn put<T: Copy>(place: Out<T>, value: T) -> Result<()> {
+    if place.is_absent() { Ok(()) } else { place.set(value) }
+}
+
+/// As [`put`], for a predefined datatype.
+fn put_datatype(place: HandleOut<crate::kind::Datatype>, value: MPI_Datatype) -> Result<()> {
+    if place.is_absent() { Ok(()) } else { place.set(value) }
+}
+
+fn pointer(bits: usize) -> *mut Opaque {
+    bits as *mut Opaque
+}
+
+/// Enumerations by name: of settings, of states, and of what the elements of events are called.
+fn enumerations() -> &'static [(String, Names)] {
+    static ALL: OnceLock<Vec<(String, Names)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let rows = tutti_base::config::SETTINGS.iter().enumerate();
+        let settings = rows.filter_map(|(index, setting)| match settings::type_of(index) {
+            settings::Type::Word(words) => Some((setting.name.to_string(), words)),
+            _ => None,
+        });
+        let states = variables::all().iter().filter_map(|variable| match variable.class {
+            Class::State(names) => Some((variable.name.clone(), names)),
+            _ => None,
+        });
+        let elements = KINDS.iter().map(|kind| (kind.name.to_string(), kind.elements));
+        let collectives = std::iter::once(("tutti_collective".to_string(), variables::collectives()));
+        settings.chain(states).chain(elements).chain(collectives).collect()
+    })
+}
+
+/// Numbers of enumerations begin here, so that none is null.
+const FIRST_ENUMERATION: usize = 0x1000;
+
+/// The handle of the enumeration with these names.
+fn enumeration_of(names: Names) -> MPI_T_enum {
+    let place = enumerations().iter().position(|(_, other)| std::ptr::eq(*other, names));
+    pointer(place.map_or(MPI_T_ENUM_NULL, |place| FIRST_ENUMERATION + place))
+}
+
+fn enumeration(handle: MPI_T_enum) -> Result<&'static (String, Names)> {
+    let place = (handle as usize).checked_sub(FIRST_ENUMERATION);
+    place.and_then(|place| enumerations().get(place)).ok_or_else(|| {
+        refuse(
+            MPI_T_ERR_INVALID_HANDLE,
+            format!("argument enumtype is {:#x}, no enumeration", handle as usize),
+        )
+    })
+}
+
+/// MPI_T_init_thread. Threads at the same time take the lock that only MPI_THREAD_MULTIPLE gives: without it a program's
+/// calls would become slower because a tool looks on.
+pub fn init_thread(call: &mut Call, required: c_int, provided: Out<c_int>) -> Result<()> {
+    provided.check()?;
+    let wanted = level_of(required)?;
+    let most = if giant::threads_allowed() { MPI_THREAD_MULTIPLE } else { MPI_THREAD_SERIALIZED };
+    TOOL.borrow_mut(&call.held).users += 1;
+    provided.set(number_of(wanted).min(most))
+}
+
+/// MPI_T_finalize. The last one frees what is left.
+pub fn finalize(call: &mut Call) -> Result<()> {
+    ready(call)?;
+    let mut tool = TOOL.borrow_mut(&call.held);
+    tool.users -= 1;
+    if tool.users == 0 {
+        tool.controls.retain(|_| false);
+        tool.sessions.retain(|()| false);
+        tool.handles.retain(|_| false);
+        tool.registrations.retain(|_| false);
+        events::listen(&mut tool);
+    }
+    Ok(())
+}
+
+/// MPI_T_enum_get_info.
+pub fn enum_get_info(
+    call: &mut Call,
+    enumtype: MPI_T_enum,
+    num: Out<c_int>,
+    name: TextOut,
+    name_len: Out<c_int>,
+) -> Result<()> {
+    ready(call)?;
+    let (title, names) = enumeration(enumtype)?;
+    give(title, name, name_len)?;
+    put(num, names.len() as c_int)
+}
+
+/// MPI_T_enum_get_item.
+pub fn enum_get_item(
+    call: &mut Call,
+    enumtype: MPI_T_enum,
+    indx: c_int,
+    value: Out<c_int>,
+    name: TextOut,
+    name_len: Out<c_int>,
+) -> Result<()> {
+    ready(call)?;
+    let (_, names) = enumeration(enumtype)?;
+    let found = usize::try_from(indx).ok().and_then(|index| names.get(index)).ok_or_else(|| {
+        refuse(MPI_T_ERR_INVALID_ITEM, format!("argument indx is {indx}; there are {} items", names.len()))
+    })?;
+    give(found, name, name_len)?;
+    put(value, indx)
+}

@@ -1,0 +1,99 @@
+//! The steps of an execution as a trace sees them.
+
+use std::borrow::Cow;
+
+use tutti_base::trace::{Action, Event, Level};
+use tutti_coll::Plan;
+use tutti_coll::cursor::Instance;
+use tutti_coll::ir::{Index, Kind, Span};
+
+use super::memory::Bindings;
+use super::port::NodePort;
+use crate::trace;
+
+/// What is remembered until a step is over.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    /// When the execution began; 0 while it is at rest.
+    began_ns: u64,
+    under_way: Vec<(Instance, u64)>,
+}
+
+impl Observed {
+    /// The execution goes on, or begins.
+    pub(super) fn begin(&mut self) {
+        if self.began_ns == 0 {
+            self.began_ns = trace::since();
+        }
+    }
+
+    /// A step has begun.
+    pub(super) fn started(&mut self, instance: Instance, since_ns: u64) {
+        self.under_way.push((instance, since_ns));
+    }
+
+    /// A step is over: it is recorded.
+    pub(super) fn over<P: NodePort>(
+        &mut self,
+        plan: &Plan,
+        bindings: &Bindings,
+        instance: Instance,
+        port: &P,
+    ) {
+        let Some(place) = self.under_way.iter().position(|(other, _)| *other == instance) else { return };
+        let (_, start_ns) = self.under_way.swap_remove(place);
+        let iteration = instance.iteration;
+        let bytes = |span: &Span| {
+            if span.is_signal() {
+                0
+            } else {
+                span.at(iteration, &bindings.tables()).length * plan.shape.unit_bytes
+            }
+        };
+        let with = |peer: &Index| {
+            let (world, level) = port.whereabouts(peer.at(iteration) as u32);
+            Event { peer: world, level, key: port.mark(), ..trace::event(Action::Send, start_ns) }
+        };
+        let alone = |action| trace::event(action, start_ns);
+        let lane = |event: Event, lane: u16| Event { key: event.key ^ u64::from(lane), ..event };
+        let event = match &plan.schedule.steps[instance.step.0 as usize].kind {
+            Kind::Send { peer, lane: number, from } => {
+                lane(Event { bytes: bytes(from), ..with(peer) }, *number)
+            }
+            Kind::Recv { peer, lane: number, into } => {
+                lane(Event { action: Action::Receive, bytes: bytes(into), ..with(peer) }, *number)
+            }
+            Kind::Copy { into, .. } => Event { bytes: bytes(into), ..alone(Action::Copy) },
+            Kind::Reduce { right, .. } => Event { bytes: bytes(right), ..alone(Action::Reduce) },
+            Kind::Post { flag, value } => {
+                let event = Event { key: port.mark(), value: value.at(iteration), ..alone(Action::Post) };
+                lane(event, *flag)
+            }
+            Kind::Await { peer, flag, value } => {
+                let event = Event { action: Action::Await, value: value.at(iteration), ..with(peer) };
+                lane(event, *flag)
+            }
+            Kind::Expose { what, .. } => Event { bytes: bytes(what), ..alone(Action::Expose) },
+            Kind::Pull { peer, into, .. } => Event { action: Action::Pull, bytes: bytes(into), ..with(peer) },
+            Kind::Push { peer, from, .. } => Event { action: Action::Push, bytes: bytes(from), ..with(peer) },
+            Kind::Combine { peer, into, .. } => {
+                Event { action: Action::Combine, bytes: bytes(into), ..with(peer) }
+            }
+        };
+        trace::record(event);
+    }
+
+    /// The execution is over: it is recorded.
+    pub(super) fn end<P: NodePort>(&mut self, plan: &Plan, port: &P) {
+        let start_ns = std::mem::take(&mut self.began_ns);
+        self.under_way.clear();
+        let name = format!("{}/{}", plan.shape.collective, plan.choice.generator.name);
+        trace::record(Event {
+            bytes: plan.shape.bytes(),
+            key: port.mark(),
+            level: Level::Own,
+            name: Cow::Owned(name),
+            ..trace::event(Action::Operation, start_ns)
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! Settings as control variables. Values are fixed when the process starts, so they can be written until MPI_Init (or the
+//! first session), as if the environment had said them.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tutti_base::config::{Config, ConfigError, SETTINGS};
+
+use super::Names;
+use crate::process::process;
+
+/// The type of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A count or size that is not negative.
+    Count,
+    /// A number with a sign.
+    Number,
+    /// An integer that stands for one of these words.
+    Word(Names),
+    /// Text.
+    Text,
+}
+
+/// Who may write a variable, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Only the launcher reads it: a process cannot change it any more.
+    ReadOnly,
+    /// Each process for itself, before it starts.
+    Local,
+    /// All processes alike, before they start.
+    AllEqual,
+}
+
+/// Settings that only the launcher reads.
+const OF_LAUNCHER: [&str; 5] =
+    ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_HEARTBEAT_MS", "TUTTI_SILENCE_MS", "TUTTI_START_MS"];
+
+/// Settings that need not be the same in all processes.
+const OF_PROCESS: [&str; 10] = [
+    "TUTTI_SPIN_US",
+    "TUTTI_YIELD_ROUNDS",
+    "TUTTI_CHECK_ARGUMENTS",
+    "TUTTI_EXPLAIN",
+    "TUTTI_COUNTERS",
+    "TUTTI_SINGLE_COPY",
+    "TUTTI_SINGLE_COPY_BYTES",
+    "TUTTI_COPY_BY",
+    "TUTTI_MAX_CONNECTIONS",
+    "TUTTI_PMIX_LIBRARY",
+];
+
+/// What was written so far: names and values.
+static WRITTEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn written() -> Vec<(String, String)> {
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The settings that a process starts with: those of the environment, and what a tool has written since.
+///
+/// # Errors
+/// A wrong value, or a setting that does not exist.
+pub fn at_start() -> Result<Config, ConfigError> {
+    let environment = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Config::from_pairs(environment.chain(written()))
+}
+
+/// The type of a setting.
+pub fn type_of(index: usize) -> Type {
+    static TYPES: OnceLock<Vec<Type>> = OnceLock::new();
+    TYPES.get_or_init(|| SETTINGS.iter().map(|setting| parse_type(setting.kind)).collect())[index]
+}
+
+fn parse_type(kind: &'static str) -> Type {
+    match kind {
+        "size" | "count" | "milliseconds" => Type::Count,
+        "microseconds" => Type::Number,
+        kind if kind.contains(" | ") && kind.split(" | ").all(|word| !word.contains(' ')) => {
+            let words: Vec<&'static str> = kind.split(" | ").collect();
+            // `size | auto` and the like name kinds, not values.
+            let is_open = words.iter().any(|word| ["size", "name", "address"].contains(word));
+            if is_open { Type::Text } else { Type::Word(words.leak()) }
+        }
+        _ => Type::Text,
+    }
+}
+
+/// Who may write a setting.
+pub fn scope_of(index: usize) -> Scope {
+    let setting = &SETTINGS[index];
+    if OF_LAUNCHER.contains(&setting.name) || setting.doc.contains("read by mpirun") {
+        Scope::ReadOnly
+    } else if OF_PROCESS.contains(&setting.name) {
+        Scope::Local
+    } else {
+        Scope::AllEqual
+    }
+}
+
+/// The value of a setting as text.
+///
+/// # Errors
+/// The environment has a wrong value.
+pub fn show(index: usize) -> Result<String, ConfigError> {
+    let setting = &SETTINGS[index];
+    match process() {
+        Some(process) => Ok(setting.show(&process.config)),
+        None => at_start().map(|config| setting.show(&config)),
+    }
+}
+
+/// Writes a setting, given as text.
+///
+/// # Errors
+/// The value is not one of this setting. Nothing is written then.
+pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
+    let pair = (SETTINGS[index].name.to_string(), value.to_string());
+    Config::from_pairs(std::iter::once(pair.clone()))?;
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    written.retain(|(name, _)| *name != pair.0);
+    written.push(pair);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: (Type, Scope)) {
+        let index = SETTINGS.iter().position(|setting| setting.name == name).unwrap();
+        let got = (type_of(index), scope_of(index));
+        match (got.0, expected.0) {
+            (Type::Word(got), Type::Word(expected)) => assert_eq!(got, expected, "{name}"),
+            (got, expected) => assert_eq!(got, expected, "{name}"),
+        }
+        assert_eq!(got.1, expected.1, "{name}");
+    }
+
+    #[test]
+    fn settings_have_types_and_scopes() {
+        check("TUTTI_EAGER_BYTES", (Type::Count, Scope::AllEqual));
+        check("TUTTI_SPIN_US", (Type::Number, Scope::Local));
+        check("TUTTI_EXPLAIN", (Type::Word(&["0", "1"]), Scope::Local));
+        check("TUTTI_MAPPED", (Type::Word(&["auto", "always", "never"]), Scope::AllEqual));
+        check("TUTTI_BANK_BYTES", (Type::Text, Scope::ReadOnly));
+        check("TUTTI_ALGORITHM", (Type::Text, Scope::AllEqual));
+        check("TUTTI_AGENT", (Type::Text, Scope::ReadOnly));
+    }
+
+    #[test]
+    fn every_word_can_be_written() {
+        for (index, setting) in SETTINGS.iter().enumerate() {
+            let Type::Word(words) = type_of(index) else { continue };
+            for word in words {
+                let pair = (setting.name.to_string(), (*word).to_string());
+                let config = Config::from_pairs(std::iter::once(pair)).unwrap();
+                assert_eq!(setting.show(&config), *word, "{}", setting.name);
+            }
+        }
+        assert!(write(0, "no number").is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! Counters and states as performance variables (MPI-5 section 15.3.7).
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use tutti_base::traffic::TRAFFIC;
+use tutti_coll::{Collective, registry};
+use tutti_transport::FarCounters;
+
+use super::Names;
+use crate::giant::{self, Held};
+use crate::process::process;
+
+/// What a variable is (MPI-5 section 15.3.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// One of several words; `-1` where none holds.
+    State(Names),
+    /// Use of a resource now.
+    Level,
+    /// The most so far.
+    HighWatermark,
+    /// How often.
+    Counter,
+    /// A sum.
+    Aggregate,
+}
+
+impl Class {
+    /// It counts from where a handle is started; what is not so holds for the process and is always active.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Class::Counter | Class::Aggregate)
+    }
+}
+
+/// Areas that variables belong to.
+pub const AREAS: [(&str, &str); 4] = [
+    ("tutti_traffic", "messages and bytes by the way they take: to itself, within the host, between hosts"),
+    ("tutti_network", "datagrams and connections between hosts"),
+    ("tutti_matching", "messages and receives that wait for each other"),
+    ("tutti_collectives", "algorithms of collective operations"),
+];
+
+/// A performance variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub doc: String,
+    /// What it is.
+    pub class: Class,
+    /// Index into [`AREAS`].
+    pub area: usize,
+    source: Source,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Traffic(fn() -> u64),
+    Far(fn(&FarCounters) -> u64),
+    Messages(fn(&crate::p2p::State) -> u64),
+    Algorithm(usize),
+}
+
+/// The algorithm that was chosen last for each collective: its place among those of the collective, or -1.
+static CHOSEN: [AtomicI32; Collective::ALL.len()] = [const { AtomicI32::new(-1) }; Collective::ALL.len()];
+
+/// Notes a choice; the place of the algorithm among those of its collective.
+pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
+    let number = number_of(collective);
+    let place =
+        algorithms(number).iter().position(|name| *name == algorithm).map_or(-1, |place| place as i32);
+    CHOSEN[number].store(place, Ordering::Relaxed);
+    place
+}
+
+/// The place of a collective in [`Collective::ALL`].
+pub fn number_of(collective: Collective) -> usize {
+    Collective::ALL.iter().position(|one| *one == collective).expect("all collectives are listed")
+}
+
+/// The names of the algorithms of a collective, given by its number.
+pub fn algorithms(collective: usize) -> Names {
+    static NAMES: OnceLock<Vec<Names>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let of = |collective: &Collective| -> Names {
+            let named = registry().iter().filter(|one| one.collective == *collective).map(|one| one.name);
+            named.collect::<Vec<_>>().leak()
+        };
+        Collective::ALL.iter().map(of).collect()
+    })[collective]
+}
+
+/// The names of the collectives.
+pub fn collectives() -> Names {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+    NAMES.get_or_init(|| Collective::ALL.map(Collective::name).to_vec())
+}
+
+/// All performance variables.
+pub fn all() -> &'static [Variable] {
+    static ALL: OnceLock<Vec<Variable>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let mut all = Vec::new();
+        traffic(&mut all);
+        network(&mut all);
+        matching(&mut all);
+        for (number, collective) in Collective::ALL.iter().enumerate() {
+            all.push(Variable {
+                name: format!("tutti_algorithm_{collective}"),
+                doc: format!("the algorithm chosen last for {collective}"),
+                class: Class::State(algorithms(number)),
+                area: 3,
+                source: Source::Algorithm(number),
+            });
+        }
+        all
+    })
+}
+
+fn traffic(all: &mut Vec<Variable>) {
+    macro_rules! way {
+        ($field:ident, $name:literal, $doc:literal) => {
+            for (what, class, source) in [
+                ("messages", Class::Counter, Source::Traffic(|| TRAFFIC.$field.transfers.get())),
+                ("bytes", Class::Aggregate, Source::Traffic(|| TRAFFIC.$field.bytes.get())),
+            ] {
+                let doc = format!("{what} {}", $doc);
+                all.push(Variable { name: format!("tutti_{}_{what}", $name), doc, class, area: 0, source });
+            }
+        };
+    }
+    way!(own, "self", "sent to the process itself");
+    way!(ring, "ring", "sent to ranks of the host through rings in shared memory, protocol included");
+    way!(single_copy, "single_copy", "copied from or to private memory of ranks of the host");
+    way!(mapped, "mapped", "loaded or stored in memory shared with ranks of the host");
+    way!(network, "network", "sent to other hosts, protocol included");
+}
+
+fn network(all: &mut Vec<Variable>) {
+    use Class as C;
+    type Field = fn(&FarCounters) -> u64;
+    let rows: [(&str, &str, Class, Field); 9] = [
+        ("datagram_messages", "messages sent to other hosts by datagrams", C::Counter, |c| {
+            c.adaptive.sent_records
+        }),
+        ("datagram_bytes", "bytes sent to other hosts by datagrams", C::Aggregate, |c| c.adaptive.sent_bytes),
+        ("connection_messages", "messages sent to other hosts by connections", C::Counter, |c| {
+            c.sent_records.saturating_sub(c.adaptive.sent_records)
+        }),
+        ("connection_bytes", "bytes sent to other hosts by connections", C::Aggregate, |c| {
+            c.sent_bytes.saturating_sub(c.adaptive.sent_bytes)
+        }),
+        ("datagrams_repeated", "datagrams sent again", C::Counter, |c| c.adaptive.repeated_datagrams),
+        ("connections_made", "connections that came into use", C::Counter, |c| c.adaptive.established),
+        ("connections", "connections now", C::Level, |c| c.adaptive.connections),
+        ("connections_most", "most connections at a time", C::HighWatermark, |c| c.adaptive.most_connections),
+        ("network_memory_bytes", "memory for the network now, in bytes", C::Level, |c| c.memory_bytes),
+    ];
+    all.extend(rows.map(|(name, doc, class, field)| Variable {
+        name: format!("tutti_{name}"),
+        doc: doc.to_string(),
+        class,
+        area: 1,
+        source: Source::Far(field),
+    }));
+}
+
+fn matching(all: &mut Vec<Variable>) {
+    use Class as C;
+    let rows = [
+        (
+            "unexpected_messages",
+            "messages that came before their receive was posted",
+            C::Counter,
+            Source::Traffic(|| TRAFFIC.unexpected.transfers.get()),
+        ),
+        (
+            "unexpected_bytes",
+            "bytes of messages that came before their receive was posted",
+            C::Aggregate,
+            Source::Traffic(|| TRAFFIC.unexpected.bytes.get()),
+        ),
+        (
+            "unexpected_queue_length",
+            "messages kept now for receives to come",
+            C::Level,
+            Source::Messages(|state| state.kept() as u64),
+        ),
+        (
+            "unexpected_queue_most",
+            "the most messages kept at a time",
+            C::HighWatermark,
+            Source::Traffic(|| TRAFFIC.most_kept.get()),
+        ),
+        (
+            "requests",
+            "requests that are not freed",
+            C::Level,
+            Source::Messages(|state| state.requests.len() as u64),
+        ),
+    ];
+    all.extend(rows.map(|(name, doc, class, source)| Variable {
+        name: format!("tutti_{name}"),
+        doc: doc.to_string(),
+        class,
+        area: 2,
+        source,
+    }));
+    all.push(Variable {
+        name: "tutti_plans".to_string(),
+        doc: "collective operations that were planned, rather than done again".to_string(),
+        class: C::Counter,
+        area: 3,
+        source: Source::Traffic(|| TRAFFIC.choices.get()),
+    });
+}
+
+impl Variable {
+    /// The value now, for the whole life of the process; a state is its place among its words, as a signed number.
+    pub fn value(&self, held: &Held) -> u64 {
+        match self.source {
+            Source::Traffic(read) => read(),
+            Source::Algorithm(number) => i64::from(CHOSEN[number].load(Ordering::Relaxed)) as u64,
+            Source::Far(read) => process()
+                .and_then(|process| {
+                    let mut messages = process.messages.borrow_mut(held);
+                    messages.link.far().map(|far| read(&far.counters()))
+                })
+                .unwrap_or(0),
+            Source::Messages(read) => process().map_or(0, |process| {
+                let of = |held: &Held| read(&process.messages.borrow(held).state);
+                process.messages.lanes().map(|lane| process.in_lane(held, lane, of)).sum()
+            }),
+        }
+    }
+}
+
+/// The value of the variable of this name, for the library itself.
+pub fn value_of(name: &str) -> Option<u64> {
+    all().iter().find(|variable| variable.name == name).map(|variable| variable.value(&giant::enter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_areas_are_there() {
+        let names: HashSet<&str> = all().iter().map(|variable| variable.name.as_str()).collect();
+        assert_eq!(names.len(), all().len());
+        assert!(all().iter().all(|variable| variable.area < AREAS.len() && !variable.doc.is_empty()));
+        assert_eq!(value_of("tutti_connections"), Some(0), "there is no process");
+        assert_eq!(value_of("tutti_nothing"), None);
+    }
+
+    #[test]
+    fn the_last_choice_is_a_state() {
+        let name = algorithms(number_of(Collective::Bcast))[1];
+        assert_eq!(chosen(Collective::Bcast, name), 1);
+        assert_eq!(value_of("tutti_algorithm_bcast"), Some(1));
+        assert_eq!(chosen(Collective::Bcast, "none of them"), -1);
+    }
+}
