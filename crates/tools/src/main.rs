@@ -1,6 +1,7 @@
 //! The command `tutti`: what is here (`info`), how fast it is (`bench`), and against the others (`compare`).
 #![deny(unsafe_code)]
 
+mod asp;
 mod compare;
 mod connections;
 mod consistency;
@@ -21,6 +22,7 @@ mod sample;
 mod session;
 mod sim;
 mod start;
+mod trace;
 mod tune;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +42,8 @@ enum Command {
     Info(info::Options),
     /// Predict the time of a collective on this or any recorded machine.
     Sim(sim::Options),
+    /// Draw the trace of a program (TUTTI_TRACE), or of a collective as it is simulated.
+    Trace(trace::Options),
     /// Measure what this machine costs (cache lines, copies, hand-overs), once; jobs choose algorithms by it.
     Probe(probe::Options),
     /// Measure collectives by all their algorithms; jobs choose by what is found.
@@ -54,6 +58,8 @@ enum Command {
     Headlines(headlines::Options),
     /// Count the connections of patterns like those of the NAS kernels, between hosts made for it.
     Connections(connections::Options),
+    /// Measure all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries.
+    Asp(asp::Options),
     /// Several hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
@@ -63,6 +69,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options),
         Command::Sim(options) => sim::run(&options),
+        Command::Trace(options) => trace::run(&options),
         Command::Probe(options) => probe::run(&options),
         Command::Tune(options) => tune::run(&options),
         Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
         Command::Connections(options) => connections::run(&options),
+        Command::Asp(options) => asp::run(&options),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };
     match outcome {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
+    ("asp", include_str!("../../../examples/asp/asp.c")),
     ("tutti-bench", include_str!("../bench/tutti-bench.c")),
     ("start", include_str!("../bench/start.c")),
     ("victim", include_str!("../bench/victim.c")),

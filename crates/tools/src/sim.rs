@@ -48,6 +48,13 @@ pub struct Options {
     #[command(subcommand)]
     other: Option<Other>,
     #[command(flatten)]
+    setup: Setup,
+}
+
+/// Which operation, on which machine, by which algorithm.
+#[derive(Args)]
+pub struct Setup {
+    #[command(flatten)]
     operation: Operation,
     /// A recorded machine (a file as in fixtures/machines); or else this one.
     #[arg(long)]
@@ -86,24 +93,50 @@ pub fn run(options: &Options) -> Result<(), String> {
     if let Some(Other::Start(options)) = &options.other {
         return start::run(options);
     }
-    crate::show(&table(options)?);
+    crate::show(&table(&options.setup)?);
     Ok(())
 }
 
-fn table(options: &Options) -> Result<String, String> {
-    let machine = match &options.machine {
-        Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))?,
-        None => Machine::local(),
-    };
-    let operation = &options.operation;
-    check_list(&machine, &options.bind)?;
-    let shape = operation.shape();
-    let environment = environment(options, &machine)?;
-    let forced = options.forced();
-    let found = study(&shape, &environment, forced.as_deref());
-    if found.is_empty() {
-        return Err(format!("no algorithm {:?} for this {}", forced.unwrap_or_default(), shape.collective));
+/// What was asked for, and what can be chosen from.
+pub struct Question {
+    machine: Machine,
+    /// The operation as rank 0 sees it.
+    pub shape: Shape,
+    /// Where it runs.
+    pub environment: Environment,
+    /// What it can be done by, the best first; at least one.
+    pub found: Vec<Candidate>,
+}
+
+impl Setup {
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// A file cannot be read, or no algorithm is left.
+    pub fn question(&self) -> Result<Question, String> {
+        let machine = match &self.machine {
+            Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))?,
+            None => Machine::local(),
+        };
+        check_list(&machine, &self.bind)?;
+        let shape = self.operation.shape();
+        let environment = environment(self, &machine)?;
+        let forced = self.forced();
+        let found = study(&shape, &environment, forced.as_deref());
+        if found.is_empty() {
+            return Err(format!(
+                "no algorithm {:?} for this {}",
+                forced.unwrap_or_default(),
+                shape.collective
+            ));
+        }
+        Ok(Question { machine, shape, environment, found })
     }
+}
+
+fn table(options: &Setup) -> Result<String, String> {
+    let Question { machine, shape, environment, found } = options.question()?;
+    let operation = &options.operation;
     let mut text = format!(
         "{}, {} bytes, {} ranks on {} ({}{} cores)\n",
         shape.collective,
@@ -114,13 +147,13 @@ fn table(options: &Options) -> Result<String, String> {
         machine.count(Level::Core)
     );
     text += &rows(&found);
-    if forced.is_none() {
+    if options.algorithm.is_none() {
         text += &refusals(&shape, &environment);
     }
     Ok(text)
 }
 
-fn environment(options: &Options, machine: &Machine) -> Result<Environment, String> {
+fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
     let hosts = options.hosts.clamp(1, operation.ranks);
     let place = if options.map_by == "node" { Layout::dealt } else { Layout::bound };
@@ -189,7 +222,7 @@ impl Operation {
     }
 }
 
-impl Options {
+impl Setup {
     /// As the setting TUTTI_ALGORITHM says it.
     fn forced(&self) -> Option<String> {
         let mut text = self.algorithm.clone()?;
@@ -248,7 +281,7 @@ mod tests {
         let machines = format!("{}/../../fixtures/machines/", env!("CARGO_MANIFEST_DIR"));
         let line = line.replace("MACHINES/", &machines);
         let parsed = Line::try_parse_from(std::iter::once("sim").chain(line.split_whitespace()));
-        let result = parsed.map_err(|error| error.to_string()).and_then(|line| table(&line.options));
+        let result = parsed.map_err(|error| error.to_string()).and_then(|line| table(&line.options.setup));
         match (result, expected) {
             (Ok(text), Ok(part)) => assert!(text.contains(part), "{text}"),
             (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),

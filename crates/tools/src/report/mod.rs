@@ -2,7 +2,7 @@
 
 mod html;
 mod summary;
-mod svg;
+pub mod svg;
 mod text;
 
 use crate::info::machine;

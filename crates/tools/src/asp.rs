@@ -1,0 +1,168 @@
+//! `tutti asp`: all shortest paths on several hosts (Ma 2012, section 5.5): time in all and in broadcasts, with what Tutti chooses, with
+//! broadcasts that know no hosts, and with the other libraries, in turns. The program is `examples/asp/asp.c` as it is.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::compare::home;
+use crate::hosts::Raised;
+use crate::job_end::last;
+use crate::library::Library;
+use crate::programs::Programs;
+use crate::results::median;
+use crate::run::{self, End};
+
+/// Options of `tutti asp`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Hosts.
+    #[arg(long, default_value_t = 4)]
+    hosts: u32,
+    /// Ranks on each.
+    #[arg(long, default_value_t = 4)]
+    ranks_per_host: u32,
+    /// Rate of the links, as tc takes it (1gbit); unlimited if empty.
+    #[arg(long, default_value = "1gbit")]
+    rate: String,
+    /// Cities: that many broadcasts of four bytes for each of them.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(3..20_000))]
+    cities: u32,
+    /// Rounds.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// The other libraries.
+    #[arg(long, value_delimiter = ',', default_value = "mpich,openmpi")]
+    libraries: Vec<String>,
+    /// Where they are installed.
+    #[arg(long, default_value = "build/peers")]
+    peers: PathBuf,
+    /// Directory for programs and the table.
+    #[arg(long, default_value = "build/report")]
+    out: PathBuf,
+}
+
+/// Broadcasts that know no hosts.
+const FLAT: &str = "tutti, flat";
+const FLAT_SETTING: (&str, &str) = ("TUTTI_ALGORITHM", "bcast=knomial:radix=2");
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// One run: seconds in all, and in broadcasts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    seconds: f64,
+    in_broadcasts: f64,
+}
+
+/// Measures, prints the table, and writes it to `asp.txt`.
+///
+/// # Errors
+/// There can be no testbed here, a library is not installed, or a job fails.
+pub fn run(options: &Options) -> Result<(), String> {
+    let home = home()?;
+    let tutti = Library::find("tutti", &home, &options.peers)?;
+    let flat = tutti.variant(FLAT, &[(FLAT_SETTING.0.to_string(), FLAT_SETTING.1.to_string())]);
+    let mut libraries = vec![tutti, flat];
+    for name in &options.libraries {
+        libraries.push(Library::find(name, &home, &options.peers)?);
+    }
+    let programs = Programs::build(&options.out, &libraries)?;
+    let graph = programs.directory.join("asp.graph");
+    std::fs::write(&graph, ring(options.cities)).map_err(|error| format!("{}: {error}", graph.display()))?;
+    let testbed =
+        Raised::new(options.hosts.max(2), &options.rate, &[&home, &options.peers, &programs.directory])?;
+    let place = testbed.place(options.hosts, options.ranks_per_host);
+    let mut samples: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
+    for round in 0..options.rounds as usize {
+        for turn in 0..libraries.len() {
+            let library = &libraries[(turn + round) % libraries.len()];
+            let sample = once(&library.on(&place), place.ranks(), &programs, &graph)?;
+            samples.entry(&library.name).or_default().push(sample);
+        }
+    }
+    let title = format!(
+        "ASP, {} cities, {} hosts x {} ranks, links of {}: median of {} runs",
+        options.cities, options.hosts, options.ranks_per_host, options.rate, options.rounds
+    );
+    let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
+    let out = table(&title, &names, &samples);
+    crate::show(&out);
+    let path = options.out.join("asp.txt");
+    std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Cities around a ring, each with two roads.
+fn ring(cities: u32) -> String {
+    let mut text = format!("tutti-graph {cities} {cities}\n");
+    (0..cities).for_each(|city| {
+        let _ = writeln!(text, "c{city}\t0\t0");
+    });
+    (0..cities).for_each(|city| {
+        let _ = writeln!(text, "{city} {} {}", (city + 1) % cities, city + 1);
+    });
+    text
+}
+
+fn once(library: &Library, ranks: u32, programs: &Programs, graph: &Path) -> Result<Sample, String> {
+    let mut command = library.command(ranks, &programs.of("asp", library));
+    command.arg(graph).args(["c0", "c1"]);
+    let outcome = run::run(&mut command, TIMEOUT)?;
+    if outcome.end != End::Exit(0) {
+        return Err(format!("asp, {}: {:?} {}", library.name, outcome.end, last(&outcome.errors)));
+    }
+    read(&outcome.lines).ok_or_else(|| format!("asp, {}: it says no time", library.name))
+}
+
+/// The line `time: 1.234 s on 16 ranks (12.3 % of it in MPI), ...`.
+fn read(lines: &[String]) -> Option<Sample> {
+    let line = lines.iter().find_map(|line| line.strip_prefix("time: "))?;
+    let seconds: f64 = line.split(' ').next()?.parse().ok()?;
+    let share: f64 = line.split('(').nth(1)?.split(' ').next()?.parse().ok()?;
+    Some(Sample { seconds, in_broadcasts: seconds * share / 100.0 })
+}
+
+fn table(title: &str, names: &[&str], samples: &BTreeMap<&str, Vec<Sample>>) -> String {
+    let of = |name: &str, value: fn(&Sample) -> f64| {
+        let values: Vec<f64> = samples.get(name).into_iter().flatten().map(value).collect();
+        median(&values).unwrap_or(f64::NAN)
+    };
+    let own = names.first().copied().unwrap_or_default();
+    let mut out = format!(
+        "{title}\n{:14}{:>12}{:>16}{:>10}{:>14}\n",
+        "", "all, s", "broadcasts, s", "by ours", "broadcasts"
+    );
+    for &name in names {
+        let (all, broadcasts) = (of(name, |s| s.seconds), of(name, |s| s.in_broadcasts));
+        let ratios = (all / of(own, |s| s.seconds), broadcasts / of(own, |s| s.in_broadcasts));
+        let _ = writeln!(out, "{name:14}{all:>12.3}{broadcasts:>16.3}{:>10.2}{:>14.2}", ratios.0, ratios.1);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_and_compared() {
+        let line = "time: 2.500 s on 16 ranks (20.0 % of it in MPI), sequential 9.000 s".to_string();
+        let sample = read(&["asp: 3 cities".to_string(), line]).unwrap();
+        assert_eq!(sample, Sample { seconds: 2.5, in_broadcasts: 0.5 });
+        assert_eq!(read(&["time: soon".to_string()]), None);
+        let slower = Sample { seconds: 5.0, in_broadcasts: 2.5 };
+        let samples = BTreeMap::from([("tutti", vec![sample]), ("mpich", vec![slower])]);
+        let shown = table("ASP", &["tutti", "mpich"], &samples);
+        assert!(
+            shown.lines().any(|line| line.split_whitespace().eq(["mpich", "5.000", "2.500", "2.00", "5.00"])),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn a_ring_has_as_many_roads_as_cities() {
+        assert_eq!(ring(3), "tutti-graph 3 3\nc0\t0\t0\nc1\t0\t0\nc2\t0\t0\n0 1 1\n1 2 2\n2 0 3\n");
+    }
+}
