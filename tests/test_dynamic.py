@@ -2,9 +2,12 @@
 
 import re
 import signal
+import subprocess
 import uuid
 
 import pytest
+
+from hosts import Cluster
 
 
 def check(outcome):
@@ -17,7 +20,7 @@ def test_spawn(tutti, parents, children):
     check(tutti.run(parents, tutti.compile("spawn.c"), "plain", children))
 
 
-@pytest.mark.parametrize("how", ["nested", "twice", "each", "multiple", "refused"])
+@pytest.mark.parametrize("how", ["nested", "twice", "each", "multiple", "siblings", "refused"])
 @pytest.mark.parametrize("parents", [1, 3])
 def test_ways_to_spawn(tutti, parents, how):
     check(tutti.run(parents, tutti.compile("spawn.c"), how, 2))
@@ -30,7 +33,6 @@ def test_mpirun_waits_for_spawned_processes(tutti):
 
 
 def test_spawn_by_a_process_on_its_own(tutti):
-    import subprocess
     program = tutti.compile("spawn.c")
     env = {**tutti.env, "LD_LIBRARY_PATH": str(tutti.prefix / "lib")}
     done = subprocess.run([str(program), "plain", "2"], env=env, capture_output=True, text=True, timeout=60)
@@ -65,6 +67,14 @@ def test_a_killed_launcher_ends_spawned_processes_too(tutti):
     job.process.kill()
     outcome = job.wait(20, grace=3)
     assert not outcome.left, str(outcome)
+
+
+def test_spawn_on_several_hosts(tutti, hosts):
+    """Each rank starts processes on its own host; those of several hosts are told that they cannot."""
+    cluster = Cluster(tutti.name, hosts(2), 1)
+    outcome = cluster.run(2, cluster.compile("spawn.c"), "hosts", 2)
+    assert outcome.status == 0 and "ok" in outcome.out.split(), str(outcome)
+    assert not cluster.testbed.idle(), cluster.testbed.idle()
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 5])

@@ -90,6 +90,19 @@ static void spawn_self(char *program, const char *how, int count, MPI_Comm comm,
         CHECK_EQUAL(codes[i], MPI_SUCCESS);
 }
 
+/* A child that meets the children of another spawn. */
+static void sibling(MPI_Comm parent, int is_right)
+{
+    MPI_Comm all, between;
+    MPI_Intercomm_merge(parent, 1, &all);
+    MPI_Intercomm_create(is_right ? MPI_COMM_WORLD : all, 0, is_right ? all : MPI_COMM_NULL, 0, 11, &between);
+    talk(between, !is_right);
+    together(between, is_right);
+    MPI_Comm_disconnect(&between);
+    MPI_Comm_disconnect(&all);
+    MPI_Comm_disconnect(&parent);
+}
+
 static int child(int argc, char **argv)
 {
     MPI_Comm parent, again;
@@ -108,6 +121,15 @@ static int child(int argc, char **argv)
         printf("stays\n");
         fflush(stdout);
         pause();
+    }
+    if (!strcmp(how, "left") || !strcmp(how, "right")) {
+        sibling(parent, !strcmp(how, "right"));
+        MPI_Finalize();
+        return check_failures != 0;
+    }
+    if (!strcmp(how, "lenient")) {
+        CHECK_CLASS(MPI_Send(NULL, -1, MPI_INT, 0, 0, MPI_COMM_SELF), MPI_ERR_COUNT);
+        CHECK_CLASS(MPI_Send(NULL, -1, MPI_INT, 0, 0, MPI_COMM_WORLD), MPI_ERR_COUNT);
     }
     talk(parent, 0);
     together(parent, 1);
@@ -136,6 +158,25 @@ static int child(int argc, char **argv)
     return failures != 0;
 }
 
+/* Children of two spawns meet each other through their parent, who alone knows both. */
+static void siblings(char *program)
+{
+    MPI_Comm inter[2], all[2], between;
+    for (int i = 0; i < 2; i++) {
+        spawn_self(program, i ? "right" : "left", 2, MPI_COMM_WORLD, &inter[i]);
+        MPI_Intercomm_merge(inter[i], 0, &all[i]);
+    }
+    /* The left family without the right children: leaders are parent 0 and child 0 of the right. */
+    MPI_Intercomm_create(all[0], 0, all[1], check_size, 11, &between);
+    talk(between, 1);
+    together(between, 0);
+    MPI_Comm_disconnect(&between);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_disconnect(&all[i]);
+        MPI_Comm_disconnect(&inter[i]);
+    }
+}
+
 static void refused(char *program)
 {
     MPI_Comm inter;
@@ -160,13 +201,14 @@ static void multiple(char *program)
 {
     MPI_Comm inter;
     MPI_Info infos[2];
-    char *commands[] = { program, program }, *plain[] = { "child", "plain", NULL };
-    char **arguments[] = { plain, plain };
+    char *commands[] = { program, program }, *plain[] = { "child", "plain", NULL }, *lenient[] = { "child", "lenient", NULL };
+    char **arguments[] = { plain, lenient };
     int counts[] = { 1, 2 }, codes[3] = { -1, -1, -1 }, size;
     MPI_Info_create(&infos[0]);
     MPI_Info_set(infos[0], "wdir", "/");
     MPI_Info_set(infos[0], "soft", "0:1");
-    infos[1] = MPI_INFO_NULL;
+    MPI_Info_create(&infos[1]);
+    MPI_Info_set(infos[1], "mpi_initial_errhandler", "mpi_errors_return");
     MPI_Comm_spawn_multiple(2, commands, arguments, counts, infos, 0, MPI_COMM_WORLD, &inter, codes);
     for (int i = 0; i < 3; i++)
         CHECK_EQUAL(codes[i], MPI_SUCCESS);
@@ -176,6 +218,7 @@ static void multiple(char *program)
     together(inter, 0);
     MPI_Comm_disconnect(&inter);
     MPI_Info_free(&infos[0]);
+    MPI_Info_free(&infos[1]);
 }
 
 int main(int argc, char **argv)
@@ -190,6 +233,20 @@ int main(int argc, char **argv)
     int children = argc > 2 ? atoi(argv[2]) : 1;
     if (!strcmp(how, "refused")) {
         refused(argv[0]);
+        return check_end();
+    }
+    if (!strcmp(how, "siblings")) {
+        siblings(argv[0]);
+        return check_end();
+    }
+    if (!strcmp(how, "hosts")) { /* where the ranks are on several hosts */
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+        char *arguments[] = { "child", "plain", NULL };
+        CHECK_CLASS(MPI_Comm_spawn(argv[0], arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &inter, MPI_ERRCODES_IGNORE), MPI_ERR_SPAWN);
+        spawn_self(argv[0], "plain", children, MPI_COMM_SELF, &inter);
+        talk(inter, 1);
+        together(inter, 0);
+        MPI_Comm_disconnect(&inter);
         return check_end();
     }
     if (!strcmp(how, "multiple")) {

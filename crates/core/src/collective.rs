@@ -61,6 +61,7 @@ pub use internal::{
 pub use operation::{Operation, Side};
 
 use accord::Accord;
+use choices::Whose;
 use flight::start_keeping;
 use node::{BankPort, Neighbourhood, Room, Turn};
 use port::{CommPort, Ticket};
@@ -436,13 +437,16 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     };
     let model = costs::model(process);
     let near = comm.collectives.near.of(process, comm);
-    let bound = near.is_some();
+    let whose = match near {
+        _ if places::is_mixed(process, comm) => Whose::Several,
+        Some(_) => Whose::Communicator,
+        None => Whose::Job,
+    };
     let largest = |layout: &Arc<simulate::Layout>| layout.pools().iter().map(|pool| pool.ranks).max();
     let several = near.as_ref().filter(|layout| layout.hosts() > 1);
     let neighbours = several.and_then(largest).unwrap_or(comm.size());
-    let is_mixed = places::is_mixed(process, comm);
     let surroundings = match near {
-        Some(layout) if is_mixed => Environment { layout, ..places::mixed(comm.size(), Arc::default()) },
+        _ if whose == Whose::Several => places::mixed(comm.size(), Arc::default()),
         Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
         near => {
             let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
@@ -454,14 +458,14 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.deterministic,
         reach: match header.reach {
-            Reach::Mapped if !is_mixed => simulate::Reach::Mapped,
+            Reach::Mapped if whose != Whose::Several => simulate::Reach::Mapped,
             _ => simulate::Reach::Call,
         },
         ..surroundings
     };
     let forced = process.config.algorithm_of(shape.collective.name());
     TRAFFIC.choices.add(1);
-    let plan = process.choices.borrow_mut(held).plan(shape, &environment, bound, forced);
+    let plan = process.choices.borrow_mut(held).plan(shape, &environment, whose, forced);
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);

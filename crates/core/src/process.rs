@@ -99,8 +99,10 @@ pub struct Process {
     about_to_sleep: AtomicBool,
     /// Memory that is lent to the other processes of the node.
     pub exposures: GiantCell<Exposures>,
-    /// How to wait.
-    pub waiter: Waiter,
+    /// How to wait, if the own job is all that runs here.
+    waiter: Waiter,
+    /// Processes of other jobs that this one is connected with: they want processors too.
+    pub guests: AtomicU32,
     /// Processes of other jobs.
     pub dynamic: GiantCell<Dynamic>,
     /// Who started this process, if not our launcher, until it has left.
@@ -241,6 +243,7 @@ impl Process {
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
             waiter,
+            guests: AtomicU32::new(0),
             dynamic: GiantCell::new(Dynamic::new(Arc::clone(&job))),
             job,
             starter: Mutex::new(starter),
@@ -271,6 +274,22 @@ impl Process {
     /// What a sleep watches beside the doorbell, in a job of several hosts.
     pub fn watch(&self) -> Option<Watch<'_>> {
         self.job.bell(self.local).map(Watch::new)
+    }
+
+    /// Whether more ranks run on this host than it has processors, as far as this process knows.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        let header = self.job.header();
+        header.local_ranks + self.guests.load(Ordering::Relaxed) > header.processors
+    }
+
+    /// How a wait that begins now waits.
+    pub fn waiter(&self) -> Waiter {
+        let (header, guests) = (self.job.header(), self.guests.load(Ordering::Relaxed));
+        if guests == 0 || header.has_other_hosts() {
+            return self.waiter.clone();
+        }
+        Waiter::new(&self.config, header.local_ranks + guests, header.processors)
     }
 
     /// The rank among those of this host of a process of the own job that runs here.

@@ -94,8 +94,7 @@ pub fn look(held: &mut Held, process: &Process) {
     }
     let in_vain = IN_VAIN.load(Ordering::Relaxed);
     IN_VAIN.store(in_vain.saturating_add(1), Ordering::Relaxed);
-    let header = process.job.header();
-    if in_vain >= PATIENCE && header.local_ranks > header.processors {
+    if in_vain >= PATIENCE && process.is_crowded() {
         tell_threads(held, process);
         held.release_while(cpu::yield_now);
         progress(held, process);
@@ -111,7 +110,7 @@ pub fn wait_until(
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
-    let mut waiter = process.waiter.clone();
+    let mut waiter = process.waiter();
     let block = process.block();
     let watch = process.watch();
     let lane = held.lane();

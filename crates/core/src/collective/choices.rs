@@ -24,19 +24,34 @@ struct Kind {
     layout: usize,
 }
 
+/// Where the members of a communicator are, as far as that decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Anywhere in the job: nobody is bound.
+    Job,
+    /// Where this communicator has its members.
+    Communicator,
+    /// In several jobs, of which no member knows more than the others.
+    Several,
+}
+
 impl Choices {
-    /// The plan for `shape`. `bound` says whether the layout of the environment is that of one communicator.
+    /// The plan for `shape`; `whose` says what the layout of the environment belongs to.
     pub fn plan(
         &mut self,
         shape: &Shape,
         environment: &Environment,
-        bound: bool,
+        whose: Whose,
         forced: Option<&str>,
     ) -> Plan {
         if self.0.len() >= MOST {
             self.0.clear();
         }
-        let layout = if bound { Arc::as_ptr(&environment.layout) as usize } else { 0 };
+        let layout = match whose {
+            Whose::Job => 0,
+            Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
+            Whose::Several => usize::MAX,
+        };
         let kind = Kind { shape: select::common(shape, environment), node: environment.node, layout };
         let choice = self.0.entry(kind).or_insert_with(|| select::select(shape, environment, forced));
         Plan::chosen(shape, choice.clone())

@@ -33,13 +33,14 @@ pub fn local_ranks(process: &Process, comm: &Communicator) -> Option<Vec<u32>> {
 /// Whether processes of several jobs are members: then they share no job object, and nothing that one knows of its own job
 /// may decide how an operation is done.
 pub fn is_mixed(process: &Process, comm: &Communicator) -> bool {
-    comm.group().iter().any(|member| process.is_foreign(member))
+    let both = || comm.group().iter().chain(comm.inter().into_iter().flat_map(|inter| inter.remote.iter()));
+    both().any(|member| process.is_foreign(member))
 }
 
 fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
     let job = &process.job;
     if is_mixed(process, comm) {
-        return Some(Arc::clone(&mixed(comm.size(), Arc::default()).layout));
+        return None;
     }
     match local_ranks(process, comm) {
         Some(ranks) => {

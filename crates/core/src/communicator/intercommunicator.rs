@@ -8,6 +8,8 @@ use super::create::{agree, agree_by, duplicate_bare};
 use super::{Communicator, Inter};
 use crate::collective;
 use crate::dynamic;
+use crate::dynamic::meeting::{Part, meet};
+use crate::dynamic::ports;
 use crate::exchange::exchange;
 use crate::giant::Held;
 use crate::group::Group;
@@ -41,9 +43,12 @@ pub fn create(
     let mut theirs = Vec::new();
     if speaks {
         let partner = remote_leader(leaders)?;
-        theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own)?;
+        theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own.clone())?;
     }
     collective::broadcast_bytes(held, process, comm, leaders.local, &mut theirs)?;
+    if dynamic::are_several(&own, &theirs) && have_strangers(held, process, comm, leaders, &theirs)? {
+        return introduce(held, process, comm, leaders, own < theirs);
+    }
     let remote = dynamic::decode(held, process, &theirs)?;
     if let Some(both) = remote.iter().find(|member| comm.group().contains(*member)) {
         return Err(Error::new(ErrorClass::Comm, format!("rank {both} of the world is in both groups")));
@@ -61,6 +66,44 @@ pub fn create(
         Ok(highest.try_into().map_or(own, u32::from_le_bytes))
     })?;
     Ok(between(held, process, comm, local, remote, context))
+}
+
+/// Whether a member of either group has never met one of the other: all members find the same.
+fn have_strangers(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    leaders: Leaders<'_>,
+    theirs: &[u8],
+) -> Result<bool> {
+    let unknown = u32::from(dynamic::decode(held, process, theirs).is_err());
+    let own = collective::maximum(held, process, comm, unknown)?;
+    let mut either = vec![own as u8];
+    if comm.rank() == leaders.local {
+        let partner = remote_leader(leaders)?;
+        let said = exchange(held, process, leaders.peer_comm, partner, leaders.tag, either.clone())?;
+        either[0] |= said.first().copied().unwrap_or(1);
+    }
+    collective::broadcast_bytes(held, process, comm, leaders.local, &mut either)?;
+    Ok(either != [0])
+}
+
+/// Lets groups meet of which only the leaders can speak to one another: at a port of the leader that `accepts`.
+fn introduce(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    leaders: Leaders<'_>,
+    accepts: bool,
+) -> Result<Arc<Communicator>> {
+    let line = (comm.rank() == leaders.local).then(|| {
+        let partner = remote_leader(leaders)?;
+        ports::connect_leaders(held, process, accepts, |held, own| {
+            exchange(held, process, leaders.peer_comm, partner, leaders.tag, own)
+        })
+    });
+    let part = if accepts { Part::Accepts } else { Part::Connects };
+    meet(held, process, comm, leaders.local, line, (part, ErrorClass::Comm))
 }
 
 /// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is for the library's use.

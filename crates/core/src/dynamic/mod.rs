@@ -167,6 +167,12 @@ fn names(bytes: &[u8]) -> impl Iterator<Item = Name> + '_ {
         .map(|one| Name::decode(one.try_into().expect("as many bytes as asked for")))
 }
 
+/// Whether two groups, as they travel, have processes of more than one job.
+pub fn are_several(one: &[u8], other: &[u8]) -> bool {
+    let mut jobs = names(one).chain(names(other)).map(|name| name.job);
+    jobs.next().is_some_and(|first| jobs.any(|job| job != first))
+}
+
 /// A group from a message.
 ///
 /// # Errors

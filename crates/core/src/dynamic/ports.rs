@@ -150,6 +150,29 @@ pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: Error
     })
 }
 
+/// A connection between two leaders that can speak to one another by `swap`.
+///
+/// # Errors
+/// `Comm` when there is none.
+pub fn connect_leaders(
+    held: &mut Held,
+    process: &Process,
+    accepts: bool,
+    mut swap: impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
+) -> Result<Connection> {
+    let failed = |why: String| Error::new(ErrorClass::Comm, format!("the groups cannot meet: {why}"));
+    if !accepts {
+        let name = swap(held, Vec::new())?;
+        return reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Comm);
+    }
+    // Without a port the other side is told no name, and fails too.
+    let port = Port::open().map_err(|error| failed(error.to_string()));
+    swap(held, port.as_ref().map_or_else(|_| Vec::new(), |port| port.name().as_bytes().to_vec()))?;
+    let port = port?;
+    let came = wait_for(held, process, "the leader of the other group", move || port.accept(None));
+    came.map_err(|error| failed(error.to_string()))?.map_err(|why| failed(format!("{why:?}")))
+}
+
 /// MPI_Comm_accept.
 ///
 /// # Errors

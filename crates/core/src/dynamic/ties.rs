@@ -102,6 +102,7 @@ pub(super) fn tie(held: &Held, process: &Process) {
     jobs.sort_unstable();
     jobs.dedup();
     process.block().set_ties(jobs.iter().copied());
+    process.guests.store(known.len() as u32, Ordering::Relaxed);
     dynamic.jobs.retain(|job, _| jobs.binary_search(job).is_ok());
 }
 
