@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_base::ids::Plane;
 use tutti_base::trace::{self, Action, Event, Exchange, Level};
-use tutti_base::{ContextId, Rank, Result};
+use tutti_base::{ContextId, Rank, Result, WorldRank};
 use tutti_sys::clock;
 use tutti_transport::Peer;
 
@@ -128,9 +128,12 @@ fn is_users(plane: u32) -> bool {
 
 /// How far a rank of the world is.
 pub fn level_of(process: &Process, world: u32) -> Level {
-    match process.job.local_rank(world) {
-        _ if world == process.rank.0 => Level::Own,
+    let world = WorldRank(world);
+    match process.local_rank(world) {
+        _ if world == process.rank => Level::Own,
+        // Processes of other jobs meet within a host.
         Some(_) => Level::Node,
+        None if process.is_foreign(world) => Level::Node,
         None => Level::Network,
     }
 }
