@@ -3,7 +3,7 @@
 usage: python tests/mpi4py_suite.py [--ranks 1,2,4,5] [--only NAME,...] [--all] [--timeout SECONDS] [--hosts N]
 
 By default the files that concern point to point, collectives, communicators, groups, datatypes, requests,
-attributes, info and error handling; --all runs every file; with --hosts 4 those for point to point and collectives on two
+attributes, info, error handling and one-sided communication; --all runs every file; with --hosts 4 those for point to point and collectives on two
 ranks on each of so many hosts of a testbed. Each file is a job of its own: one that hangs or
 dies costs only itself. Failures that tests/mpi4py_known.tsv lists do not count against it. Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
@@ -23,7 +23,7 @@ FILES = """
 address attributes buffer cco_buf cco_buf_inter cco_nb_buf cco_nb_vec cco_obj cco_obj_inter cco_pr_buf cco_pr_vec
 cco_vec cco_vec_inter cffi comm comm_inter ctypes datatype doc environ errhandler errorcode exceptions grequest group
 handle info mpiabi mpiapi mpimem msgspec msgzero objmodel op p2p_buf p2p_buf_matched p2p_obj p2p_obj_matched pack package
-pickle request session status subclass threads toplevel util_dtlib util_pkl5 util_sync
+pickle request rma rma_nb session status subclass threads toplevel util_dtlib util_pkl5 util_sync win
 """.split()
 
 
@@ -84,7 +84,7 @@ def main():
             return
         mpi = Cluster("tutti", Testbed(options.hosts), 2)
         options.ranks = str(2 * options.hosts)
-        names = [name for name in names if name.startswith(("p2p_", "cco_"))]
+        names = [name for name in names if name.startswith(("p2p_", "cco_", "rma", "win"))]
     known = known_failures(names)
     totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):

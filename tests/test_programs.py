@@ -9,8 +9,12 @@ import pytest
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
+<<<<<<< HEAD
             "threads_lanes",
             "life", "alloc_mem"]
+=======
+            "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random"]
+>>>>>>> b53ac39 (core: one-sided communication: windows of all flavours, all operations and synchronisations)
 
 
 def check(outcome):
@@ -54,12 +58,37 @@ PATHS = {
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
     "type checks": {"TUTTI_CHECK_TYPES": "1"},
 }
+# And every way to the memory of windows.
+WINDOW_PATHS = {
+    "messages": {"TUTTI_ONE_SIDED": "messages"},
+    "messages without eager": {"TUTTI_ONE_SIDED": "messages", "TUTTI_EAGER_BYTES": "0"},
+    "no reach": {"TUTTI_SINGLE_COPY": "never"},
+    "not mapped": {"TUTTI_MAPPED": "never"},
+    "mapped at once": {"TUTTI_MAPPED": "always"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+}
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "types_p2p"])
 def test_path(tutti, program, path):
     check(tutti.run(4, tutti.compile(f"{program}.c"), env=PATHS[path]))
+
+
+@pytest.mark.parametrize("path", WINDOW_PATHS)
+@pytest.mark.parametrize("program", ["rma_ops", "rma_locks", "rma_random"])
+def test_window_path(tutti, program, path):
+    check(tutti.run(4, tutti.compile(f"{program}.c"), env=WINDOW_PATHS[path]))
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_random_accesses(tutti, seed):
+    check(tutti.run(4, tutti.compile("rma_random.c"), seed))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_errors_of_windows(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("rma_errors.c")))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -151,11 +180,12 @@ def test_bench_delivers_what_was_sent(mpi, tmp_path):
     blocking = ["barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather",
                 "allgatherv", "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"]
     ops = ["latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather"]
+    ops += ["put", "get", "accumulate", "fetch_and_op"]
     ops += [form + op for form in ("", "i", "p") for op in blocking]
     outcome = mpi.run(4, program, "--op", ",".join(ops), "--sizes", "8,65536", "--ms", "5", "--changing")
     assert outcome.status == 0, str(outcome)
     cells = [line for line in outcome.out.splitlines() if line.startswith("cell ")]
-    assert len(cells) == 2 * len(ops) - 4, str(outcome)
+    assert len(cells) == 2 * len(ops) - 5, str(outcome)
     assert all("wrong=0" in line for line in cells), str(outcome)
     assert shutil.which("cc")
 

@@ -46,6 +46,12 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
             return (comm.error_handler.borrow(&held).clone(), raw.bits());
         }
     }
+    if let At::Win(raw) = at {
+        // SAFETY: used only below, under the lock.
+        if let Ok(window) = unsafe { handles::resolve(raw, "win") } {
+            return (window.error_handler.borrow(&held).clone(), raw.bits());
+        }
+    }
     if let At::Session(raw) = at {
         // SAFETY: used only below, under the lock.
         if let Ok(session) = unsafe { handles::resolve(raw, "session") } {
@@ -96,7 +102,15 @@ fn name_of(at: At) -> Option<String> {
                 name => String::from_utf8_lossy(name).into_owned(),
             })
         }
-        At::Win(_) => Some("a window".to_string()),
+        At::Win(raw) => {
+            let held = giant::enter();
+            // SAFETY: used only below, under the lock.
+            let window = unsafe { handles::resolve(raw, "win") }.ok()?;
+            Some(match window.name.borrow(&held).as_bytes() {
+                [] => "a window without a name".to_string(),
+                name => String::from_utf8_lossy(name).into_owned(),
+            })
+        }
         At::File(_) => Some("a file".to_string()),
         At::Session(_) => Some("a session".to_string()),
     }

@@ -121,7 +121,7 @@ stored! {
     Comm: Arc<tutti_core::communicator::Communicator> = crate::imp::comm::predefined;
     Datatype: Arc<tutti_core::type_object::TypeObject> = crate::imp::datatype::predefined;
     Op: tutti_data::Op = crate::imp::op::predefined;
-    Win: Arc<ToCome> = nothing;
+    Win: Arc<tutti_core::window::Window> = nothing;
     File: Arc<ToCome> = nothing;
     Session: tutti_core::session::Session = nothing;
     Message: Arc<tutti_core::p2p::user::Matched> = nothing;

@@ -34,6 +34,15 @@ pub enum CopyBy {
     Knem,
 }
 
+/// How one-sided communication reaches memory of other ranks of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneSided {
+    /// By load and store or the system's calls where that is possible.
+    Auto,
+    /// By messages, as between hosts.
+    Messages,
+}
+
 /// Whether buffers that are used often become shared memory in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
@@ -101,6 +110,8 @@ pub struct Config {
     pub single_copy_bytes: u64,
     /// Back end of collectives for memory that is not mapped.
     pub copy_by: CopyBy,
+    /// How one-sided communication reaches memory of other ranks of the node.
+    pub one_sided: OneSided,
     /// Mapping of buffers into peers.
     pub mapped: Mapped,
     /// Uses of a buffer by collective operations before it is mapped.
@@ -179,6 +190,7 @@ impl Default for Config {
             single_copy: SingleCopy::Auto,
             single_copy_bytes: 64 << 20,
             copy_by: CopyBy::Auto,
+            one_sided: OneSided::Auto,
             mapped: Mapped::Auto,
             map_after: 20,
             map_bytes: 32 << 10,
@@ -495,6 +507,19 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.max_connections.to_string(),
     },
     Setting {
+        name: "TUTTI_ONE_SIDED",
+        kind: "auto | messages",
+        doc: "how one-sided communication reaches memory of other ranks of the node: directly where it can, or always by messages",
+        set: |c, v| one_sided(v).map(|x| c.one_sided = x),
+        show: |c| {
+            let name = match c.one_sided {
+                OneSided::Auto => "auto",
+                OneSided::Messages => "messages",
+            };
+            name.to_string()
+        },
+    },
+    Setting {
         name: "TUTTI_COUNTERS",
         kind: "0 | 1",
         doc: "at the end print what each rank has sent, by way, and its traffic with other hosts",
@@ -717,6 +742,14 @@ fn fabric(text: &str) -> std::result::Result<String, String> {
 fn connections(text: &str) -> std::result::Result<Connections, String> {
     let found = Connections::NAMES.iter().find(|entry| entry.0 == text);
     found.map(|entry| entry.1).ok_or_else(|| "never, on-demand, partially-static or static".to_string())
+}
+
+fn one_sided(text: &str) -> std::result::Result<OneSided, String> {
+    match text {
+        "auto" => Ok(OneSided::Auto),
+        "messages" => Ok(OneSided::Messages),
+        _ => Err("auto or messages".to_string()),
+    }
 }
 
 fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {

@@ -35,6 +35,8 @@ pub enum Plane {
     Collective = 1,
     /// Messages by which new communicators are agreed upon outside a collective of all members.
     Agreement = 2,
+    /// Messages of one-sided communication.
+    OneSided = 3,
 }
 
 impl ContextId {

@@ -15,7 +15,7 @@ use std::io::IoSliceMut;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_data::{Datatype, Segment};
+use tutti_data::{Datatype, Reducer, Segment};
 
 use crate::wire::Signature;
 
@@ -263,11 +263,55 @@ impl Buffer {
         use_memory(&mut memory.collect::<Vec<_>>())
     }
 
+    /// Combines packed bytes with the packed bytes of the message from `position` on, as an accumulate does; `reducer` is
+    /// bound to the datatype that the buffer was made with. Position and length are whole basic items.
+    #[inline]
+    pub fn combine(&self, reducer: &Reducer, position: u64, input: &[u8]) {
+        let input = &input[..self.clip(position, input.len())];
+        let (base, count, first) = match &self.layout {
+            Layout::Typed { count, first, .. } => (self.base, *count, *first),
+            _ => {
+                let (offset, item) = reducer.datatype().contiguous(1).unwrap_or((0, 1));
+                (self.base.wrapping_offset(-(offset as isize)), self.bytes / item.max(1), 0)
+            }
+        };
+        // SAFETY: the items that the buffer consists of, from the address that they count from; the input is the library's own
+        // or, by the standard's rule, another part of the user's memory (MPI-5 section 12.3.4).
+        unsafe { reducer.apply_packed(input, first + position, base, count) };
+    }
+
     #[inline]
     fn clip(&self, position: u64, length: usize) -> usize {
         (self.bytes.saturating_sub(position)).min(length as u64) as usize
     }
 }
+
+/// Combines packed items with packed items; `reducer` is bound to a predefined datatype.
+pub fn combine_packed(reducer: &Reducer, input: &[u8], inout: &mut [u8]) {
+    let datatype = reducer.datatype();
+    let size = (datatype.size() as usize).max(1);
+    if datatype.extent() == datatype.size() {
+        // SAFETY: without gaps packed items are items; the slices are disjoint and of one length.
+        unsafe {
+            reducer.apply_packed(&input[..inout.len()], 0, inout.as_mut_ptr(), (inout.len() / size) as u64)
+        };
+        return;
+    }
+    for (input, inout) in input.chunks_exact(size).zip(inout.chunks_exact_mut(size)) {
+        let mut item = [0u128; PAIR_WORDS];
+        let place = item.as_mut_ptr().cast::<u8>();
+        assert!(datatype.extent() as usize <= size_of_val(&item), "a predefined pair");
+        // SAFETY: there is room for an item, as was just looked at.
+        unsafe {
+            datatype.unpack(place, 1, 0, inout);
+            reducer.apply_packed(input, 0, place, 1);
+            datatype.pack(place, 1, 0, inout);
+        }
+    }
+}
+
+/// Room for the largest predefined pair.
+const PAIR_WORDS: usize = 4;
 
 /// The signature of `count` items of `datatype` for the wire: 0 if it is not to be compared.
 pub fn signature(datatype: &Datatype, count: u64) -> Signature {

@@ -35,4 +35,5 @@ pub mod special;
 pub mod tool;
 pub mod trace;
 pub mod type_object;
+pub mod window;
 pub mod wire;

@@ -12,6 +12,7 @@
 //! | the ring area: see the shm transport | transport | transport |
 //! | [`NodeBlock`] | ranks | ranks |
 //! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
+//! | slots for the memory of windows, from 2^47 bytes on, once somebody takes one: see [`Slot`] | ranks | ranks |
 //!
 //! Pages exist only once touched, so the areas may be generous.
 
@@ -31,6 +32,9 @@ use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
 
 mod network;
+mod slots;
+
+pub use slots::{Slot, Slots};
 
 /// Environment variable: number of the inherited descriptor of the job object.
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
@@ -174,6 +178,8 @@ pub struct NodeBlock {
     pub parked: AtomicU32,
     /// Not 0 once the launcher ends the job because something in it has failed: those connected with it cannot go on.
     pub failed: AtomicU32,
+    /// Which slots for windows are taken.
+    pub slots: Slots,
 }
 
 /// What a thread needs to sleep.

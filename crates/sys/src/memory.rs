@@ -43,6 +43,22 @@ pub fn set_inheritable(fd: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> 
     Ok(())
 }
 
+/// Makes an object at least `bytes` long; what is new reads as zero and has no pages.
+///
+/// # Errors
+/// What fstat or ftruncate report.
+pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+    if object_bytes(fd)? as u64 >= bytes {
+        return Ok(());
+    }
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: fd is open.
+    if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Gives the pages of a range of `fd` back to the system: it reads as zeros from now on, in every mapping.
 ///
 /// # Errors

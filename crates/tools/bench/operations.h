@@ -10,6 +10,8 @@ enum kind {
     LATENCY, BANDWIDTH, BIBANDWIDTH,
     /* References without MPI, see reference.h. */
     LINE, COPY_BCAST, COPY_ALLGATHER,
+    /* One-sided, see one_sided.h. */
+    PUT, GET, ACCUMULATE, FETCH_AND_OP,
     /* Collectives. */
     BARRIER, BCAST, REDUCE, ALLREDUCE, SCAN, EXSCAN, GATHER, GATHERV, SCATTER, SCATTERV, ALLGATHER, ALLGATHERV,
     ALLTOALL, ALLTOALLV, ALLTOALLW, REDUCE_SCATTER_BLOCK, REDUCE_SCATTER, KINDS
@@ -17,8 +19,8 @@ enum kind {
 enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static const char *const NAMES[KINDS] = {
-    "latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather", "barrier", "bcast", "reduce",
-    "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv",
+    "latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather", "put", "get", "accumulate",
+    "fetch_and_op", "barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv",
     "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"};
 
 /* The blocks of floats that a rank gives or gets. */
@@ -42,6 +44,8 @@ struct cell {
     float *out, *in;
     struct layout given, gotten;
     MPI_Request persistent;
+    MPI_Win win;
+    float *exposed; /* its memory here */
     double touching_s;
     unsigned seed;
     long wrong;
@@ -73,7 +77,8 @@ static int given_blocks(const struct cell *c)
     int root = c->rank == 0, paired = c->partner != MPI_PROC_NULL;
     switch (c->kind) {
     case LATENCY: case BIBANDWIDTH: return paired;
-    case BANDWIDTH: return paired && c->rank % 2 == 0;
+    case BANDWIDTH: case PUT: case ACCUMULATE: case FETCH_AND_OP: return paired && c->rank % 2 == 0;
+    case GET: return paired && c->rank % 2 == 1;
     case BARRIER: case LINE: return 0;
     case BCAST: case COPY_BCAST: return root;
     case SCATTER: case SCATTERV: return root * c->ranks;
@@ -87,8 +92,9 @@ static int gotten_blocks(const struct cell *c)
     int root = c->rank == 0, paired = c->partner != MPI_PROC_NULL;
     switch (c->kind) {
     case LATENCY: case BIBANDWIDTH: return paired;
-    case BANDWIDTH: return paired && c->rank % 2 == 1;
-    case BARRIER: case LINE: return 0;
+    case BANDWIDTH: case PUT: return paired && c->rank % 2 == 1;
+    case GET: return paired && c->rank % 2 == 0;
+    case BARRIER: case LINE: case ACCUMULATE: case FETCH_AND_OP: return 0;
     case BCAST: case COPY_BCAST: case EXSCAN: return !root;
     case REDUCE: return root;
     case GATHER: case GATHERV: return root * c->ranks;
@@ -161,7 +167,7 @@ static float expected(const struct cell *c, size_t block, size_t i)
     float sum = 0;
     int last = c->kind == SCAN ? c->rank + 1 : c->kind == EXSCAN ? c->rank : c->ranks;
     switch (c->kind) {
-    case LATENCY: case BANDWIDTH: case BIBANDWIDTH: return value(c->seed, c->partner, 0, i);
+    case LATENCY: case BANDWIDTH: case BIBANDWIDTH: case PUT: case GET: return value(c->seed, c->partner, 0, i);
     case BCAST: case COPY_BCAST: return value(c->seed, 0, 0, i);
     case ALLGATHER: case ALLGATHERV: case COPY_ALLGATHER: case GATHER: case GATHERV:
         return value(c->seed, (int)block, 0, i);

@@ -5,7 +5,9 @@
  *
  *   --op        latency bandwidth bibandwidth barrier bcast reduce allreduce scan exscan gather(v) scatter(v)
  *               allgather(v) alltoall(v,w) reduce_scatter(_block); a collective with `i` before its name is the
- *               non-blocking one, started and waited for; with `p` the persistent one. Without MPI: line (a cache
+ *               non-blocking one, started and waited for; with `p` the persistent one. put, get, accumulate and
+ *               fetch_and_op (of 8 bytes) of a rank with the memory of its partner, each with a flush, under
+ *               MPI_Win_lock_all; their data stay the same in both modes. Without MPI: line (a cache
  *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
  *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
  *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
@@ -29,6 +31,7 @@
  */
 #define _GNU_SOURCE
 #include "operations.h"
+#include "one_sided.h"
 #include "reference.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -109,6 +112,10 @@ static void windows(struct cell *c, int changing)
 static void iterate(struct cell *c, int changing, long iterations)
 {
     for (long i = 0; i < iterations; i++) {
+        if (is_one_sided(c->kind)) {
+            one_sided(c);
+            continue;
+        }
         c->seed += (unsigned)changing;
         if (c->kind == LATENCY) {
             ping_pong(c, changing);
@@ -285,17 +292,24 @@ static int make_buffers(struct cell *c)
         c->out = buffer(0, floats * sizeof(float));
     }
     c->in = buffer(1, floats * sizeof(float));
+    if (is_one_sided(c->kind))
+        expose(c, c->bytes);
     write_data(c);
+    if (is_one_sided(c->kind))
+        exposed(c);
     return 1;
 }
 
 static void free_buffers(struct cell *c)
 {
+    if (is_one_sided(c->kind))
+        withdraw(c);
     if (is_reference(c->kind))
         reference_close(&reference);
-    else
+    else if (!is_one_sided(c->kind) || c->out != c->exposed)
         free_buffer(c->out);
-    free_buffer(c->in);
+    if (!is_one_sided(c->kind) || c->in != c->exposed)
+        free_buffer(c->in);
 }
 
 static void print_cell(const struct cell *c, int changing, const double *times, int batches, long iterations, long wrong)
@@ -411,7 +425,7 @@ static void run_op(const char *name, const struct options *options)
     }
     if (!find(name, &kind, &form))
         refuse("no such operation:", name);
-    if (kind == BARRIER || kind == LINE) {
+    if (kind == BARRIER || kind == LINE || kind == FETCH_AND_OP) {
         run_cell(name, kind, form, 0, options);
         return;
     }

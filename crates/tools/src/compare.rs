@@ -117,9 +117,9 @@ impl Bench<'_> {
     }
 }
 
-/// Whether the operation has no data, hence no sizes.
+/// Whether the operation has no data, or always the same, hence no sizes.
 pub fn has_no_data(op: &str) -> bool {
-    op.ends_with("barrier") || op == "line"
+    op.ends_with("barrier") || op == "line" || op == "fetch_and_op"
 }
 
 /// All cells, in the order in which they are measured.

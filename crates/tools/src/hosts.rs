@@ -22,7 +22,8 @@ use crate::results::{Results, TCP};
 use crate::session::{Ask, Session};
 
 /// What goes between two ranks, not among all.
-const BETWEEN_TWO: [&str; 3] = ["latency", "bandwidth", "bibandwidth"];
+const BETWEEN_TWO: [&str; 7] =
+    ["latency", "bandwidth", "bibandwidth", "put", "get", "accumulate", "fetch_and_op"];
 
 /// Measures, prints the tables and writes the report.
 ///

@@ -101,10 +101,14 @@ impl std::str::FromStr for Shape {
 /// Sizes in bytes, ascending.
 pub type Sizes = std::sync::Arc<Vec<u64>>;
 
-const OPERATIONS: [&str; 32] = [
+const OPERATIONS: [&str; 36] = [
     "latency",
     "bandwidth",
     "bibandwidth",
+    "put",
+    "get",
+    "accumulate",
+    "fetch_and_op",
     "barrier",
     "bcast",
     "reduce",

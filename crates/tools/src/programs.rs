@@ -17,7 +17,8 @@ const PROGRAMS: [(&str, &str); 5] = [
 /// Programs without MPI.
 const PLAIN: [(&str, &str); 1] = [("wire", include_str!("../bench/wire.c"))];
 
-const HEADERS: [(&str, &str); 2] = [
+const HEADERS: [(&str, &str); 3] = [
+    ("one_sided.h", include_str!("../bench/one_sided.h")),
     ("operations.h", include_str!("../bench/operations.h")),
     ("reference.h", include_str!("../bench/reference.h")),
 ];

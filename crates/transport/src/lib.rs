@@ -27,6 +27,9 @@ pub mod link;
 #[cfg(not(loom))]
 pub mod links;
 pub mod memory;
+#[cfg(loom)]
+#[path = "window/mutex.rs"]
+pub mod mutex;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod shm;
@@ -35,10 +38,15 @@ pub mod single_copy;
 #[cfg(loom)]
 #[path = "banks/turns.rs"]
 pub mod turns;
+#[cfg(loom)]
+#[path = "window/turnstile.rs"]
+pub mod turnstile;
 #[cfg(not(loom))]
 pub mod wait;
 #[cfg(not(loom))]
 pub mod watch;
+#[cfg(not(loom))]
+pub mod window;
 
 #[cfg(all(test, not(loom)))]
 mod conformance;
@@ -46,6 +54,8 @@ mod conformance;
 mod loom_banks;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, loom))]
+mod loom_windows;
 
 #[cfg(not(loom))]
 pub use banks::Banks;

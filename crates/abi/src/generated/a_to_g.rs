@@ -167,7 +167,21 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Accumulate", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Accumulate", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -210,7 +224,21 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Accumulate_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2101,7 +2129,19 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: MPI_Aint,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Compare_and_swap", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Compare_and_swap", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::compare_and_swap(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            scope.address(compare_addr.cast_mut()),
+            scope.address(result_addr),
+            scope.handle(datatype, "datatype"),
+            target_rank,
+            target_disp as i64,
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2528,7 +2568,19 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Fetch_and_op", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Fetch_and_op", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::fetch_and_op(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            scope.address(result_addr),
+            scope.handle(datatype, "datatype"),
+            target_rank,
+            target_disp as i64,
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2986,7 +3038,20 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::get(
+            call,
+            scope.address(origin_addr),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3030,7 +3095,24 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_accumulate", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_accumulate", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::get_accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            scope.address(result_addr),
+            result_count as i64,
+            scope.handle(result_datatype, "result_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3082,7 +3164,24 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
     op: MPI_Op,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_accumulate_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::get_accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            scope.address(result_addr),
+            result_count as i64,
+            scope.handle(result_datatype, "result_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3144,7 +3243,20 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Get_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Get_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::get(
+            call,
+            scope.address(origin_addr),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1550,7 +1550,20 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Put", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Put", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::put(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1590,7 +1603,20 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: MPI_Datatype,
     win: MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Put_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Put_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::put(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

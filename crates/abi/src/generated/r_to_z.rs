@@ -38,7 +38,22 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Raccumulate", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Raccumulate", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::raccumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -84,7 +99,22 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Raccumulate_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Raccumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::raccumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1138,7 +1168,21 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rget", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rget", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rget(
+            call,
+            scope.address(origin_addr),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1185,7 +1229,25 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rget_accumulate", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rget_accumulate", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rget_accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            scope.address(result_addr),
+            result_count as i64,
+            scope.handle(result_datatype, "result_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1240,7 +1302,25 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rget_accumulate_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rget_accumulate_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rget_accumulate(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            scope.address(result_addr),
+            result_count as i64,
+            scope.handle(result_datatype, "result_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(op, "op"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1291,7 +1371,21 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rget_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rget_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rget(
+            call,
+            scope.address(origin_addr),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1334,7 +1428,21 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rput", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rput", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rput(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1377,7 +1485,21 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: MPI_Win,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Rput_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Rput_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::one_sided::rput(
+            call,
+            scope.address(origin_addr.cast_mut()),
+            origin_count as i64,
+            scope.handle(origin_datatype, "origin_datatype"),
+            target_rank,
+            target_disp as i64,
+            target_count as i64,
+            scope.handle(target_datatype, "target_datatype"),
+            scope.handle(win, "win"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -34,7 +34,18 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_allocate", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_allocate", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::window::allocate(
+            call,
+            size as i64,
+            disp_unit as i64,
+            scope.handle(info, "info"),
+            scope.handle(comm, "comm"),
+            scope.address(baseptr),
+            scope.handle_out(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -59,7 +70,18 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_allocate_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_allocate_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::window::allocate(
+            call,
+            size as i64,
+            disp_unit as i64,
+            scope.handle(info, "info"),
+            scope.handle(comm, "comm"),
+            scope.address(baseptr),
+            scope.handle_out(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -84,7 +106,22 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_allocate_shared", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Win_allocate_shared", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::window::allocate_shared(
+                call,
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.address(baseptr),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -109,7 +146,22 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_allocate_shared_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Win_allocate_shared_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::window::allocate_shared(
+                call,
+                size as i64,
+                disp_unit as i64,
+                scope.handle(info, "info"),
+                scope.handle(comm, "comm"),
+                scope.address(baseptr),
+                scope.handle_out(win, "win"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -127,7 +179,10 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_attach(win: MPI_Win, base: *mut c_void, size: MPI_Aint) -> c_int {
-    unsupported(&Function { name: "MPI_Win_attach", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_attach", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::attach(call, scope.handle(win, "win"), scope.address(base), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -138,7 +193,10 @@ pub unsafe extern "C" fn MPI_Win_attach(win: MPI_Win, base: *mut c_void, size: M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Win_call_errhandler", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_call_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::call_errhandler(call, scope.handle(win, "win"), errorcode)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -149,7 +207,10 @@ pub unsafe extern "C" fn MPI_Win_call_errhandler(win: MPI_Win, errorcode: c_int)
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_complete(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_complete", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_complete", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::complete(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -167,7 +228,18 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_create", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_create", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::window::create(
+            call,
+            scope.address(base),
+            size as i64,
+            disp_unit as i64,
+            scope.handle(info, "info"),
+            scope.handle(comm, "comm"),
+            scope.handle_out(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -192,7 +264,18 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: MPI_Comm,
     win: *mut MPI_Win,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_create_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_create_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::window::create(
+            call,
+            scope.address(base),
+            size as i64,
+            disp_unit as i64,
+            scope.handle(info, "info"),
+            scope.handle(comm, "comm"),
+            scope.handle_out(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -210,7 +293,15 @@ pub unsafe extern "C" fn MPI_Win_create_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_create_dynamic(info: MPI_Info, comm: MPI_Comm, win: *mut MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_create_dynamic", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_create_dynamic", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::window::create_dynamic(
+            call,
+            scope.handle(info, "info"),
+            scope.handle(comm, "comm"),
+            scope.handle_out(win, "win"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -271,7 +362,10 @@ pub unsafe extern "C" fn MPI_Win_create_keyval(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Win_delete_attr", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_delete_attr", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::delete_attr(call, scope.handle(win, "win"), win_keyval)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -282,7 +376,10 @@ pub unsafe extern "C" fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_int {
-    unsupported(&Function { name: "MPI_Win_detach", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_detach", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::detach(call, scope.handle(win, "win"), scope.address(base.cast_mut()))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -293,7 +390,10 @@ pub unsafe extern "C" fn MPI_Win_detach(win: MPI_Win, base: *const c_void) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_fence", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_fence", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::fence(call, assert, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -304,7 +404,10 @@ pub unsafe extern "C" fn MPI_Win_fence(assert: c_int, win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_flush", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_flush", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::flush(call, rank, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -315,7 +418,10 @@ pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_all(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_flush_all", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_flush_all", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::flush_all(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -326,7 +432,10 @@ pub unsafe extern "C" fn MPI_Win_flush_all(win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_flush_local", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_flush_local", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::flush_local(call, rank, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -337,7 +446,10 @@ pub unsafe extern "C" fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) -> c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_flush_local_all", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_flush_local_all", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::flush_local_all(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -348,7 +460,10 @@ pub unsafe extern "C" fn MPI_Win_flush_local_all(win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_free(win: *mut MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_free", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_free", always: false }, At::World, |call, scope| unsafe {
+        imp::window::free(call, scope.handle_out(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -389,7 +504,16 @@ pub unsafe extern "C" fn PMPI_Win_get_attr(
     attribute_val: *mut c_void,
     flag: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_get_attr", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_get_attr", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::get_attr(
+            call,
+            scope.handle(win, "win"),
+            win_keyval,
+            scope.address(attribute_val),
+            scope.out(flag, "flag"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -405,7 +529,14 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_Win_get_errhandler", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_get_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::get_errhandler(
+            call,
+            scope.handle(win, "win"),
+            scope.handle_out(errhandler, "errhandler"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -416,7 +547,10 @@ pub unsafe extern "C" fn MPI_Win_get_errhandler(win: MPI_Win, errhandler: *mut M
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) -> c_int {
-    unsupported(&Function { name: "MPI_Win_get_group", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_get_group", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::get_group(call, scope.handle(win, "win"), scope.handle_out(group, "group"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -427,7 +561,10 @@ pub unsafe extern "C" fn MPI_Win_get_group(win: MPI_Win, group: *mut MPI_Group) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: MPI_Win, info_used: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Win_get_info", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_get_info", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::get_info(call, scope.handle(win, "win"), scope.handle_out(info_used, "info_used"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -442,7 +579,15 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     win_name: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_get_name", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_get_name", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::get_name(
+            call,
+            scope.handle(win, "win"),
+            scope.text_out(win_name, "win_name"),
+            scope.out(resultlen, "resultlen"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -457,7 +602,10 @@ pub unsafe extern "C" fn MPI_Win_get_name(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_lock", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_lock", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::lock(call, lock_type, rank, assert, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -468,7 +616,10 @@ pub unsafe extern "C" fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_i
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_lock_all", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_lock_all", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::lock_all(call, assert, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -479,7 +630,10 @@ pub unsafe extern "C" fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) -> c_int 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_post", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_post", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::post(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -494,7 +648,10 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     win_keyval: c_int,
     attribute_val: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_set_attr", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_set_attr", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::set_attr(call, scope.handle(win, "win"), win_keyval, scope.address(attribute_val))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -509,7 +666,10 @@ pub unsafe extern "C" fn MPI_Win_set_attr(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_Win_set_errhandler", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_set_errhandler", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::set_errhandler(call, scope.handle(win, "win"), scope.handle(errhandler, "errhandler"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -520,7 +680,10 @@ pub unsafe extern "C" fn MPI_Win_set_errhandler(win: MPI_Win, errhandler: MPI_Er
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_Win_set_info", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_set_info", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::set_info(call, scope.handle(win, "win"), scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -531,7 +694,10 @@ pub unsafe extern "C" fn MPI_Win_set_info(win: MPI_Win, info: MPI_Info) -> c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_set_name(win: MPI_Win, win_name: *const c_char) -> c_int {
-    unsupported(&Function { name: "MPI_Win_set_name", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_set_name", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::set_name(call, scope.handle(win, "win"), scope.text(win_name, "win_name"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -548,7 +714,17 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     disp_unit: *mut c_int,
     baseptr: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_shared_query", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_shared_query", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::shared_query(
+            call,
+            scope.handle(win, "win"),
+            rank,
+            scope.out(size, "size"),
+            scope.count_out(disp_unit, "disp_unit"),
+            scope.address(baseptr),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -571,7 +747,17 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     disp_unit: *mut MPI_Aint,
     baseptr: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Win_shared_query_c", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_shared_query_c", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::shared_query(
+            call,
+            scope.handle(win, "win"),
+            rank,
+            scope.out(size, "size"),
+            scope.count_out(disp_unit, "disp_unit"),
+            scope.address(baseptr),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -588,7 +774,10 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_start", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_start", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::start(call, scope.handle(group, "group"), assert, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -599,7 +788,10 @@ pub unsafe extern "C" fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_sync(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_sync", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_sync", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::sync(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -610,7 +802,10 @@ pub unsafe extern "C" fn MPI_Win_sync(win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Win_test", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_test", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::test(call, scope.handle(win, "win"), scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -632,7 +827,10 @@ pub unsafe extern "C" fn MPI_Win_toint(win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_unlock", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_unlock", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::unlock(call, rank, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -643,7 +841,10 @@ pub unsafe extern "C" fn MPI_Win_unlock(rank: c_int, win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_unlock_all", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_unlock_all", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::unlock_all(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -654,7 +855,10 @@ pub unsafe extern "C" fn MPI_Win_unlock_all(win: MPI_Win) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_wait(win: MPI_Win) -> c_int {
-    unsupported(&Function { name: "MPI_Win_wait", always: false }, At::Win(win))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Win_wait", always: false }, At::Win(win), |call, scope| unsafe {
+        imp::window::wait(call, scope.handle(win, "win"))
+    })
 }
 
 #[unsafe(no_mangle)]

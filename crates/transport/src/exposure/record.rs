@@ -91,6 +91,64 @@ pub struct Record {
 const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation has for a record");
 
 impl Record {
+    /// Numbers in [`Record::words`].
+    pub const WORDS: usize = 13;
+
+    /// As numbers, for a message to peers of the same node: memory as a whole, without edges.
+    pub fn words(&self) -> [u64; Record::WORDS] {
+        debug_assert!(self.layout() == Layout::Whole && self.edges == 0);
+        [
+            self.address,
+            self.bytes,
+            u64::from(self.pid.cast_unsigned()),
+            self.by.into(),
+            self.key,
+            self.near_start,
+            self.near_end,
+            self.offset,
+            self.map_offset,
+            self.map_bytes,
+            self.inode,
+            u64::from(self.object.cast_unsigned()),
+            self.writable.into(),
+        ]
+    }
+
+    /// From these numbers.
+    pub fn from_words(words: [u64; Record::WORDS]) -> Record {
+        let [
+            address,
+            bytes,
+            pid,
+            by,
+            key,
+            near_start,
+            near_end,
+            offset,
+            map_offset,
+            map_bytes,
+            inode,
+            object,
+            writable,
+        ] = words;
+        Record {
+            address,
+            bytes,
+            pid: (pid as u32).cast_signed(),
+            by: by as u32,
+            key,
+            near_start,
+            near_end,
+            offset,
+            map_offset,
+            map_bytes,
+            inode,
+            object: (object as u32).cast_signed(),
+            writable: writable as u32,
+            ..Record::default()
+        }
+    }
+
     /// Length of the exposed memory, gaps between entries included.
     pub fn bytes(&self) -> u64 {
         self.bytes

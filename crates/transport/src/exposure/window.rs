@@ -10,8 +10,9 @@ use std::ptr;
 
 use tutti_base::traffic::TRAFFIC;
 
+use super::back_ends::BackEnd;
 use super::record::{EdgeRoom, Entry, Layout};
-use crate::single_copy::{CopyError, Lent, RemoteSegment, SingleCopy};
+use crate::single_copy::{CopyError, Lent, Pid, RemoteSegment, SingleCopy};
 
 /// Entries of a table that are handed to a back end in one call.
 const PIECES: usize = 64;
@@ -42,6 +43,32 @@ pub struct Window {
 unsafe impl Send for Window {}
 
 impl Window {
+    /// Memory of this process, or mapped in it.
+    ///
+    /// # Safety
+    /// The memory stays as long as the window is used.
+    pub unsafe fn here(base: *mut u8, bytes: u64) -> Window {
+        let whole = Window::of_process(Pid(0));
+        Window { near: base, near_end: bytes, bytes, lent: Lent { bytes, ..whole.lent }, ..whole }
+    }
+
+    /// All memory of a process, by its addresses, through the system's calls: offsets are addresses there.
+    pub fn of_process(pid: Pid) -> Window {
+        Window {
+            copier: BackEnd::Attach.copier(),
+            lent: Lent::from(pid),
+            near_start: 0,
+            near_end: 0,
+            near: ptr::null_mut(),
+            edges: ptr::null(),
+            layout: Layout::Whole,
+            table: ptr::null(),
+            entries: 0,
+            first: 0,
+            bytes: u64::MAX,
+        }
+    }
+
     /// Bytes that it shows.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -89,7 +116,19 @@ impl Window {
     /// # Safety
     /// `into` is valid for writes of `bytes`, and nobody else uses that memory meanwhile.
     pub unsafe fn read(&self, offset: u64, into: *mut u8, bytes: u64) -> Result<(), CopyError> {
-        self.each(offset, bytes, |place, done, length| {
+        // SAFETY: passed on.
+        unsafe { self.gather(&[Entry { offset, bytes }], into) }
+    }
+
+    /// Copies runs of the memory to `into`, one after the other.
+    ///
+    /// # Errors
+    /// As [`Window::read`].
+    ///
+    /// # Safety
+    /// `into` is valid for writes of all runs, and nobody else uses that memory meanwhile.
+    pub unsafe fn gather(&self, runs: &[Entry], into: *mut u8) -> Result<(), CopyError> {
+        self.each(runs, |place, done, length| {
             // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
             let into = unsafe { into.add(done) };
             match place {
@@ -119,8 +158,20 @@ impl Window {
     /// # Safety
     /// `from` is valid for reads of `bytes`; the owner exposed the memory for writing and no other peer uses that part.
     pub unsafe fn write(&self, offset: u64, from: *const u8, bytes: u64) -> Result<(), CopyError> {
+        // SAFETY: passed on.
+        unsafe { self.scatter(&[Entry { offset, bytes }], from) }
+    }
+
+    /// Copies to runs of the memory what lies from `from` on, one after the other.
+    ///
+    /// # Errors
+    /// As [`Window::write`].
+    ///
+    /// # Safety
+    /// `from` is valid for reads of all runs; the owner exposed the memory for writing and no other peer uses those runs.
+    pub unsafe fn scatter(&self, runs: &[Entry], from: *const u8) -> Result<(), CopyError> {
         let writing = Window { edges: ptr::null(), ..*self };
-        writing.each(offset, bytes, |place, done, length| {
+        writing.each(runs, |place, done, length| {
             // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
             let from = unsafe { from.add(done) };
             match place {
@@ -147,38 +198,40 @@ impl Window {
         unsafe { self.table.add(index as usize).read() }
     }
 
-    /// Calls `copy(place, bytes before, bytes)` for each piece that is contiguous at both sides; far pieces of
+    /// Calls `copy(place, bytes before, bytes)` for each piece of the parts that is contiguous at both sides; far pieces of
     /// several runs come together.
     fn each(
         &self,
-        offset: u64,
-        bytes: u64,
+        parts: &[Entry],
         mut copy: impl FnMut(Place<'_>, usize, usize) -> Result<(), CopyError>,
     ) -> Result<(), CopyError> {
-        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a part of exposed memory");
         let mut far = Far { segments: [RemoteSegment { address: 0, bytes: 0 }; PIECES], count: 0, bytes: 0 };
         let mut done = 0;
-        self.runs(self.first + offset, bytes, |start, length| {
-            let mut at = start;
-            while at < start + length {
-                let (place, piece) = self.place(at, start + length - at);
-                match place {
-                    Some(near) => {
-                        far.flush(done, &mut copy)?;
-                        copy(Place::Near(near), done as usize, piece as usize)?;
-                    }
-                    None => {
-                        if far.count == PIECES {
+        for &Entry { offset, bytes } in parts {
+            assert!(offset <= self.bytes && bytes <= self.bytes - offset, "a part of exposed memory");
+            self.runs(self.first + offset, bytes, |start, length| {
+                let mut at = start;
+                while at < start + length {
+                    let (place, piece) = self.place(at, start + length - at);
+                    match place {
+                        Some(near) => {
                             far.flush(done, &mut copy)?;
+                            copy(Place::Near(near), done as usize, piece as usize)?;
                         }
-                        far.push(RemoteSegment { address: self.lent.address + at, bytes: piece as usize });
+                        None => {
+                            if far.count == PIECES {
+                                far.flush(done, &mut copy)?;
+                            }
+                            let address = self.lent.address + at;
+                            far.push(RemoteSegment { address, bytes: piece as usize });
+                        }
                     }
+                    at += piece;
+                    done += piece;
                 }
-                at += piece;
-                done += piece;
-            }
-            Ok(())
-        })?;
+                Ok(())
+            })?;
+        }
         far.flush(done, &mut copy)
     }
 

@@ -1,0 +1,300 @@
+//! One-sided operations (MPI-5 section 12.3).
+
+use std::ffi::c_int;
+
+use tutti_base::Result;
+use tutti_core::buffer::Buffer;
+use tutti_core::request::RequestId;
+use tutti_core::window::access::Target;
+use tutti_core::window::memory::Update;
+use tutti_data::Datatype as Data;
+
+use crate::entry::Call;
+use crate::generated::constants::MPI_NO_OP;
+use crate::imp::memory::{self, process};
+use crate::imp::request::handle_of;
+use crate::kind::{Datatype, Op, Request, Win};
+use crate::scope::{Address, HandleOut, In};
+
+/// The target's side of an operation.
+fn target<'s>(rank: c_int, displacement: i64, count: i64, datatype: In<'s, Datatype>) -> Result<Target<'s>> {
+    let count = memory::count(count, "target_count")?;
+    Ok(Target { rank, displacement, count, datatype: memory::datatype(datatype)? })
+}
+
+/// One item at the target.
+fn one<'s>(rank: c_int, displacement: i64, datatype: &'s Data) -> Target<'s> {
+    Target { rank, displacement, count: 1, datatype }
+}
+
+/// A predefined datatype, which operations on one item ask for.
+fn predefined<'s>(datatype: In<'s, Datatype>) -> Result<&'s Data> {
+    let found = memory::datatype(datatype)?;
+    if found.is_predefined() {
+        return Ok(found);
+    }
+    let reason = format!("argument {} is a derived datatype; it must be a predefined one", datatype.name());
+    Err(tutti_base::Error::new(tutti_base::ErrorClass::Type, reason))
+}
+
+/// MPI_Put.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+pub fn put(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    win: In<Win>,
+) -> Result<()> {
+    let window = win.get()?;
+    let origin = memory::message(origin_addr, origin_count, origin_datatype)?;
+    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    window.put(&mut call.held, process()?, &origin.buffer, target)
+}
+
+/// MPI_Rput.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn rput(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    win: In<Win>,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    put(
+        call,
+        origin_addr,
+        origin_count,
+        origin_datatype,
+        target_rank,
+        target_disp,
+        target_count,
+        target_datatype,
+        win,
+    )?;
+    request.set(handle_of(RequestId::DONE))
+}
+
+/// MPI_Get and, with a request, MPI_Rget.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+fn start_get(
+    call: &mut Call,
+    (origin_addr, origin_count, origin_datatype): (Address, i64, In<Datatype>),
+    target: Result<Target<'_>>,
+    win: In<Win>,
+    by_request: bool,
+) -> Result<RequestId> {
+    let window = win.get()?;
+    let origin = memory::message(origin_addr, origin_count, origin_datatype)?;
+    window.get(&mut call.held, process()?, &origin.buffer, target?, by_request)
+}
+
+/// MPI_Get.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+pub fn get(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    win: In<Win>,
+) -> Result<()> {
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let target = target(target_rank, target_disp, target_count, target_datatype);
+    start_get(call, origin, target, win, false).map(drop)
+}
+
+/// MPI_Rget.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn rget(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    win: In<Win>,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let target = target(target_rank, target_disp, target_count, target_datatype);
+    let id = start_get(call, origin, target, win, true)?;
+    request.set(handle_of(id))
+}
+
+/// An accumulate of any form.
+fn start_update(
+    call: &mut Call,
+    (origin, result): (Option<Buffer>, Option<Buffer>),
+    target: Target<'_>,
+    op: In<Op>,
+    win: In<Win>,
+    by_request: bool,
+) -> Result<RequestId> {
+    let window = win.get()?;
+    let update = Update { origin: origin.as_ref(), result: result.as_ref(), op: op.get()? };
+    window.update(&mut call.held, process()?, update, target, by_request)
+}
+
+/// The origin's items, unless the operator does not look at them.
+fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> Result<Option<Buffer>> {
+    if op.raw() == MPI_NO_OP {
+        return Ok(None);
+    }
+    memory::message(address, count, datatype).map(|message| Some(message.buffer))
+}
+
+/// MPI_Accumulate.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn accumulate(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    op: In<Op>,
+    win: In<Win>,
+) -> Result<()> {
+    win.get()?;
+    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
+    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    start_update(call, (origin, None), target, op, win, false).map(drop)
+}
+
+/// MPI_Raccumulate.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn raccumulate(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    op: In<Op>,
+    win: In<Win>,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    win.get()?;
+    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
+    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    let id = start_update(call, (origin, None), target, op, win, true)?;
+    request.set(handle_of(id))
+}
+
+/// MPI_Get_accumulate.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn get_accumulate(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    result_addr: Address,
+    result_count: i64,
+    result_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    op: In<Op>,
+    win: In<Win>,
+) -> Result<()> {
+    win.get()?;
+    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
+    let result = memory::message(result_addr, result_count, result_datatype)?;
+    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    start_update(call, (origin, Some(result.buffer)), target, op, win, false).map(drop)
+}
+
+/// MPI_Rget_accumulate.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn rget_accumulate(
+    call: &mut Call,
+    origin_addr: Address,
+    origin_count: i64,
+    origin_datatype: In<Datatype>,
+    result_addr: Address,
+    result_count: i64,
+    result_datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    target_count: i64,
+    target_datatype: In<Datatype>,
+    op: In<Op>,
+    win: In<Win>,
+    request: HandleOut<Request>,
+) -> Result<()> {
+    request.check()?;
+    win.get()?;
+    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
+    let result = memory::message(result_addr, result_count, result_datatype)?;
+    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    let id = start_update(call, (origin, Some(result.buffer)), target, op, win, true)?;
+    request.set(handle_of(id))
+}
+
+/// MPI_Fetch_and_op.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline]
+pub fn fetch_and_op(
+    call: &mut Call,
+    origin_addr: Address,
+    result_addr: Address,
+    datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    op: In<Op>,
+    win: In<Win>,
+) -> Result<()> {
+    win.get()?;
+    let data = predefined(datatype)?;
+    let origin = operand(op, origin_addr, 1, datatype)?;
+    let result = memory::message_of(result_addr, 1, data)?;
+    let target = one(target_rank, target_disp, data);
+    start_update(call, (origin, Some(result.buffer)), target, op, win, false).map(drop)
+}
+
+/// MPI_Compare_and_swap.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+pub fn compare_and_swap(
+    call: &mut Call,
+    origin_addr: Address,
+    compare_addr: Address,
+    result_addr: Address,
+    datatype: In<Datatype>,
+    target_rank: c_int,
+    target_disp: i64,
+    win: In<Win>,
+) -> Result<()> {
+    let window = win.get()?;
+    let data = predefined(datatype)?;
+    let origin = memory::message_of(origin_addr, 1, data)?;
+    let compare = memory::message_of(compare_addr, 1, data)?;
+    let result = memory::message_of(result_addr, 1, data)?;
+    let buffers = [&origin.buffer, &compare.buffer, &result.buffer];
+    window.swap(&mut call.held, process()?, buffers, one(target_rank, target_disp, data))
+}

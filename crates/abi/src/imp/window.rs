@@ -1,0 +1,349 @@
+//! Windows (MPI-5 sections 12.2 and 12.5): making and freeing them, what hangs on them, synchronisation.
+//!
+//! # Safety
+//! The memory of MPI_Win_create is the user's, who vouches for it until MPI_Win_free (MPI-5 section 12.2.1).
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::attributes::ObjectKind;
+use tutti_core::error_handler::HandlerKind;
+use tutti_core::giant::GiantCell;
+use tutti_core::info::Info as Entries;
+use tutti_core::names::ObjectName;
+use tutti_core::window::create::{self, Part};
+use tutti_core::window::memory::Base;
+use tutti_core::window::{Flavor, LockKind, Window};
+
+use crate::entry::{At, Call};
+use crate::generated::constants::*;
+use crate::imp::attribute;
+use crate::imp::error_handler::{call_handler, return_handle};
+use crate::imp::memory::process;
+use crate::kind::{Comm, Errhandler, Group, Info, Win};
+use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
+
+/// A size of memory.
+fn size_of(size: i64) -> Result<u64> {
+    u64::try_from(size).map_err(|_| {
+        Error::new(ErrorClass::Size, format!("argument size is {size}; it must not be negative"))
+    })
+}
+
+fn unit_of(disp_unit: i64) -> Result<i64> {
+    if disp_unit > 0 {
+        return Ok(disp_unit);
+    }
+    Err(Error::new(ErrorClass::Disp, format!("argument disp_unit is {disp_unit}; it must be positive")))
+}
+
+/// Makes a window and returns its handle.
+fn make(
+    call: &mut Call,
+    flavor: Flavor,
+    base: Address,
+    (size, disp_unit): (i64, i64),
+    info: In<Info>,
+    comm: In<Comm>,
+    win: HandleOut<Win>,
+) -> Result<Arc<Window>> {
+    win.check()?;
+    let (process, comm) = (process()?, comm.get()?);
+    let entries: Entries = info.optional()?.map(|info| info.borrow(&call.held).clone()).unwrap_or_default();
+    let (bytes, unit) = (size_of(size)?, unit_of(disp_unit)?);
+    if flavor == Flavor::Create && base.is_null() && bytes > 0 {
+        return Err(Error::new(ErrorClass::Base, "argument base is a null pointer"));
+    }
+    // SAFETY: see the module's Safety section.
+    let base = unsafe { Base::new(base.pointer()) };
+    let window = create::create(&mut call.held, process, comm, flavor, Part { base, bytes, unit }, entries)?;
+    let handle = win.create(Arc::clone(&window))?;
+    window.set_handle(handle.bits());
+    Ok(window)
+}
+
+/// MPI_Win_create.
+pub fn create(
+    call: &mut Call,
+    base: Address,
+    size: i64,
+    disp_unit: i64,
+    info: In<Info>,
+    comm: In<Comm>,
+    win: HandleOut<Win>,
+) -> Result<()> {
+    make(call, Flavor::Create, base, (size, disp_unit), info, comm, win).map(drop)
+}
+
+/// MPI_Win_allocate.
+pub fn allocate(
+    call: &mut Call,
+    size: i64,
+    disp_unit: i64,
+    info: In<Info>,
+    comm: In<Comm>,
+    baseptr: Address,
+    win: HandleOut<Win>,
+) -> Result<()> {
+    let window = make(call, Flavor::Allocate, Address::NOWHERE, (size, disp_unit), info, comm, win)?;
+    baseptr.store(window.facts.base, "baseptr")
+}
+
+/// MPI_Win_allocate_shared.
+pub fn allocate_shared(
+    call: &mut Call,
+    size: i64,
+    disp_unit: i64,
+    info: In<Info>,
+    comm: In<Comm>,
+    baseptr: Address,
+    win: HandleOut<Win>,
+) -> Result<()> {
+    let window = make(call, Flavor::Shared, Address::NOWHERE, (size, disp_unit), info, comm, win)?;
+    baseptr.store(window.facts.base, "baseptr")
+}
+
+/// MPI_Win_create_dynamic.
+pub fn create_dynamic(call: &mut Call, info: In<Info>, comm: In<Comm>, win: HandleOut<Win>) -> Result<()> {
+    make(call, Flavor::Dynamic, Address::NOWHERE, (0, 1), info, comm, win).map(drop)
+}
+
+/// MPI_Win_shared_query: memory that this process may load and store, of windows of any flavour (MPI-5 section 12.2.3).
+pub fn shared_query(
+    call: &mut Call,
+    win: In<Win>,
+    rank: c_int,
+    size: Out<isize>,
+    disp_unit: CountOut,
+    baseptr: Address,
+) -> Result<()> {
+    let _ = call;
+    let window = win.get()?;
+    if window.flavor() == Flavor::Dynamic {
+        let reason = "argument win was made by MPI_Win_create_dynamic: it has no memory of its own";
+        return Err(Error::new(ErrorClass::RmaFlavor, reason));
+    }
+    let (address, bytes, unit) = window.query((rank != MPI_PROC_NULL).then_some(rank))?;
+    size.set(bytes as isize)?;
+    disp_unit.set(unit)?;
+    baseptr.store(address, "baseptr")
+}
+
+/// MPI_Win_attach.
+pub fn attach(call: &mut Call, win: In<Win>, base: Address, size: i64) -> Result<()> {
+    win.get()?.attach(&call.held, base.bits() as u64, size_of(size)?)
+}
+
+/// MPI_Win_detach.
+pub fn detach(call: &mut Call, win: In<Win>, base: Address) -> Result<()> {
+    win.get()?.detach(&call.held, base.bits() as u64)
+}
+
+/// MPI_Win_free.
+pub fn free(call: &mut Call, win: HandleOut<Win>) -> Result<()> {
+    let window = win.input()?.get()?;
+    window.free(&mut call.held, process()?)?;
+    call.at = At::World;
+    win.remove().map(drop)
+}
+
+/// MPI_Win_get_group.
+pub fn get_group(_call: &mut Call, win: In<Win>, group: HandleOut<Group>) -> Result<()> {
+    group.create(win.get()?.group().clone()).map(drop)
+}
+
+/// MPI_Win_set_name.
+pub fn set_name(call: &mut Call, win: In<Win>, win_name: Text) -> Result<()> {
+    *win.get()?.name.borrow_mut(&call.held) = ObjectName::new(win_name.bytes()?);
+    Ok(())
+}
+
+/// MPI_Win_get_name.
+pub fn get_name(call: &mut Call, win: In<Win>, win_name: TextOut, resultlen: Out<c_int>) -> Result<()> {
+    let name = match win.optional()? {
+        Some(window) => window.name.borrow(&call.held).clone(),
+        None => ObjectName::new(b"MPI_WIN_NULL"),
+    };
+    let written = win_name.set(name.as_bytes(), MPI_MAX_OBJECT_NAME as usize)?;
+    resultlen.set(written as c_int)
+}
+
+/// MPI_Win_set_info: hints that Tutti does not know are kept and given back.
+pub fn set_info(call: &mut Call, win: In<Win>, info: In<Info>) -> Result<()> {
+    let entries = info.get()?.borrow(&call.held).clone();
+    *win.get()?.info.borrow_mut(&call.held) = entries;
+    Ok(())
+}
+
+/// What holds where the program has given no hint (MPI-5 section 12.2.1).
+const USUAL_HINTS: [(&str, &str); 5] = [
+    ("no_locks", "false"),
+    ("accumulate_ordering", "rar,raw,war,waw"),
+    ("accumulate_ops", "same_op_no_op"),
+    ("same_size", "false"),
+    ("same_disp_unit", "false"),
+];
+
+/// MPI_Win_get_info.
+pub fn get_info(call: &mut Call, win: In<Win>, info_used: HandleOut<Info>) -> Result<()> {
+    let mut entries = win.get()?.info.borrow(&call.held).clone();
+    for (key, value) in USUAL_HINTS {
+        if entries.get(key)?.is_none() {
+            entries.set(key, value)?;
+        }
+    }
+    info_used.create(GiantCell::new(entries)).map(drop)
+}
+
+/// MPI_Win_set_errhandler.
+pub fn set_errhandler(call: &mut Call, win: In<Win>, errhandler: In<Errhandler>) -> Result<()> {
+    let (window, handler) = (win.get()?, errhandler.get()?);
+    handler.check_kind(HandlerKind::Window)?;
+    *window.error_handler.borrow_mut(&call.held) = handler.clone();
+    Ok(())
+}
+
+/// MPI_Win_get_errhandler.
+pub fn get_errhandler(call: &mut Call, win: In<Win>, errhandler: HandleOut<Errhandler>) -> Result<()> {
+    let handler = win.get()?.error_handler.borrow(&call.held).clone();
+    return_handle(&handler, errhandler)
+}
+
+/// MPI_Win_call_errhandler.
+pub fn call_errhandler(call: &mut Call, win: In<Win>, errorcode: c_int) -> Result<()> {
+    let handler = win.get()?.error_handler.borrow(&call.held).clone();
+    call_handler(&handler, win.raw().bits(), errorcode)
+}
+
+/// What a program gets for a predefined attribute: the base itself, the address of any other.
+fn predefined_attribute(window: &Window, keyval: c_int) -> Option<usize> {
+    let facts = &window.facts;
+    Some(match keyval {
+        MPI_WIN_BASE => facts.base,
+        MPI_WIN_SIZE => facts.size.as_ptr().addr(),
+        MPI_WIN_DISP_UNIT => facts.unit.as_ptr().addr(),
+        MPI_WIN_CREATE_FLAVOR => facts.flavor.as_ptr().addr(),
+        MPI_WIN_MODEL => facts.model.as_ptr().addr(),
+        _ => return None,
+    })
+}
+
+/// MPI_Win_set_attr.
+pub fn set_attr(call: &mut Call, win: In<Win>, keyval: c_int, value: Address) -> Result<()> {
+    let attributes = &win.get()?.attributes;
+    attribute::set(&call.held, attributes, ObjectKind::Window, win.raw().bits(), keyval, value)
+}
+
+/// MPI_Win_get_attr.
+pub fn get_attr(
+    call: &mut Call,
+    win: In<Win>,
+    keyval: c_int,
+    value: Address,
+    flag: Out<c_int>,
+) -> Result<()> {
+    let window = win.get()?;
+    match predefined_attribute(window, keyval) {
+        Some(bits) => {
+            value.store(bits, "attribute_val")?;
+            flag.set_flag(true)
+        }
+        None => attribute::get(&call.held, &window.attributes, ObjectKind::Window, keyval, value, flag),
+    }
+}
+
+/// MPI_Win_delete_attr.
+pub fn delete_attr(call: &mut Call, win: In<Win>, keyval: c_int) -> Result<()> {
+    let attributes = &win.get()?.attributes;
+    attribute::delete(&call.held, attributes, ObjectKind::Window, win.raw().bits(), keyval)
+}
+
+/// MPI_Win_fence.
+pub fn fence(call: &mut Call, assert: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.fence(&mut call.held, process()?, assert)
+}
+
+/// MPI_Win_post.
+pub fn post(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.post(&mut call.held, process()?, group.get()?, assert)
+}
+
+/// MPI_Win_start.
+pub fn start(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.start(&mut call.held, process()?, group.get()?, assert)
+}
+
+/// MPI_Win_complete.
+pub fn complete(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.complete(&mut call.held, process()?)
+}
+
+/// MPI_Win_wait.
+pub fn wait(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.wait(&mut call.held, process()?)
+}
+
+/// MPI_Win_test.
+pub fn test(call: &mut Call, win: In<Win>, flag: Out<c_int>) -> Result<()> {
+    flag.check()?;
+    let over = win.get()?.test(&mut call.held, process()?)?;
+    flag.set_flag(over)
+}
+
+/// MPI_Win_lock.
+pub fn lock(call: &mut Call, lock_type: c_int, rank: c_int, assert: c_int, win: In<Win>) -> Result<()> {
+    let window = win.get()?;
+    let kind = match lock_type {
+        MPI_LOCK_SHARED => LockKind::Shared,
+        MPI_LOCK_EXCLUSIVE => LockKind::Exclusive,
+        other => {
+            let reason =
+                format!("argument lock_type is {other}; it must be MPI_LOCK_SHARED or MPI_LOCK_EXCLUSIVE");
+            return Err(Error::new(ErrorClass::Locktype, reason));
+        }
+    };
+    window.lock(&mut call.held, process()?, kind, rank, assert)
+}
+
+/// MPI_Win_unlock.
+pub fn unlock(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.unlock(&mut call.held, process()?, rank)
+}
+
+/// MPI_Win_lock_all.
+pub fn lock_all(call: &mut Call, assert: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.lock_all(&mut call.held, process()?, assert)
+}
+
+/// MPI_Win_unlock_all.
+pub fn unlock_all(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.unlock_all(&mut call.held, process()?)
+}
+
+/// MPI_Win_flush.
+#[inline]
+pub fn flush(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.flush(&mut call.held, process()?, Some(rank))
+}
+
+/// MPI_Win_flush_all.
+pub fn flush_all(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.flush(&mut call.held, process()?, None)
+}
+
+/// MPI_Win_flush_local.
+pub fn flush_local(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
+    win.get()?.flush_local(&mut call.held, process()?, Some(rank))
+}
+
+/// MPI_Win_flush_local_all.
+pub fn flush_local_all(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.flush_local(&mut call.held, process()?, None)
+}
+
+/// MPI_Win_sync.
+pub fn sync(call: &mut Call, win: In<Win>) -> Result<()> {
+    win.get()?.synchronise(&mut call.held, process()?);
+    Ok(())
+}

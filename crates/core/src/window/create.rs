@@ -1,0 +1,352 @@
+//! Making and freeing windows (MPI-5 section 12.2).
+//!
+//! All members tell each other in one exchange how much memory they have and where; the first on each node has taken a slot of
+//! the job object before, in which the node's members find their stations and the memory that is allocated with the window.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+
+use tutti_base::config::OneSided;
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_sys::job::{Reach, Slot};
+use tutti_transport::exposure::Record;
+use tutti_transport::window::Control;
+
+use super::memory::{Base, Place, lend, of_process, open};
+use super::remote::Remote;
+use super::serve::Service;
+use super::{Counts, Facts, Flavor, Member, UNIFIED, Window};
+use crate::attributes::Attributes;
+use crate::collective;
+use crate::communicator::{Communicator, create};
+use crate::error_handler::ErrorHandler;
+use crate::giant::{GiantCell, Held};
+use crate::info::Info;
+use crate::names::ObjectName;
+use crate::process::Process;
+
+use super::epoch::Epochs;
+
+/// The own part of a window that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Where it is, unless it is allocated with the window.
+    pub base: Base,
+    /// Length.
+    pub bytes: u64,
+    /// What displacements of others count.
+    pub unit: i64,
+}
+
+/// What the members tell each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Card {
+    bytes: u64,
+    unit: i64,
+    flavor: u64,
+    /// Of the first member on a node; 0 if it could not have one.
+    slot: u64,
+    /// Whether memory allocated with the window may have gaps between the members.
+    gaps: bool,
+    /// Whether the others of the node can reach memory that was there before.
+    reach: bool,
+    record: Record,
+}
+
+const WORDS: usize = 6 + Record::WORDS;
+const PAGE_BYTES: u64 = 4096;
+/// Looks at the lock of an accumulate: hardly any when the holder may need this processor.
+const FREE_LOOKS: u32 = 200;
+const CROWDED_LOOKS: u32 = 1;
+
+impl Card {
+    fn encode(&self) -> Vec<u8> {
+        let first = [
+            self.bytes,
+            self.unit.cast_unsigned(),
+            self.flavor,
+            self.slot,
+            self.gaps.into(),
+            self.reach.into(),
+        ];
+        first.into_iter().chain(self.record.words()).flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Card {
+        let mut words = [0; WORDS];
+        for (word, eight) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(eight.try_into().expect("chunks of eight"));
+        }
+        let [bytes, unit, flavor, slot, gaps, reach, record @ ..] = words;
+        let (gaps, reach) = (gaps != 0, reach != 0);
+        Card {
+            bytes,
+            unit: unit.cast_signed(),
+            flavor,
+            slot,
+            gaps,
+            reach,
+            record: Record::from_words(record),
+        }
+    }
+}
+
+/// The members that share memory with this one.
+struct Near {
+    /// Rank in the window of each.
+    ranks: Vec<u32>,
+    /// Rank on the node of each.
+    locals: Vec<u32>,
+    /// Which of them this process is.
+    me: u32,
+}
+
+impl Near {
+    fn of(process: &Process, comm: &Communicator, flavor: Flavor) -> Near {
+        let alone = process.config.one_sided == OneSided::Messages && flavor != Flavor::Shared;
+        let mut near = Near { ranks: Vec::new(), locals: Vec::new(), me: 0 };
+        for (rank, world) in (0..).zip(comm.group().iter()) {
+            let is_me = world == process.rank;
+            let Some(local) = process.job.local_rank(world.0).filter(|_| is_me || !alone) else { continue };
+            if is_me {
+                near.me = near.ranks.len() as u32;
+            }
+            near.ranks.push(rank);
+            near.locals.push(local);
+        }
+        near
+    }
+}
+
+/// Where the memory of the members of a node is in their slot, and where it ends; the stations come first.
+fn layout(members: u32, sizes: &[u64], gaps: bool) -> Option<(Vec<u64>, u64)> {
+    let mut end = Control::bytes(members).checked_next_multiple_of(PAGE_BYTES)?;
+    let mut places = Vec::with_capacity(sizes.len());
+    for bytes in sizes {
+        places.push(end);
+        end = end.checked_add(*bytes)?;
+        if gaps {
+            end = end.checked_next_multiple_of(PAGE_BYTES)?;
+        }
+    }
+    // A part of no bytes at the end still has an address.
+    Some((places, end.checked_add(1)?))
+}
+
+/// MPI_Win_create and its like: collective over `comm`.
+///
+/// # Errors
+/// `Comm` for an intercommunicator, `RmaShared` for members that cannot share memory, `NoMem`; `NotSame` where members make windows of
+/// different kinds.
+pub fn create(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    flavor: Flavor,
+    part: Part,
+    info: Info,
+) -> Result<Arc<Window>> {
+    if comm.inter().is_some() {
+        return Err(Error::new(ErrorClass::Comm, "argument comm is an intercommunicator"));
+    }
+    let group = comm.group().clone();
+    let own = create::create(held, process, comm, &group)?;
+    let own = own.expect("all members are in the group");
+    let near = Near::of(process, comm, flavor);
+    let slot = if near.me == 0 { Slot::take(&process.job).ok() } else { None };
+    let (card, loan) = card(held, process, flavor, part, &near, slot.as_ref(), &info);
+    let all = collective::allgather_bytes(held, process, &own, &card.encode())?;
+    let cards: Vec<Card> = all.chunks_exact(WORDS * 8).map(Card::decode).collect();
+    check(process, comm, flavor, &cards, &near)?;
+    let is_served = !card.reach && near.ranks.len() > 1 && matches!(flavor, Flavor::Create | Flavor::Dynamic);
+    let made = make(held, process, own, flavor, part, info, near, slot, loan, &cards);
+    let comm = made.as_ref().map_or(comm, |window| &window.comm);
+    // All have it or none.
+    let failures = collective::maximum(held, process, comm, made.is_err().into())?;
+    let window = Arc::new(made?);
+    if failures > 0 {
+        return Err(Error::new(ErrorClass::NoMem, "another member could not map the memory of the window"));
+    }
+    if window.sends_messages() || is_served {
+        process.add_activity(held, Box::new(Service { window: Arc::clone(&window) }));
+    }
+    Ok(window)
+}
+
+/// What this process tells the others; the record of memory that it lends them.
+fn card(
+    held: &Held,
+    process: &Process,
+    flavor: Flavor,
+    part: Part,
+    near: &Near,
+    slot: Option<&Slot>,
+    info: &Info,
+) -> (Card, Option<Record>) {
+    let mut exposures = process.exposures.borrow_mut(held);
+    let reach = near.ranks.len() > 1
+        && process.job.header().reach != Reach::None
+        && exposures.available().is_ok()
+        && matches!(flavor, Flavor::Create | Flavor::Dynamic);
+    let loan = (reach && flavor == Flavor::Create && part.bytes > 0)
+        .then(|| lend(&mut exposures, part.base, part.bytes));
+    let card = Card {
+        bytes: part.bytes,
+        unit: part.unit,
+        flavor: flavor as u64,
+        slot: slot.map_or(0, |slot| slot.number().into()),
+        gaps: flavor == Flavor::Allocate || info.text("alloc_shared_noncontig") == Some("true"),
+        reach,
+        record: loan.unwrap_or_default(),
+    };
+    (card, loan)
+}
+
+/// What all members find alike.
+fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card], near: &Near) -> Result<()> {
+    if let Some(rank) = cards.iter().position(|card| card.flavor != flavor as u64) {
+        let reason = format!("rank {rank} makes a window of another kind in the same place");
+        return Err(Error::new(ErrorClass::NotSame, reason));
+    }
+    if flavor == Flavor::Shared && near.ranks.len() < cards.len() {
+        let far = comm.group().iter().find(|world| process.job.local_rank(world.0).is_none());
+        let far = far.map_or(0, |world| world.0);
+        let reason = format!(
+            "argument comm: rank {far} of the world runs on another host; split it by MPI_COMM_TYPE_SHARED first"
+        );
+        return Err(Error::new(ErrorClass::RmaShared, reason));
+    }
+    if cards[near.ranks[0] as usize].slot == 0 {
+        return Err(Error::new(ErrorClass::NoMem, "the node has no shared memory for the window"));
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments, reason = "the parts of a window, each made elsewhere")]
+fn make(
+    held: &Held,
+    process: &Process,
+    comm: Arc<Communicator>,
+    flavor: Flavor,
+    part: Part,
+    info: Info,
+    near: Near,
+    slot: Option<Slot>,
+    loan: Option<Record>,
+    cards: &[Card],
+) -> Result<Window> {
+    let allocates = matches!(flavor, Flavor::Allocate | Flavor::Shared);
+    let close = |rank: &u32| &cards[*rank as usize];
+    let sizes: Vec<u64> =
+        near.ranks.iter().map(|rank| if allocates { close(rank).bytes } else { 0 }).collect();
+    let gaps = near.ranks.iter().all(|rank| close(rank).gaps);
+    let stations = near.ranks.len() as u32;
+    let too_large = || Error::new(ErrorClass::NoMem, "argument size: the memory of all members does not fit");
+    let (places, end) = layout(stations, &sizes, gaps).ok_or_else(too_large)?;
+    let number = close(&near.ranks[0]).slot as u32;
+    let mapping = process.job.map_slot(number, end);
+    let mapping = mapping.map_err(|error| {
+        Error::new(ErrorClass::NoMem, format!("the memory of the window cannot be mapped: {error}"))
+    })?;
+    let base = |station: usize| Base::mapped(&mapping, places[station]);
+    let own = if allocates { base(near.me as usize) } else { part.base };
+    let mut members: Vec<Member> = cards
+        .iter()
+        .map(|card| Member { place: Place::Message, station: None, bytes: card.bytes, unit: card.unit })
+        .collect();
+    let mut exposures = process.exposures.borrow_mut(held);
+    for (station, rank) in near.ranks.iter().enumerate() {
+        let member = &mut members[*rank as usize];
+        member.station = Some(station as u32);
+        let world = comm.group().get(Rank(*rank)).expect("a member");
+        member.place = match flavor {
+            _ if station == near.me as usize => Place::Here(own),
+            Flavor::Allocate | Flavor::Shared => Place::Here(base(station)),
+            Flavor::Dynamic if close(rank).reach => of_process(&process.job, world),
+            Flavor::Create if close(rank).reach => open(&mut exposures, world, &close(rank).record),
+            _ => Place::Message,
+        };
+    }
+    let header = process.job.header();
+    let crowded = header.local_ranks > header.processors;
+    let facts = Facts {
+        base: own.address(),
+        size: AtomicI64::new(part.bytes as i64),
+        unit: AtomicI32::new(part.unit as i32),
+        flavor: AtomicI32::new(flavor as i32),
+        model: AtomicI32::new(UNIFIED),
+    };
+    Ok(Window {
+        flavor,
+        members: members.into(),
+        control: Control::new(mapping, stations),
+        station: near.me,
+        near: near.locals.into(),
+        looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
+        own,
+        slot: GiantCell::new(slot),
+        loan: GiantCell::new(loan),
+        epochs: GiantCell::new(Epochs::default()),
+        counts: GiantCell::new(Counts { posts: vec![0; stations as usize].into(), completed: 0, flushes: 0 }),
+        remote: GiantCell::new(Remote::default()),
+        attached: GiantCell::new(Vec::new()),
+        freed: AtomicBool::new(false),
+        handle: AtomicUsize::new(0),
+        facts,
+        attributes: Attributes::default(),
+        name: GiantCell::new(ObjectName::EMPTY),
+        error_handler: GiantCell::new(ErrorHandler::Fatal),
+        info: GiantCell::new(info),
+        comm,
+    })
+}
+
+impl Window {
+    /// Whether it has to send active messages.
+    fn sends_messages(&self) -> bool {
+        self.members.iter().any(|member| matches!(member.place, Place::Message) || member.station.is_none())
+    }
+
+    /// MPI_Win_free: collective.
+    ///
+    /// # Errors
+    /// `RmaSync` in an epoch; the code that a delete callback of an attribute returned; then the window stays.
+    pub fn free(&self, held: &mut Held, process: &Process) -> Result<()> {
+        self.epochs.borrow(held).free()?;
+        self.attributes.delete_all(held, self.handle())?;
+        self.flush_messages(held, process, None, "MPI_Win_free");
+        collective::barrier(held, process, &self.comm)?;
+        self.freed.store(true, Ordering::Relaxed);
+        if let Some(loan) = self.loan.borrow_mut(held).take() {
+            process.exposures.borrow_mut(held).withdraw(&loan);
+        }
+        self.comm.free(held, process)?;
+        // The others may still have it mapped, but use it no more.
+        drop(self.slot.borrow_mut(held).take());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_or_begin_with_a_page() {
+        let first = Control::bytes(3).next_multiple_of(4096);
+        let check = |gaps, expected: [u64; 3], end| {
+            let (places, found) = layout(3, &[10, 0, 5000], gaps).unwrap();
+            assert_eq!((places, found), (expected.map(|place| place + first).to_vec(), first + end + 1));
+        };
+        check(false, [0, 10, 10], 5010);
+        check(true, [0, 4096, 4096], 4096 + 8192);
+        assert!(layout(2, &[u64::MAX, 1], false).is_none());
+    }
+
+    #[test]
+    fn a_card_survives() {
+        let card = Card { bytes: 5, unit: -1, flavor: 311, slot: 9, gaps: true, ..Card::default() };
+        let bytes = card.encode();
+        assert_eq!((bytes.len(), Card::decode(&bytes).encode()), (WORDS * 8, bytes));
+    }
+}

@@ -1,0 +1,353 @@
+//! Memory of windows: where a target's lies as seen from here, and how it is read, written and combined.
+//!
+//! # Safety
+//! A [`Base`] is an address in memory that a mapping keeps alive as long as its window, or that the user has promised to keep
+//! (MPI-5 section 12.2.1). Who makes a [`Spot`] has checked that it lies inside the window. Accesses that conflict are the program's
+//! mistake (section 12.7); those of accumulates are made one after the other, by `alone`.
+#![allow(unsafe_code)]
+
+use std::sync::atomic::Ordering;
+
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_data::{Datatype, Op, Reducer, Segment};
+use tutti_sys::cma::{CopyError, Pid};
+use tutti_sys::job::Job;
+use tutti_sys::memory::Mapping;
+use tutti_transport::Peer;
+use tutti_transport::exposure::{Access, Entry, Exposures, Record, Window as Exposed};
+
+use crate::buffer::{Buffer, combine_packed};
+
+/// Where the memory of a target is, seen from an origin.
+#[derive(Debug)]
+pub enum Place {
+    /// In this process: its own, or mapped.
+    Here(Base),
+    /// In reach of the system's calls, as a whole or but for what is mapped.
+    Lent(Exposed),
+    /// Out of reach: the target does what is asked for.
+    Message,
+}
+
+/// The address from which displacements count.
+#[derive(Clone, Copy, Debug)]
+pub struct Base(*mut u8);
+
+// SAFETY: an address, with the promise of the module's Safety section; valid in every thread.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+// SAFETY: exposed memory is addresses and numbers as well; it is used under the giant lock.
+unsafe impl Sync for Place {}
+
+/// Items in the memory of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot<'a> {
+    /// From the base to where the items count from, in bytes; an address, if the window has no base.
+    pub offset: i64,
+    /// Number of items.
+    pub count: u64,
+    /// What they are.
+    pub datatype: &'a Datatype,
+}
+
+/// What an accumulate does to the memory of its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Update<'a> {
+    /// What is combined with it; nothing for MPI_NO_OP.
+    pub origin: Option<&'a Buffer>,
+    /// Where its former content goes, if that is wanted.
+    pub result: Option<&'a Buffer>,
+    /// How it is combined.
+    pub op: &'a Op,
+}
+
+/// Most packed bytes that an accumulate combines in one go, and that one message carries.
+pub const PIECE_BYTES: u64 = 64 << 10;
+/// Most runs of a piece.
+const PIECE_RUNS: usize = 512;
+/// Copies up to this length need no memory of their own.
+const SMALL_BYTES: usize = 64;
+
+impl Base {
+    /// An address.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    pub unsafe fn new(address: *mut u8) -> Base {
+        Base(address)
+    }
+
+    /// So many bytes into a mapping that a window keeps.
+    pub fn mapped(mapping: &Mapping, offset: u64) -> Base {
+        Base(mapping.base().as_ptr().wrapping_add(offset as usize))
+    }
+
+    /// As a number.
+    pub fn address(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Memory of this process from here on, as a target sees its own.
+    pub fn window(self, bytes: u64) -> Exposed {
+        // SAFETY: the module's promise.
+        unsafe { Exposed::here(self.0, bytes) }
+    }
+
+    /// The items as a buffer.
+    ///
+    /// # Errors
+    /// `Count` when they are too many.
+    #[inline]
+    pub fn buffer(self, spot: &Spot<'_>) -> Result<Buffer> {
+        // SAFETY: the module's promise.
+        unsafe { Buffer::user(self.0.wrapping_offset(spot.offset as isize), spot.count, spot.datatype) }
+    }
+}
+
+/// Lends the memory of a window that a program made, as long as the window lives.
+pub fn lend(exposures: &mut Exposures, base: Base, bytes: u64) -> Record {
+    // SAFETY: the module's promise; the loan ends with the window.
+    unsafe { exposures.expose(base.0, bytes, Access::ReadWrite, None) }
+}
+
+/// Where memory is that a member of this node has lent.
+pub fn open(exposures: &mut Exposures, owner: WorldRank, record: &Record) -> Place {
+    // SAFETY: a record without edges or a table; the window is used as long as the loan lasts.
+    let window = unsafe { exposures.open(Peer(owner.0), record, std::ptr::null(), std::ptr::null()) };
+    match window.direct(0, record.bytes()) {
+        Some(base) => Place::Here(Base(base)),
+        None => Place::Lent(window),
+    }
+}
+
+/// The memory of a process of this node, by its addresses.
+pub fn of_process(job: &Job, owner: WorldRank) -> Place {
+    match job.block_of(owner.0) {
+        Some(block) => Place::Lent(Exposed::of_process(Pid(block.pid.load(Ordering::Acquire)))),
+        None => Place::Message,
+    }
+}
+
+impl Spot<'_> {
+    /// Length in packed bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.datatype.packed_bytes(self.count)
+    }
+
+    /// The runs of the packed bytes from `position` on, at most `limit` of them; a multiple of `granule` bytes.
+    pub fn runs(&self, position: u64, limit: u64, granule: u64) -> Vec<Entry> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let end = (position + limit / granule * granule.max(1)).min(self.bytes());
+        let covered = self.datatype.segments(self.count, position..end, &mut segments, PIECE_RUNS);
+        if !covered.is_multiple_of(granule) {
+            segments.clear();
+            let end = position + covered / granule * granule;
+            self.datatype.segments(self.count, position..end, &mut segments, PIECE_RUNS);
+        }
+        let entry =
+            |segment: &Segment| Entry { offset: (self.offset + segment.offset) as u64, bytes: segment.bytes };
+        segments.iter().map(entry).collect()
+    }
+
+    /// Calls `work` with the position, the length and the runs of one piece of the packed bytes after the other.
+    ///
+    /// # Errors
+    /// The first of `work`.
+    pub fn each_piece(
+        &self,
+        limit: u64,
+        granule: u64,
+        mut work: impl FnMut(u64, u64, Vec<Entry>) -> Result<()>,
+    ) -> Result<()> {
+        let mut position = 0;
+        while position < self.bytes() {
+            let runs = self.runs(position, limit.max(granule), granule.max(1));
+            let bytes = runs.iter().map(|run| run.bytes).sum();
+            assert!(bytes > 0, "a piece holds at least one item of a few runs");
+            work(position, bytes, runs)?;
+            position += bytes;
+        }
+        Ok(())
+    }
+}
+
+/// Stores the packed bytes from `position` on of one buffer as those of another.
+fn move_piece(from: &Buffer, to: &Buffer, position: u64, bytes: usize) {
+    with_piece(from, position, bytes, |piece| {
+        to.unpack(position, piece);
+    });
+}
+
+/// Hands over packed bytes of a buffer.
+#[inline]
+fn with_piece<R>(buffer: &Buffer, position: u64, bytes: usize, work: impl FnOnce(&[u8]) -> R) -> R {
+    if let Some(run) = buffer.run() {
+        return work(&run[position as usize..][..bytes]);
+    }
+    let (mut small, mut large);
+    let room = if bytes <= SMALL_BYTES {
+        small = [0; SMALL_BYTES];
+        &mut small[..bytes]
+    } else {
+        large = vec![0; bytes];
+        &mut large[..]
+    };
+    buffer.pack(position, room);
+    work(room)
+}
+
+/// The granule in which items may be combined: whole items of the type where an item is more than its basic items.
+fn granule(datatype: &Datatype) -> u64 {
+    match datatype.basic() {
+        Some(basic) if basic.extent() == basic.size() && basic.elements() == 1 => basic.size() as u64,
+        _ => datatype.size() as u64,
+    }
+    .max(1)
+}
+
+/// The granule in which items may be combined once they are packed.
+pub fn packed_granule(datatype: &Datatype) -> u64 {
+    datatype.basic().map_or(1, |basic| basic.size() as u64).max(1)
+}
+
+/// Combines items that are in this process. Each piece is combined inside `alone`.
+pub fn update_here(
+    target: &Buffer,
+    reducer: &Reducer,
+    update: &Update<'_>,
+    mut alone: impl FnMut(&mut dyn FnMut()),
+) {
+    let bytes = target.bytes();
+    let granule = if bytes <= PIECE_BYTES { bytes.max(1) } else { granule(reducer.datatype()) };
+    let step = (PIECE_BYTES / granule * granule).max(granule);
+    let mut position = 0;
+    while position < bytes {
+        let take = step.min(bytes - position) as usize;
+        alone(&mut || {
+            if let Some(result) = update.result {
+                move_piece(target, result, position, take);
+            }
+            if let Some(origin) = update.origin {
+                with_piece(origin, position, take, |input| target.combine(reducer, position, input));
+            }
+        });
+        position += take as u64;
+    }
+}
+
+/// Compares an item that is in this process, and exchanges it if it is equal.
+pub fn swap_here(target: &Buffer, compare: &Buffer, origin: &Buffer, result: &Buffer) {
+    let bytes = target.bytes() as usize;
+    let equal = with_piece(target, 0, bytes, |now| with_piece(compare, 0, bytes, |wanted| now == wanted));
+    move_piece(target, result, 0, bytes);
+    if equal {
+        move_piece(origin, target, 0, bytes);
+    }
+}
+
+/// Reads runs of exposed memory.
+///
+/// # Errors
+/// Why they cannot be reached.
+pub fn gather(window: &Exposed, runs: &[Entry], into: &mut [u8]) -> Result<()> {
+    assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), into.len() as u64);
+    // SAFETY: the slice is as long as the runs together.
+    unsafe { window.gather(runs, into.as_mut_ptr()) }.map_err(unreachable)
+}
+
+/// Writes runs of exposed memory.
+///
+/// # Errors
+/// Why they cannot be reached.
+pub fn scatter(window: &Exposed, runs: &[Entry], from: &[u8]) -> Result<()> {
+    assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), from.len() as u64);
+    // SAFETY: the slice is as long as the runs together; the owner has made its memory a window.
+    unsafe { window.scatter(runs, from.as_ptr()) }.map_err(unreachable)
+}
+
+#[cold]
+fn unreachable(error: CopyError) -> Error {
+    let class = if error == CopyError::Fault { ErrorClass::RmaRange } else { ErrorClass::Other };
+    Error::new(class, format!("the memory of the target cannot be reached: {error}"))
+}
+
+/// Largest piece of a copy that a buffer with gaps takes part in; of others there is one.
+fn most(buffer: &Buffer) -> u64 {
+    if buffer.run().is_some() { u64::MAX / 2 } else { PIECE_BYTES }
+}
+
+/// Writes to exposed memory.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn put_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()> {
+    let spot = Spot { ..*spot };
+    spot.each_piece(most(origin), 1, |position, bytes, runs| {
+        with_piece(origin, position, bytes as usize, |piece| scatter(window, &runs, piece))
+    })
+}
+
+/// Reads from exposed memory.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()> {
+    spot.each_piece(most(origin), 1, |position, bytes, runs| {
+        if origin.run().is_some() {
+            return origin.with_memory(position, bytes, 1, |memory| match memory {
+                [run] => gather(window, &runs, run),
+                _ => Ok(()),
+            });
+        }
+        let mut piece = vec![0; bytes as usize];
+        gather(window, &runs, &mut piece)?;
+        origin.unpack(position, &piece);
+        Ok(())
+    })
+}
+
+/// Combines items in exposed memory; `packed` is the reducer of packed items. Each piece is combined inside `alone`.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn update_lent(
+    window: &Exposed,
+    spot: &Spot<'_>,
+    packed: &Reducer,
+    update: &Update<'_>,
+    mut alone: impl FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+) -> Result<()> {
+    spot.each_piece(PIECE_BYTES, packed_granule(spot.datatype), |position, bytes, runs| {
+        let mut old = vec![0; bytes as usize];
+        alone(&mut || {
+            gather(window, &runs, &mut old)?;
+            if let Some(result) = update.result {
+                result.unpack(position, &old);
+            }
+            let Some(origin) = update.origin else { return Ok(()) };
+            with_piece(origin, position, old.len(), |input| combine_packed(packed, input, &mut old));
+            scatter(window, &runs, &old)
+        })
+    })
+}
+
+/// Compares an item in exposed memory, and exchanges it if it is equal.
+///
+/// # Errors
+/// Why it cannot be reached.
+pub fn swap_lent(
+    window: &Exposed,
+    spot: &Spot<'_>,
+    compare: &Buffer,
+    origin: &Buffer,
+    result: &Buffer,
+) -> Result<()> {
+    let runs = spot.runs(0, spot.bytes(), 1);
+    let mut old = vec![0; spot.bytes() as usize];
+    gather(window, &runs, &mut old)?;
+    result.unpack(0, &old);
+    if compare.to_vec() == old { scatter(window, &runs, &origin.to_vec()) } else { Ok(()) }
+}

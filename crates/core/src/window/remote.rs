@@ -1,0 +1,370 @@
+//! The origin's half of active messages: what is on its way, and what it waits for.
+//!
+//! Data of the origin are copied into the message, so its buffer may be used again at once; what has not been handed to the
+//! transport is bounded, and so is the number of answers that are awaited. A flush asks the target to answer when it has done all that
+//! was sent to it before, so operations need no acknowledgement of their own.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
+
+use tutti_base::Result;
+use tutti_base::ids::Plane;
+use tutti_transport::window::turnstile::{Kind as LockKind, Ticket};
+
+use super::access::{Aim, basic};
+use super::memory::{PIECE_BYTES, Update, packed_granule};
+use super::serve::Incoming;
+use super::wire::{Active, Kind};
+use super::{Lock, Window};
+use crate::buffer::Buffer;
+use crate::completion;
+use crate::giant::Held;
+use crate::matching::{Envelope, NumberHasher};
+use crate::p2p::user::start_send;
+use crate::p2p::{Mode, SendSpec};
+use crate::process::Process;
+use crate::progress::wait_until;
+use crate::request::{Request, RequestId, Work};
+
+type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
+
+/// Active messages of a window.
+#[derive(Debug, Default)]
+pub(super) struct Remote {
+    next: u64,
+    /// Answers that are awaited, by number.
+    pending: Numbered<u64, Pending>,
+    /// How many from each target.
+    awaited: Numbered<u32, u32>,
+    /// Targets that may not have done everything.
+    dirty: BTreeSet<u32>,
+    /// Messages that may still wait for the transport, and their bytes.
+    sending: VecDeque<(RequestId, u64)>,
+    sending_bytes: u64,
+    /// Requests that several answers complete, by number.
+    wholes: Numbered<u64, Whole>,
+    /// Posts that came by message and were not awaited yet, by target.
+    pub posts: Numbered<u32, u32>,
+    /// Completed access epochs that were told by message, modulo 2^32.
+    pub completed: u32,
+    /// The target's half: messages that arrive.
+    pub incoming: VecDeque<Incoming>,
+    /// Origins in the queue of the own lock: rank, number of the answer, place.
+    pub queue: Vec<(u32, u64, Ticket)>,
+    /// Origins that hold the own lock.
+    pub holding: Numbered<u32, Ticket>,
+}
+
+/// An answer that is awaited.
+#[derive(Debug)]
+struct Pending {
+    target: u32,
+    /// Where its data go.
+    data: Option<(Buffer, u64)>,
+    whole: Option<u64>,
+}
+
+/// A request that several answers complete.
+#[derive(Debug)]
+struct Whole {
+    left: u32,
+    request: RequestId,
+}
+
+/// Most bytes of messages that wait for the transport, and most answers that are awaited.
+const SENDING_BYTES: u64 = 4 << 20;
+const PENDING: usize = 256;
+
+impl Remote {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn expect(&mut self, target: u32, data: Option<(Buffer, u64)>, whole: Option<u64>) -> u64 {
+        let number = self.number();
+        *self.awaited.entry(target).or_insert(0) += 1;
+        if let Some(whole) = whole.and_then(|whole| self.wholes.get_mut(&whole)) {
+            whole.left += 1;
+        }
+        self.pending.insert(number, Pending { target, data, whole });
+        number
+    }
+
+    /// An answer has come: the request that it completes, if it does. `None` for an answer to nothing.
+    pub fn answered(&mut self, number: u64, data: &[u8]) -> Option<Option<RequestId>> {
+        let Pending { target, data: place, whole } = self.pending.remove(&number)?;
+        if let Some((buffer, position)) = place {
+            buffer.unpack(position, data);
+        }
+        if let Some(awaited) = self.awaited.get_mut(&target) {
+            *awaited -= 1;
+        }
+        Some(whole.and_then(|whole| self.part_done(whole)))
+    }
+
+    fn part_done(&mut self, number: u64) -> Option<RequestId> {
+        let whole = self.wholes.get_mut(&number)?;
+        whole.left -= 1;
+        if whole.left > 0 {
+            return None;
+        }
+        self.wholes.remove(&number).map(|whole| whole.request)
+    }
+
+    /// Whether everything that was asked of a target (or of all) is answered.
+    fn is_answered(&self, target: Option<u32>) -> bool {
+        match target {
+            Some(target) => self.awaited.get(&target).is_none_or(|awaited| *awaited == 0),
+            None => self.pending.is_empty(),
+        }
+    }
+
+    /// Whether a target (or any) may not have done everything that was asked of it.
+    pub fn is_dirty(&self, target: Option<u32>) -> bool {
+        let dirty = match target {
+            Some(target) => self.dirty.contains(&target),
+            None => !self.dirty.is_empty(),
+        };
+        dirty || !self.is_answered(target)
+    }
+}
+
+impl Window {
+    /// Sends a message to a member; nobody waits for it.
+    pub(super) fn send(&self, held: &Held, process: &Process, rank: u32, message: Vec<u8>) {
+        let bytes = message.len() as u64;
+        let envelope =
+            Envelope { context: self.comm.context().plane(Plane::OneSided), source: self.rank(), tag: 0 };
+        let spec = SendSpec {
+            buffer: Buffer::owned(message),
+            peer: self.world(rank),
+            envelope,
+            mode: Mode::Standard,
+            signature: 0,
+        };
+        let id = start_send(held, process, &self.comm, Some(spec));
+        let mut remote = self.remote.borrow_mut(held);
+        remote.sending.push_back((id, bytes));
+        remote.sending_bytes += bytes;
+        drop(remote);
+        self.see_off(held, process);
+    }
+
+    /// Forgets messages that the transport has.
+    fn see_off(&self, held: &Held, process: &Process) {
+        let mut remote = self.remote.borrow_mut(held);
+        while let Some(&(id, bytes)) = remote.sending.front() {
+            if !completion::is_complete(held, process, id).unwrap_or(true) {
+                break;
+            }
+            completion::finish(held, process, id);
+            remote.sending.pop_front();
+            remote.sending_bytes -= bytes;
+        }
+    }
+
+    /// Waits until there is room for one more message and one more answer.
+    fn make_room(&self, held: &mut Held, process: &Process) {
+        let has_room = |held: &Held| {
+            self.see_off(held, process);
+            let remote = self.remote.borrow(held);
+            remote.sending_bytes < SENDING_BYTES && remote.pending.len() < PENDING
+        };
+        if !has_room(held) {
+            wait_until(
+                held,
+                process,
+                &|| format!("one-sided operations of {} to be sent", self.describe()),
+                has_room,
+            );
+        }
+    }
+
+    /// Sends a message that asks for nothing but an answer, or none.
+    pub(super) fn tell(&self, held: &mut Held, process: &Process, rank: u32, kind: Kind, answered: bool) {
+        self.make_room(held, process);
+        let reply = if answered { self.remote.borrow_mut(held).expect(rank, None, None) } else { 0 };
+        self.send(held, process, rank, Active::bare(kind, reply).encode(0, |_| ()));
+    }
+
+    /// Waits for all answers of a target, or of all.
+    pub(super) fn await_answers(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+        if self.remote.borrow(held).is_answered(rank) {
+            return;
+        }
+        let who = rank.map_or("its targets".to_string(), |rank| format!("rank {rank}"));
+        wait_until(held, process, &|| format!("{what} of {}: an answer of {who}", self.describe()), |held| {
+            self.remote.borrow(held).is_answered(rank)
+        });
+    }
+
+    /// Waits until a target (or all) has done all that was asked of it by message.
+    pub(super) fn flush_messages(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+        let targets: Vec<u32> = {
+            let mut remote = self.remote.borrow_mut(held);
+            match rank {
+                None => std::mem::take(&mut remote.dirty).into_iter().collect(),
+                Some(rank) => remote.dirty.take(&rank).into_iter().collect(),
+            }
+        };
+        for target in targets {
+            self.tell(held, process, target, Kind::Flush, true);
+        }
+        self.await_answers(held, process, rank, what);
+    }
+
+    /// Before the first access under MPI_Win_lock_all to a target that has its lock in its own books.
+    fn lock_late(&self, held: &mut Held, process: &Process, rank: u32) {
+        if self.epochs.borrow(held).lacks_lock(rank) && self.members[rank as usize].station.is_none() {
+            self.lock_by_message(held, process, rank, LockKind::Shared);
+            self.epochs.borrow_mut(held).locked(rank, Lock::Message);
+        }
+    }
+
+    /// Takes the lock of a target on another host.
+    pub(super) fn lock_by_message(&self, held: &mut Held, process: &Process, rank: u32, kind: LockKind) {
+        let kind = match kind {
+            LockKind::Shared => Kind::LockShared,
+            LockKind::Exclusive => Kind::LockExclusive,
+        };
+        self.tell(held, process, rank, kind, true);
+        self.await_answers(held, process, Some(rank), "MPI_Win_lock");
+    }
+
+    pub(super) fn put_by_message(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        aim: &Aim<'_>,
+        origin: &Buffer,
+    ) -> Result<()> {
+        self.lock_late(held, process, aim.rank);
+        aim.spot.each_piece(PIECE_BYTES, 1, |position, bytes, runs| {
+            self.make_room(held, process);
+            let message = Active { runs, ..Active::bare(Kind::Put, 0) }.encode(bytes as usize, |room| {
+                origin.pack(position, room);
+            });
+            self.remote.borrow_mut(held).dirty.insert(aim.rank);
+            self.send(held, process, aim.rank, message);
+            Ok(())
+        })
+    }
+
+    pub(super) fn get_by_message(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        aim: &Aim<'_>,
+        origin: &Buffer,
+        by_request: bool,
+    ) -> Result<RequestId> {
+        self.lock_late(held, process, aim.rank);
+        let whole = self.begin(held, process, by_request);
+        aim.spot.each_piece(PIECE_BYTES, 1, |position, _, runs| {
+            self.make_room(held, process);
+            let reply =
+                self.remote.borrow_mut(held).expect(aim.rank, Some((origin.clone(), position)), whole);
+            let message = Active { runs, ..Active::bare(Kind::Get, reply) }.encode(0, |_| ());
+            self.send(held, process, aim.rank, message);
+            Ok(())
+        })?;
+        Ok(self.begun(held, process, whole))
+    }
+
+    pub(super) fn update_by_message(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        aim: &Aim<'_>,
+        update: &Update<'_>,
+        by_request: bool,
+    ) -> Result<RequestId> {
+        let basic = basic(update.op, aim.spot.datatype)?;
+        let Some(code) = basic.code() else {
+            let reason =
+                "argument target_datatype: a type made by a program's pair cannot go to another host";
+            return Err(tutti_base::Error::new(tutti_base::ErrorClass::UnsupportedOperation, reason));
+        };
+        self.lock_late(held, process, aim.rank);
+        let fetches = update.result.is_some();
+        let whole = self.begin(held, process, by_request && fetches);
+        let kind = if fetches { Kind::Fetch } else { Kind::Accumulate };
+        aim.spot.each_piece(PIECE_BYTES, packed_granule(aim.spot.datatype), |position, bytes, runs| {
+            self.make_room(held, process);
+            let mut remote = self.remote.borrow_mut(held);
+            let reply = match update.result {
+                Some(result) => remote.expect(aim.rank, Some((result.clone(), position)), whole),
+                None => 0,
+            };
+            remote.dirty.insert(aim.rank);
+            drop(remote);
+            let op = update.op.code().unwrap_or(0);
+            let active = Active { op, basic: code, runs, ..Active::bare(kind, reply) };
+            let data = if update.origin.is_some() { bytes as usize } else { 0 };
+            let message = active.encode(data, |room| {
+                update.origin.map(|origin| origin.pack(position, room));
+            });
+            self.send(held, process, aim.rank, message);
+            Ok(())
+        })?;
+        Ok(self.begun(held, process, whole))
+    }
+
+    pub(super) fn swap_by_message(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        aim: &Aim<'_>,
+        [origin, compare, result]: [&Buffer; 3],
+    ) -> Result<()> {
+        self.lock_late(held, process, aim.rank);
+        self.make_room(held, process);
+        let bytes = aim.spot.bytes() as usize;
+        let runs = aim.spot.runs(0, bytes as u64, 1);
+        let mut remote = self.remote.borrow_mut(held);
+        let reply = remote.expect(aim.rank, Some((result.clone(), 0)), None);
+        remote.dirty.insert(aim.rank);
+        drop(remote);
+        let message = Active { runs, ..Active::bare(Kind::Swap, reply) }.encode(2 * bytes, |room| {
+            compare.pack(0, &mut room[..bytes]);
+            origin.pack(0, &mut room[bytes..]);
+        });
+        self.send(held, process, aim.rank, message);
+        Ok(())
+    }
+
+    /// A request for an operation of several messages, if one is wanted. It counts as one part until [`Window::begun`].
+    fn begin(&self, held: &Held, process: &Process, by_request: bool) -> Option<u64> {
+        let request = by_request.then(|| {
+            let request = Request::new(Work::Other, self.comm.context().0);
+            process.messages.borrow_mut(held).state.insert(request)
+        })?;
+        let mut remote = self.remote.borrow_mut(held);
+        let number = remote.number();
+        remote.wholes.insert(number, Whole { left: 1, request });
+        Some(number)
+    }
+
+    /// All parts have been sent: the request of the operation.
+    fn begun(&self, held: &Held, process: &Process, whole: Option<u64>) -> RequestId {
+        let Some(number) = whole else { return RequestId::DONE };
+        let mut remote = self.remote.borrow_mut(held);
+        let request = remote.wholes.get(&number).map(|whole| whole.request);
+        let over = remote.part_done(number);
+        drop(remote);
+        if let Some(over) = over {
+            process.messages.borrow_mut(held).state.requests.complete(over, None);
+        }
+        request.unwrap_or(RequestId::DONE)
+    }
+
+    /// For people: which window.
+    pub(super) fn describe(&self) -> String {
+        let held = crate::giant::enter();
+        match self.name.borrow(&held).as_bytes() {
+            [] => format!("a window of {} ranks", self.members.len()),
+            name => format!("window {}", String::from_utf8_lossy(name)),
+        }
+    }
+}

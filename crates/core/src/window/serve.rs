@@ -1,0 +1,238 @@
+//! The target's half of active messages: done in the order in which one origin sent them, whenever this process is in MPI.
+
+use std::sync::Arc;
+
+use tutti_base::ids::Plane;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::{Datatype, Op};
+use tutti_transport::window::turnstile::Kind as LockKind;
+
+use super::memory::{gather, scatter};
+use super::wire::{Active, Kind};
+use super::{Flavor, Window};
+use crate::buffer::{Buffer, combine_packed};
+use crate::collective::Activity;
+use crate::completion;
+use crate::giant::Held;
+use crate::matching::Pattern;
+use crate::p2p::ReceiveSpec;
+use crate::process::Process;
+use crate::request::{Request, RequestId, Work};
+use std::sync::atomic::Ordering;
+
+/// A message that is arriving.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    source: u32,
+    request: RequestId,
+    buffer: Buffer,
+}
+
+/// Serves a window as long as it exists.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub window: Arc<Window>,
+}
+
+/// Most messages that are taken from the transport's hands at a time; the flow of others is held back by their senders.
+const INCOMING: usize = 64;
+
+impl Activity for Service {
+    fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        if self.window.freed.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.window.take_messages(held, process);
+        self.window.do_messages(held, process);
+        self.window.grant_locks(held, process);
+        Some(self)
+    }
+}
+
+impl Window {
+    /// Begins to receive what has come.
+    fn take_messages(&self, held: &Held, process: &Process) {
+        let context = self.comm.context().plane(Plane::OneSided);
+        let pattern = Pattern { context, source: None, tag: None };
+        let mut remote = self.remote.borrow_mut(held);
+        let mut messages = process.messages.borrow_mut(held);
+        while remote.incoming.len() < INCOMING
+            && let Some(status) = messages.state.peek(pattern)
+            && let Some((envelope, message)) = messages.state.take(pattern)
+        {
+            let buffer = Buffer::owned(vec![0; status.bytes as usize]);
+            let request = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
+            let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: None };
+            messages.start_receive_message(request, spec, envelope, message);
+            remote.incoming.push_back(Incoming { source: envelope.source, request, buffer });
+        }
+    }
+
+    /// Does what has arrived. What an origin sent later waits for what it sent before.
+    fn do_messages(&self, held: &Held, process: &Process) {
+        let mut waiting: Vec<u32> = Vec::new();
+        let mut place = 0;
+        loop {
+            let next = {
+                let mut remote = self.remote.borrow_mut(held);
+                let Some(incoming) = remote.incoming.get(place) else { break };
+                let arrived = completion::is_complete(held, process, incoming.request).unwrap_or(true);
+                if !arrived || waiting.contains(&incoming.source) {
+                    waiting.push(incoming.source);
+                    place += 1;
+                    continue;
+                }
+                remote.incoming.remove(place)
+            };
+            let Some(incoming) = next else { break };
+            let received = completion::finish(held, process, incoming.request).result.map(drop);
+            let bytes = incoming.buffer.run().unwrap_or(&[]);
+            let done = received
+                .and_then(|()| Active::decode(bytes))
+                .and_then(|active| self.act(held, process, incoming.source, &active));
+            if let Err(error) = done {
+                let why = format!(
+                    "Tutti: rank {}: one-sided operation of rank {} at {}: {}",
+                    process.rank,
+                    self.world(incoming.source),
+                    self.describe(),
+                    error.message
+                );
+                process.abort(1, &why);
+            }
+            process.messages.borrow_mut(held).state.requests.news = true;
+        }
+    }
+
+    fn act(&self, held: &Held, process: &Process, source: u32, active: &Active<'_>) -> Result<()> {
+        match active.kind {
+            Kind::Put => {
+                self.check(held, active)?;
+                scatter(&self.own.window(u64::MAX), &active.runs, active.data)
+            }
+            Kind::Get | Kind::Accumulate | Kind::Fetch | Kind::Swap => {
+                self.check(held, active)?;
+                let old = self.update_own(active)?;
+                if active.kind != Kind::Accumulate {
+                    self.answer(held, process, source, active.reply, &old);
+                }
+                Ok(())
+            }
+            Kind::Flush => {
+                self.answer(held, process, source, active.reply, &[]);
+                Ok(())
+            }
+            Kind::LockShared | Kind::LockExclusive => {
+                let kind =
+                    if active.kind == Kind::LockShared { LockKind::Shared } else { LockKind::Exclusive };
+                let ticket = self.station_of(self.station).door.ask(kind, self.station);
+                self.remote.borrow_mut(held).queue.push((source, active.reply, ticket));
+                Ok(())
+            }
+            Kind::Unlock => {
+                let ticket = self.remote.borrow_mut(held).holding.remove(&source);
+                let ticket = ticket
+                    .ok_or_else(|| Error::new(ErrorClass::RmaSync, "it unlocks what it has not locked"))?;
+                self.station_of(self.station).door.leave(ticket);
+                self.wake_next(process, self.station);
+                self.answer(held, process, source, active.reply, &[]);
+                Ok(())
+            }
+            Kind::Post => {
+                *self.remote.borrow_mut(held).posts.entry(source).or_insert(0) += 1;
+                Ok(())
+            }
+            Kind::Complete => {
+                let mut remote = self.remote.borrow_mut(held);
+                remote.completed = remote.completed.wrapping_add(1);
+                Ok(())
+            }
+            Kind::Reply => {
+                let answered = self.remote.borrow_mut(held).answered(active.reply, active.data);
+                let over = answered.ok_or_else(|| Error::new(ErrorClass::Intern, "an answer to nothing"))?;
+                if let Some(request) = over {
+                    process.messages.borrow_mut(held).state.requests.complete(request, None);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the own memory, and combines or exchanges it, while nobody else accumulates; what was there.
+    fn update_own(&self, active: &Active<'_>) -> Result<Vec<u8>> {
+        let mut old = vec![0; active.bytes()];
+        let own = self.own.window(u64::MAX);
+        if active.kind == Kind::Get {
+            gather(&own, &active.runs, &mut old)?;
+            return Ok(old);
+        }
+        let reducer = match active.kind {
+            Kind::Swap => None,
+            _ => {
+                let unknown = || Error::new(ErrorClass::Intern, "an accumulate that is not known");
+                let op = Op::predefined(active.op).ok_or_else(unknown)?;
+                Some(op.bind(Datatype::predefined(active.basic).ok_or_else(unknown)?)?)
+            }
+        };
+        self.station_of(self.station).alone(self.looks, || {
+            gather(&own, &active.runs, &mut old)?;
+            let Some(reducer) = &reducer else {
+                let (compare, new) = active.data.split_at(active.data.len() / 2);
+                return if *compare == *old { scatter(&own, &active.runs, new) } else { Ok(()) };
+            };
+            // MPI_NO_OP carries no data.
+            if active.data.len() != old.len() {
+                return Ok(());
+            }
+            let mut new = old.clone();
+            combine_packed(reducer, active.data, &mut new);
+            scatter(&own, &active.runs, &new)
+        })?;
+        Ok(old)
+    }
+
+    /// Whether the runs are inside the own memory.
+    fn check(&self, held: &Held, active: &Active<'_>) -> Result<()> {
+        let attached = self.attached.borrow(held);
+        let own = [(0, self.members[self.rank() as usize].bytes)];
+        let areas = if self.flavor == Flavor::Dynamic { &attached[..] } else { &own[..] };
+        let inside = |offset: u64, bytes: u64| {
+            areas.iter().any(|(start, length)| {
+                offset >= *start && offset - start <= *length && bytes <= length - (offset - start)
+            })
+        };
+        match active.runs.iter().find(|run| !inside(run.offset, run.bytes)) {
+            None => Ok(()),
+            Some(run) => {
+                let reason =
+                    format!("{} bytes at {:#x} are not memory of the window here", run.bytes, run.offset);
+                Err(Error::new(ErrorClass::RmaRange, reason))
+            }
+        }
+    }
+
+    fn answer(&self, held: &Held, process: &Process, rank: u32, reply: u64, data: &[u8]) {
+        let message = Active::bare(Kind::Reply, reply).encode(data.len(), |room| room.copy_from_slice(data));
+        self.send(held, process, rank, message);
+    }
+
+    /// Lets origins in whose turn it is.
+    fn grant_locks(&self, held: &Held, process: &Process) {
+        let door = &self.station_of(self.station).door;
+        let mut remote = self.remote.borrow_mut(held);
+        let mut granted = Vec::new();
+        remote.queue.retain(|&(source, reply, ticket)| {
+            let enters = door.enter(ticket);
+            if enters {
+                granted.push((source, reply, ticket));
+            }
+            !enters
+        });
+        remote.holding.extend(granted.iter().map(|&(source, _, ticket)| (source, ticket)));
+        drop(remote);
+        for (source, reply, _) in granted {
+            self.wake_next(process, self.station);
+            self.answer(held, process, source, reply, &[]);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Synchronisation (MPI-5 section 12.5): fences, general active targets, locks, flushes.
+
+use std::sync::atomic::{Ordering, fence};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_transport::window::turnstile::Kind as LockKind;
+
+use super::wire::Kind;
+use super::{Lock, Window};
+use crate::collective;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+use crate::progress::{look, wait_until};
+use crate::special::PROC_NULL;
+
+/// Assertions of synchronisation calls (MPI-5 section 12.5.5).
+pub mod assertion {
+    /// Nobody has to wait: the other side is known to be ready.
+    pub const NOCHECK: i32 = 1024;
+    /// Nothing was accessed before the fence.
+    pub const NOPRECEDE: i32 = 2048;
+    /// The memory will not be put into.
+    pub const NOPUT: i32 = 4096;
+    /// The memory was not stored to.
+    pub const NOSTORE: i32 = 8192;
+    /// Nothing will be accessed after the fence.
+    pub const NOSUCCEED: i32 = 16384;
+    /// All of them.
+    pub const ALL: i32 = NOCHECK | NOPRECEDE | NOPUT | NOSTORE | NOSUCCEED;
+}
+
+/// How often a flush of memory that is reached directly looks at messages all the same: programs may wait for others by
+/// flushing in a loop.
+const QUIET_FLUSHES: u32 = 32;
+
+fn check_assertion(assert: i32) -> Result<()> {
+    if assert & !assertion::ALL == 0 {
+        return Ok(());
+    }
+    let reason =
+        format!("argument assert is {assert:#x}, which is no sum of MPI_MODE_* constants for windows");
+    Err(Error::new(ErrorClass::Assert, reason))
+}
+
+impl Window {
+    /// MPI_Win_fence.
+    ///
+    /// # Errors
+    /// `Assert`; `RmaSync` in another epoch; what went wrong with a message.
+    pub fn fence(&self, held: &mut Held, process: &Process, assert: i32) -> Result<()> {
+        check_assertion(assert)?;
+        self.epochs.borrow(held).fence()?;
+        self.flush_messages(held, process, None, "MPI_Win_fence");
+        fence(Ordering::SeqCst);
+        collective::barrier(held, process, &self.comm)?;
+        self.epochs.borrow_mut(held).fenced(assert & assertion::NOSUCCEED == 0);
+        Ok(())
+    }
+
+    /// MPI_Win_post.
+    ///
+    /// # Errors
+    /// `Assert`, `Group`; `RmaSync` in an exposure epoch.
+    pub fn post(&self, held: &mut Held, process: &Process, group: &Group, assert: i32) -> Result<()> {
+        check_assertion(assert)?;
+        let origins = self.ranks_of(group)?;
+        self.epochs.borrow_mut(held).post(origins.len() as u32)?;
+        fence(Ordering::SeqCst);
+        for origin in origins {
+            match self.members[origin as usize].station {
+                Some(station) => {
+                    self.control.posts(station, self.station).fetch_add(1, Ordering::Release);
+                    self.wake(process, station);
+                }
+                None => self.tell(held, process, origin, Kind::Post, false),
+            }
+        }
+        Ok(())
+    }
+
+    /// MPI_Win_start: waits for the posts of all targets.
+    ///
+    /// # Errors
+    /// `Assert`, `Group`; `RmaSync` in an access epoch.
+    pub fn start(&self, held: &mut Held, process: &Process, group: &Group, assert: i32) -> Result<()> {
+        check_assertion(assert)?;
+        let targets = self.ranks_of(group)?;
+        self.epochs.borrow_mut(held).start(targets.clone())?;
+        for target in targets {
+            let what = || format!("MPI_Win_start of {}: MPI_Win_post by rank {target}", self.describe());
+            if !self.is_posted(held, target) {
+                wait_until(held, process, &what, |held| self.is_posted(held, target));
+            }
+            self.take_post(held, target);
+        }
+        Ok(())
+    }
+
+    fn is_posted(&self, held: &Held, target: u32) -> bool {
+        match self.members[target as usize].station {
+            Some(station) => {
+                let seen = self.counts.borrow(held).posts[station as usize];
+                self.control.posts(self.station, station).load(Ordering::Acquire) != seen
+            }
+            None => self.remote.borrow(held).posts.get(&target).is_some_and(|posts| *posts > 0),
+        }
+    }
+
+    fn take_post(&self, held: &Held, target: u32) {
+        match self.members[target as usize].station {
+            Some(station) => {
+                let seen = &mut self.counts.borrow_mut(held).posts[station as usize];
+                *seen = seen.wrapping_add(1);
+            }
+            None => *self.remote.borrow_mut(held).posts.entry(target).or_insert(1) -= 1,
+        }
+    }
+
+    /// MPI_Win_complete.
+    ///
+    /// # Errors
+    /// `RmaSync` without MPI_Win_start.
+    pub fn complete(&self, held: &mut Held, process: &Process) -> Result<()> {
+        let targets = self.epochs.borrow_mut(held).complete()?;
+        self.await_answers(held, process, None, "MPI_Win_complete");
+        fence(Ordering::SeqCst);
+        for target in targets {
+            match self.members[target as usize].station {
+                Some(station) => {
+                    // What was sent has to be done before it is said to be.
+                    self.flush_messages(held, process, Some(target), "MPI_Win_complete");
+                    self.station_of(station).complete();
+                    self.wake(process, station);
+                }
+                None => self.tell(held, process, target, Kind::Complete, false),
+            }
+        }
+        Ok(())
+    }
+
+    /// MPI_Win_wait.
+    ///
+    /// # Errors
+    /// `RmaSync` without MPI_Win_post.
+    pub fn wait(&self, held: &mut Held, process: &Process) -> Result<()> {
+        let origins = self.epochs.borrow(held).posted("MPI_Win_wait")?;
+        if !self.is_completed(held, origins) {
+            let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
+            wait_until(held, process, &what, |held| self.is_completed(held, origins));
+        }
+        self.unpost(held, origins);
+        Ok(())
+    }
+
+    /// MPI_Win_test: whether the exposure epoch is over, which it then is.
+    ///
+    /// # Errors
+    /// `RmaSync` without MPI_Win_post.
+    pub fn test(&self, held: &mut Held, process: &Process) -> Result<bool> {
+        let origins = self.epochs.borrow(held).posted("MPI_Win_test")?;
+        if !self.is_completed(held, origins) {
+            look(held, process);
+        }
+        let over = self.is_completed(held, origins);
+        if over {
+            self.unpost(held, origins);
+        }
+        Ok(over)
+    }
+
+    fn is_completed(&self, held: &Held, origins: u32) -> bool {
+        let near = self.station_of(self.station).completed.load(Ordering::Acquire);
+        let far = self.remote.borrow(held).completed;
+        near.wrapping_add(far).wrapping_sub(self.counts.borrow(held).completed) >= origins
+    }
+
+    fn unpost(&self, held: &Held, origins: u32) {
+        let mut counts = self.counts.borrow_mut(held);
+        counts.completed = counts.completed.wrapping_add(origins);
+        self.epochs.borrow_mut(held).unpost();
+    }
+
+    /// MPI_Win_lock.
+    ///
+    /// # Errors
+    /// `Assert`, `Rank`; `RmaSync` where it is locked, or in another epoch.
+    pub fn lock(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        kind: LockKind,
+        rank: i32,
+        assert: i32,
+    ) -> Result<()> {
+        check_assertion(assert)?;
+        if rank == PROC_NULL {
+            return Ok(());
+        }
+        let target = self.member(rank, "rank")?;
+        self.epochs.borrow(held).may_lock(target)?;
+        let lock = self.take_lock(held, process, kind, target, assert);
+        self.epochs.borrow_mut(held).locked(target, lock);
+        Ok(())
+    }
+
+    fn take_lock(
+        &self,
+        held: &mut Held,
+        process: &Process,
+        kind: LockKind,
+        target: u32,
+        assert: i32,
+    ) -> Lock {
+        if assert & assertion::NOCHECK != 0 {
+            return Lock::Nothing;
+        }
+        let Some(station) = self.members[target as usize].station else {
+            self.lock_by_message(held, process, target, kind);
+            return Lock::Message;
+        };
+        let door = &self.station_of(station).door;
+        let ticket = door.ask(kind, self.station);
+        if !door.enter(ticket) {
+            let what = || format!("MPI_Win_lock of {}: the lock of rank {target}", self.describe());
+            let mut inside = false;
+            wait_until(held, process, &what, |_| {
+                // Who is inside does not ask again.
+                inside = inside || door.enter(ticket);
+                inside
+            });
+        }
+        if kind == LockKind::Shared {
+            self.wake_next(process, station);
+        }
+        Lock::Ticket(ticket)
+    }
+
+    /// MPI_Win_unlock.
+    ///
+    /// # Errors
+    /// `Rank`; `RmaSync` where it is not locked.
+    pub fn unlock(&self, held: &mut Held, process: &Process, rank: i32) -> Result<()> {
+        if rank == PROC_NULL {
+            return Ok(());
+        }
+        let target = self.member(rank, "rank")?;
+        let lock = self.epochs.borrow_mut(held).unlock(target)?;
+        self.give_lock(held, process, target, lock);
+        self.await_answers(held, process, Some(target), "MPI_Win_unlock");
+        Ok(())
+    }
+
+    /// Ends what is under way at the target and gives back its lock; for a target on another host, the answer is still to come.
+    fn give_lock(&self, held: &mut Held, process: &Process, target: u32, lock: Lock) {
+        match lock {
+            // Messages are done in order.
+            Lock::Message => self.tell(held, process, target, Kind::Unlock, true),
+            Lock::Nothing => self.flush_messages(held, process, Some(target), "MPI_Win_unlock"),
+            Lock::Ticket(ticket) => {
+                self.flush_messages(held, process, Some(target), "MPI_Win_unlock");
+                if let Some(station) = self.members[target as usize].station {
+                    fence(Ordering::SeqCst);
+                    self.station_of(station).door.leave(ticket);
+                    self.wake_next(process, station);
+                }
+            }
+        }
+    }
+
+    /// MPI_Win_lock_all. Targets on other hosts are locked when they are first accessed.
+    ///
+    /// # Errors
+    /// `Assert`; `RmaSync` in another epoch.
+    pub fn lock_all(&self, held: &mut Held, process: &Process, assert: i32) -> Result<()> {
+        check_assertion(assert)?;
+        self.epochs.borrow_mut(held).lock_all()?;
+        for target in 0..self.members.len() as u32 {
+            if self.members[target as usize].station.is_some() || assert & assertion::NOCHECK != 0 {
+                let lock = self.take_lock(held, process, LockKind::Shared, target, assert);
+                self.epochs.borrow_mut(held).locked(target, lock);
+            }
+        }
+        Ok(())
+    }
+
+    /// MPI_Win_unlock_all.
+    ///
+    /// # Errors
+    /// `RmaSync` without MPI_Win_lock_all.
+    pub fn unlock_all(&self, held: &mut Held, process: &Process) -> Result<()> {
+        let locks = self.epochs.borrow_mut(held).unlock_all()?;
+        for (target, lock) in locks {
+            self.give_lock(held, process, target, lock);
+        }
+        self.await_answers(held, process, None, "MPI_Win_unlock_all");
+        Ok(())
+    }
+
+    /// MPI_Win_flush and MPI_Win_flush_all (no rank).
+    ///
+    /// # Errors
+    /// `Rank`; `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
+    #[inline]
+    pub fn flush(&self, held: &mut Held, process: &Process, rank: Option<i32>) -> Result<()> {
+        let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
+        if self.remote.borrow(held).is_dirty(target) {
+            self.flush_messages(held, process, target, "MPI_Win_flush");
+        }
+        fence(Ordering::SeqCst);
+        self.look_now_and_then(held, process);
+        Ok(())
+    }
+
+    /// MPI_Win_flush_local and MPI_Win_flush_local_all (no rank).
+    ///
+    /// # Errors
+    /// As [`Window::flush`].
+    pub fn flush_local(&self, held: &mut Held, process: &Process, rank: Option<i32>) -> Result<()> {
+        let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
+        self.await_answers(held, process, target, "MPI_Win_flush_local");
+        self.look_now_and_then(held, process);
+        Ok(())
+    }
+
+    /// Whom a flush is for: a target, or all; `None` for `MPI_PROC_NULL`.
+    #[inline]
+    fn flushable(&self, held: &Held, rank: Option<i32>) -> Result<Option<Option<u32>>> {
+        let target = match rank {
+            Some(PROC_NULL) => return Ok(None),
+            Some(rank) => Some(self.member(rank, "rank")?),
+            None => None,
+        };
+        self.epochs.borrow(held).flush(target)?;
+        Ok(Some(target))
+    }
+
+    #[inline]
+    fn look_now_and_then(&self, held: &mut Held, process: &Process) {
+        let flushes = {
+            let mut counts = self.counts.borrow_mut(held);
+            counts.flushes = counts.flushes.wrapping_add(1);
+            counts.flushes
+        };
+        let header = process.job.header();
+        if header.local_ranks > header.processors || flushes.is_multiple_of(QUIET_FLUSHES) {
+            look(held, process);
+        }
+    }
+
+    /// MPI_Win_sync.
+    pub fn synchronise(&self, held: &mut Held, process: &Process) {
+        fence(Ordering::SeqCst);
+        self.look_now_and_then(held, process);
+    }
+
+    /// The ranks in the window of the members of a group.
+    ///
+    /// # Errors
+    /// `Group` for one that is not in the window.
+    fn ranks_of(&self, group: &Group) -> Result<Vec<u32>> {
+        let rank = |world: tutti_base::WorldRank| {
+            self.group().rank_of(world).map(|rank| rank.0).ok_or_else(|| {
+                let reason =
+                    format!("argument group contains rank {world} of the world, which is not in the window");
+                Error::new(ErrorClass::Group, reason)
+            })
+        };
+        group.iter().map(rank).collect()
+    }
+}

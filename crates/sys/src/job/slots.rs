@@ -1,0 +1,130 @@
+//! Room for memory that a program asks for while the job runs: the memory of windows (MPI-5 chapter 12).
+//!
+//! The job object is sparse, so its far end costs nothing. It is divided into slots of 2^47 bytes, as much as a process
+//! can address; the first holds the areas that the launcher made. One process takes a slot and tells its number to those
+//! that are to map it; when nobody uses it any more, the one that took it drops it, which gives its pages back.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Job;
+use crate::memory::{self, Mapping};
+
+const SLOT_SHIFT: u32 = 47;
+const OBJECT_BYTES: u64 = 1 << 62;
+/// Words of the bits that say which slots are taken.
+pub(super) const WORDS: usize = 504;
+
+/// Which slots are taken, a bit each; that of the launcher's areas is never given.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Slots([AtomicU64; WORDS]);
+
+/// A slot that this process has taken; given back when dropped, its pages with it.
+#[derive(Debug)]
+pub struct Slot {
+    job: Arc<Job>,
+    number: u32,
+}
+
+impl Slots {
+    /// Takes a slot.
+    fn take(&self) -> Option<u32> {
+        for (index, word) in self.0.iter().enumerate() {
+            let mut now = word.load(Ordering::Relaxed);
+            // A bounded loop: each failure means that another process has taken or given back one of the 64.
+            while now != u64::MAX {
+                let bit = now.trailing_ones();
+                match word.compare_exchange_weak(now, now | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => return Some(index as u32 * 64 + bit + 1),
+                    Err(other) => now = other,
+                }
+            }
+        }
+        None
+    }
+
+    fn give_back(&self, number: u32) {
+        let bit = number - 1;
+        self.0[bit as usize / 64].fetch_and(!(1 << (bit % 64)), Ordering::AcqRel);
+    }
+}
+
+impl Slot {
+    /// Takes a slot that reads as zero.
+    ///
+    /// # Errors
+    /// StorageFull when all are taken; what the system says of so large an object.
+    pub fn take(job: &Arc<Job>) -> io::Result<Slot> {
+        memory::grow(job.fd(), OBJECT_BYTES)?;
+        let number = job.node().slots.take().ok_or(io::ErrorKind::StorageFull)?;
+        Ok(Slot { job: Arc::clone(job), number })
+    }
+
+    /// By what others map it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let start = u64::from(self.number) << SLOT_SHIFT;
+        // A slot whose pages stay must not be given to somebody who expects zeros.
+        if memory::punch(self.job.fd().as_fd(), start, 1 << SLOT_SHIFT).is_ok() {
+            self.job.node().slots.give_back(self.number);
+        }
+    }
+}
+
+impl Job {
+    /// Maps the first `bytes` of a slot that is taken.
+    ///
+    /// # Errors
+    /// What mmap reports; InvalidInput for a number or a length that no slot has.
+    pub fn map_slot(&self, number: u32, bytes: u64) -> io::Result<Mapping> {
+        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if number == 0 || number as usize > WORDS * 64 || bytes > 1 << SLOT_SHIFT {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Mapping::range(self.fd(), u64::from(number) << SLOT_SHIFT, length)
+    }
+}
+
+const _: () = assert!(WORDS * 64 < (OBJECT_BYTES >> SLOT_SHIFT) as usize);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Plan;
+
+    #[test]
+    fn slots_are_shared_and_read_as_zero_when_taken_again() {
+        let job = Arc::new(Job::create(&Plan::one_host(2)).unwrap());
+        let other = Job::attach(job.fd().try_clone_to_owned().unwrap()).unwrap();
+        for _ in 0..3 {
+            let (one, two) = (Slot::take(&job).unwrap(), Slot::take(&job).unwrap());
+            assert_eq!((one.number(), two.number()), (1, 2));
+            let here = job.map_slot(two.number(), 3 << 20).unwrap();
+            let there = other.map_slot(two.number(), 3 << 20).unwrap();
+            // SAFETY: both mappings have so many bytes and nobody else uses them.
+            unsafe {
+                assert_eq!(there.base().add(2 << 20).read(), 0);
+                here.base().add(2 << 20).write(7);
+                assert_eq!(there.base().add(2 << 20).read(), 7);
+            }
+        }
+        assert!(job.map_slot(0, 1).is_err() && job.map_slot(1, 1 << 48).is_err());
+    }
+
+    #[test]
+    fn they_are_many_but_not_endless() {
+        let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
+        let all: Vec<u32> = std::iter::from_fn(|| job.node().slots.take()).collect();
+        assert_eq!(all.len(), WORDS * 64);
+        job.node().slots.give_back(70);
+        assert_eq!(job.node().slots.take(), Some(70));
+    }
+}

@@ -1,0 +1,149 @@
+//! The lock of MPI_Win_lock in shared memory: shared or exclusive, in the order of asking.
+//!
+//! Who asks takes a ticket. A ticket for shared access is let in when all before it have been let in and none of them is
+//! exclusive; one for exclusive access when all before it have left. Two counters say that: `admitted` counts the
+//! tickets that need not be waited for by a shared one, `left` those that have left. Asking never waits, so a process can
+//! ask on behalf of another that is on another host.
+//!
+//! Who waits looks at its counter and sleeps between looks; beside its ticket stands whom to wake, by whoever moves a counter to
+//! it. There are fewer places for names than there may be tickets, so a name may be that of a later ticket: a name is
+//! a hint, and a sleep has a limit.
+
+use tutti_base::sync::{AtomicU32, Ordering};
+
+/// Places for names of waiters.
+const NAMES: usize = if cfg!(loom) { 1 } else { 64 };
+
+/// The lock.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Turnstile {
+    next: AtomicU32,
+    admitted: AtomicU32,
+    left: AtomicU32,
+    names: [AtomicU32; NAMES],
+}
+
+/// A place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    number: u32,
+    kind: Kind,
+}
+
+/// What for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// With others that share (MPI_LOCK_SHARED).
+    Shared,
+    /// Alone (MPI_LOCK_EXCLUSIVE).
+    Exclusive,
+}
+
+impl Default for Turnstile {
+    fn default() -> Turnstile {
+        Turnstile {
+            next: AtomicU32::new(0),
+            admitted: AtomicU32::new(0),
+            left: AtomicU32::new(0),
+            names: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+}
+
+impl Turnstile {
+    /// Takes a place; `name` is who is to be woken for it.
+    #[inline]
+    pub fn ask(&self, kind: Kind, name: u32) -> Ticket {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.names[number as usize % NAMES].store(name, Ordering::SeqCst);
+        Ticket { number, kind }
+    }
+
+    /// Whether the ticket is let in now. Once it is, `leave` has to follow; it is not asked again.
+    #[inline]
+    pub fn enter(&self, ticket: Ticket) -> bool {
+        match ticket.kind {
+            Kind::Exclusive => self.left.load(Ordering::SeqCst) == ticket.number,
+            Kind::Shared => {
+                let mine = self.admitted.load(Ordering::SeqCst) == ticket.number;
+                if mine {
+                    // Nobody else moves the counter away from this ticket.
+                    self.admitted.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
+                }
+                mine
+            }
+        }
+    }
+
+    /// Gives the place of a ticket that was let in to others.
+    #[inline]
+    pub fn leave(&self, ticket: Ticket) {
+        if ticket.kind == Kind::Exclusive {
+            self.admitted.store(ticket.number.wrapping_add(1), Ordering::SeqCst);
+        }
+        self.left.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whom to wake after a ticket was let in or has left, as far as anybody waits.
+    #[inline]
+    pub fn next_in_turn(&self) -> impl Iterator<Item = u32> + '_ {
+        let asked = self.next.load(Ordering::SeqCst);
+        let (admitted, left) = (self.admitted.load(Ordering::SeqCst), self.left.load(Ordering::SeqCst));
+        let second = (left != admitted).then_some(left);
+        std::iter::once(admitted)
+            .chain(second)
+            .filter(move |ticket| (asked.wrapping_sub(*ticket) as i32) > 0)
+            .map(|ticket| self.names[ticket as usize % NAMES].load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Runs steps: `aN` and `AN` ask for N shared or exclusive, `eN` enters (`+`) or not (`-`), `lN` leaves, followed by whom to
+    /// wake.
+    fn check(steps: &str, expected: &str) {
+        let (door, mut tickets, mut out) = (Turnstile::default(), [None; 10], Vec::new());
+        for step in steps.split_whitespace() {
+            let name: u32 = step[1..].parse().unwrap();
+            let ticket = &mut tickets[name as usize];
+            match &step[..1] {
+                "a" => *ticket = Some(door.ask(Kind::Shared, name)),
+                "A" => *ticket = Some(door.ask(Kind::Exclusive, name)),
+                "e" => out.push(if door.enter(ticket.unwrap()) { "+".into() } else { "-".into() }),
+                _ => {
+                    door.leave(ticket.unwrap());
+                    out.push(door.next_in_turn().map(|name| name.to_string()).collect::<String>());
+                }
+            }
+        }
+        assert_eq!(out.join(" "), expected, "{steps}");
+    }
+
+    #[test]
+    fn places_are_taken_in_order() {
+        check("a1 e1 a2 e2 l1 l2", "+ +  ");
+        check("A1 e1 A2 e2 l1 e2 l2", "+ - 2 + ");
+        // An exclusive one waits for those that share, and who comes after it waits for it.
+        check("a1 e1 A2 a3 a4 e2 e3 l1 e2 l2 e3 e4 l3 l4", "+ - - 2 + 3 + +  ");
+        check("A1 a2 e1 e2 l1 e2 A3 e3 l2 e3", "+ - 2 + - 3 +");
+        // Shared ones leave in any order.
+        check("a1 a2 A3 e1 e2 l2 e3 l1 e3", "+ + 3 - 3 +");
+    }
+
+    #[test]
+    fn a_name_that_was_overwritten_harms_nobody() {
+        let door = Turnstile::default();
+        let first = door.ask(Kind::Exclusive, 7);
+        let rest: Vec<Ticket> = (0..100).map(|name| door.ask(Kind::Exclusive, name)).collect();
+        assert!(door.enter(first));
+        door.leave(first);
+        for ticket in rest {
+            assert!(door.enter(ticket));
+            door.leave(ticket);
+        }
+        assert_eq!(door.next_in_turn().count(), 0);
+    }
+}
