@@ -93,8 +93,11 @@ impl Window {
         target: Target<'_>,
         by_request: bool,
     ) -> Result<RequestId> {
-        let reducer = bind(update.op, target.datatype)?;
         let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
+        if aim.spot.bytes() == 0 {
+            return Ok(RequestId::DONE);
+        }
+        let reducer = bind(update.op, target.datatype)?;
         update.origin.map_or(Ok(()), |origin| fits(origin, &aim.spot))?;
         update.result.map_or(Ok(()), |result| fits(result, &aim.spot))?;
         let station = aim.member.station.unwrap_or(0);

@@ -175,13 +175,9 @@ impl Window {
     /// # Errors
     /// `Rank`, naming the argument.
     pub fn query(&self, rank: Option<i32>) -> Result<(usize, u64, i64)> {
-        let reachable = |member: &&Member| matches!(member.place, Place::Here(_)) && member.bytes > 0;
         let member = match rank {
             Some(rank) => &self.members[self.member(rank, "rank")? as usize],
-            None => match self.members.iter().find(reachable) {
-                Some(member) => member,
-                None => return Ok((0, 0, 0)),
-            },
+            None => self.members.iter().find(|member| member.bytes > 0).unwrap_or(&self.members[0]),
         };
         match member.place {
             Place::Here(base) if self.flavor != Flavor::Dynamic => {
