@@ -37,7 +37,7 @@ use tutti_transport::window::{Control, Station};
 use crate::attributes::Attributes;
 use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held};
+use crate::giant::{GiantCell, Held, Lane};
 use crate::group::Group;
 use crate::info::Info;
 use crate::names::ObjectName;
@@ -223,7 +223,7 @@ impl Window {
     fn wake(&self, process: &Process, station: u32) {
         // A name in a turnstile is a hint.
         if let Some(local) = self.near.get(station as usize) {
-            ring_doorbell(&process.job, *local);
+            ring_doorbell(&process.job, *local, Lane::FIRST.number());
         }
     }
 

@@ -20,7 +20,6 @@ use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, NumberHasher};
-use crate::p2p::user::start_send;
 use crate::p2p::{Mode, SendSpec};
 use crate::process::Process;
 use crate::progress::wait_until;
@@ -143,7 +142,11 @@ impl Window {
             mode: Mode::Standard,
             signature: 0,
         };
-        let id = start_send(held, process, &self.comm, Some(spec));
+        // Active messages go in the first lane, whose holder moves activities.
+        let mut messages = process.messages.borrow_mut(held);
+        let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
+        messages.start_send(id, spec);
+        drop(messages);
         let mut remote = self.remote.borrow_mut(held);
         remote.sending.push_back((id, bytes));
         remote.sending_bytes += bytes;
