@@ -250,23 +250,7 @@ fn make(
     })?;
     let base = |station: usize| Base::mapped(&mapping, places[station]);
     let own = if allocates { base(near.me as usize) } else { part.base };
-    let mut members: Vec<Member> = cards
-        .iter()
-        .map(|card| Member { place: Place::Message, station: None, bytes: card.bytes, unit: card.unit })
-        .collect();
-    let mut exposures = process.exposures.borrow_mut(held);
-    for (station, rank) in near.ranks.iter().enumerate() {
-        let member = &mut members[*rank as usize];
-        member.station = Some(station as u32);
-        let world = comm.group().get(Rank(*rank)).expect("a member");
-        member.place = match flavor {
-            _ if station == near.me as usize => Place::Here(own),
-            Flavor::Allocate | Flavor::Shared => Place::Here(base(station)),
-            Flavor::Dynamic if close(rank).reach => of_process(&process.job, world),
-            Flavor::Create if close(rank).reach => open(&mut exposures, world, &close(rank).record),
-            _ => Place::Message,
-        };
-    }
+    let members = members(held, process, &comm, flavor, &near, cards, own, base);
     let header = process.job.header();
     let crowded = header.local_ranks > header.processors;
     let facts = Facts {
@@ -299,6 +283,37 @@ fn make(
         info: GiantCell::new(info),
         comm,
     })
+}
+
+/// Where the memory of each member is; `base` is what they have allocated on this node, by station.
+#[allow(clippy::too_many_arguments, reason = "as for `make`")]
+fn members(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    flavor: Flavor,
+    near: &Near,
+    cards: &[Card],
+    own: Base,
+    base: impl Fn(usize) -> Base,
+) -> Vec<Member> {
+    let unknown =
+        |card: &Card| Member { place: Place::Message, station: None, bytes: card.bytes, unit: card.unit };
+    let mut members: Vec<Member> = cards.iter().map(unknown).collect();
+    let mut exposures = process.exposures.borrow_mut(held);
+    for (station, rank) in near.ranks.iter().enumerate() {
+        let (member, card) = (&mut members[*rank as usize], &cards[*rank as usize]);
+        member.station = Some(station as u32);
+        let world = comm.group().get(Rank(*rank)).expect("a member");
+        member.place = match flavor {
+            _ if station == near.me as usize => Place::Here(own),
+            Flavor::Allocate | Flavor::Shared => Place::Here(base(station)),
+            Flavor::Dynamic if card.reach => of_process(&process.job, world),
+            Flavor::Create if card.reach => open(&mut exposures, world, &card.record),
+            _ => Place::Message,
+        };
+    }
+    members
 }
 
 impl Window {
