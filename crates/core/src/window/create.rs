@@ -107,7 +107,7 @@ impl Near {
         let mut near = Near { ranks: Vec::new(), locals: Vec::new(), me: 0 };
         for (rank, world) in (0..).zip(comm.group().iter()) {
             let is_me = world == process.rank;
-            let Some(local) = process.job.local_rank(world.0).filter(|_| is_me || !alone) else { continue };
+            let Some(local) = process.local_rank(world).filter(|_| is_me || !alone) else { continue };
             if is_me {
                 near.me = near.ranks.len() as u32;
             }
@@ -209,10 +209,10 @@ fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card],
         return Err(Error::new(ErrorClass::NotSame, reason));
     }
     if flavor == Flavor::Shared && near.ranks.len() < cards.len() {
-        let far = comm.group().iter().find(|world| process.job.local_rank(world.0).is_none());
+        let far = comm.group().iter().find(|world| process.local_rank(*world).is_none());
         let far = far.map_or(0, |world| world.0);
         let reason = format!(
-            "argument comm: rank {far} of the world runs on another host; split it by MPI_COMM_TYPE_SHARED first"
+            "argument comm: rank {far} of the world is on another host or of another job; split it by MPI_COMM_TYPE_SHARED first"
         );
         return Err(Error::new(ErrorClass::RmaShared, reason));
     }
