@@ -8,6 +8,8 @@
 
 enum kind {
     LATENCY, BANDWIDTH, BIBANDWIDTH,
+    /* In threads, see threads.h. */
+    RATE,
     /* References without MPI, see reference.h. */
     LINE, COPY_BCAST, COPY_ALLGATHER,
     /* One-sided, see one_sided.h. */
@@ -19,7 +21,7 @@ enum kind {
 enum form { BLOCKING, NONBLOCKING, PERSISTENT };
 
 static const char *const NAMES[KINDS] = {
-    "latency", "bandwidth", "bibandwidth", "line", "copy_bcast", "copy_allgather", "put", "get", "accumulate",
+    "latency", "bandwidth", "bibandwidth", "rate", "line", "copy_bcast", "copy_allgather", "put", "get", "accumulate",
     "fetch_and_op", "barrier", "bcast", "reduce", "allreduce", "scan", "exscan", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv",
     "alltoall", "alltoallv", "alltoallw", "reduce_scatter_block", "reduce_scatter"};
 
@@ -79,7 +81,7 @@ static int given_blocks(const struct cell *c)
     case LATENCY: case BIBANDWIDTH: return paired;
     case BANDWIDTH: case PUT: case ACCUMULATE: case FETCH_AND_OP: return paired && c->rank % 2 == 0;
     case GET: return paired && c->rank % 2 == 1;
-    case BARRIER: case LINE: return 0;
+    case BARRIER: case LINE: case RATE: return 0;
     case BCAST: case COPY_BCAST: return root;
     case SCATTER: case SCATTERV: return root * c->ranks;
     case ALLTOALL: case ALLTOALLV: case ALLTOALLW: case REDUCE_SCATTER_BLOCK: case REDUCE_SCATTER: return c->ranks;
@@ -94,7 +96,7 @@ static int gotten_blocks(const struct cell *c)
     case LATENCY: case BIBANDWIDTH: return paired;
     case BANDWIDTH: case PUT: return paired && c->rank % 2 == 1;
     case GET: return paired && c->rank % 2 == 0;
-    case BARRIER: case LINE: case ACCUMULATE: case FETCH_AND_OP: return 0;
+    case BARRIER: case LINE: case RATE: case ACCUMULATE: case FETCH_AND_OP: return 0;
     case BCAST: case COPY_BCAST: case EXSCAN: return !root;
     case REDUCE: return root;
     case GATHER: case GATHERV: return root * c->ranks;

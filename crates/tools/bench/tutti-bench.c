@@ -10,6 +10,7 @@
  *               MPI_Win_lock_all; their data stay the same in both modes. Without MPI: line (a cache
  *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
  *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
+ *               rate is the share of a message when eight threads of each rank send windows at once (rate-bench.c)
  *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
  *               gatherv, scatterv, allgatherv, alltoallv, alltoallw and reduce_scatter are a quarter longer or shorter
  *   --changing  all data are written afresh before each iteration and read after it
@@ -32,6 +33,7 @@
 #define _GNU_SOURCE
 #include "operations.h"
 #include "one_sided.h"
+#include "threads.h"
 #include "reference.h"
 #include <stdio.h>
 #include <sys/stat.h>
@@ -112,6 +114,10 @@ static void windows(struct cell *c, int changing)
 static void iterate(struct cell *c, int changing, long iterations)
 {
     for (long i = 0; i < iterations; i++) {
+        if (c->kind == RATE) {
+            thread_turn(c, iterations);
+            return;
+        }
         if (is_one_sided(c->kind)) {
             one_sided(c);
             continue;
@@ -163,6 +169,8 @@ static double measure(struct cell *c, int changing, long iterations, double *who
         times[1] /= 2;
     if (c->kind == BANDWIDTH || c->kind == BIBANDWIDTH)
         times[1] /= c->window;
+    if (c->kind == RATE)
+        times[1] /= c->window * THREADS;
     MPI_Allreduce(times, slowest, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     *whole = slowest[0] / (double)iterations;
     return slowest[1] / (double)iterations;
@@ -425,6 +433,10 @@ static void run_op(const char *name, const struct options *options)
     }
     if (!find(name, &kind, &form))
         refuse("no such operation:", name);
+#ifndef WITH_THREADS
+    if (kind == RATE)
+        refuse("threads are measured by rate-bench.c, not here:", name);
+#endif
     if (kind == BARRIER || kind == LINE || kind == FETCH_AND_OP) {
         run_cell(name, kind, form, 0, options);
         return;
@@ -495,13 +507,24 @@ static struct options parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+#ifdef WITH_THREADS
+    int level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    if (level != MPI_THREAD_MULTIPLE)
+        refuse("threads are", "not supported");
+    open_threads();
+#else
     MPI_Init(&argc, &argv);
+#endif
     struct options options = parse(argc, argv);
     if (options.serve)
         serve(options.serve);
     else
         for (char *name = strtok(options.ops, ","); name; name = strtok(NULL, ","))
             run_op(name, &options);
+#ifdef WITH_THREADS
+    close_threads();
+#endif
     MPI_Finalize();
     return 0;
 }

@@ -7,7 +7,7 @@ use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts;
 use crate::job_end;
 use crate::library::Library;
-use crate::options::Options;
+use crate::options::{IN_THREADS, Options};
 use crate::programs::Programs;
 use crate::report;
 use crate::results::{KILLED, Results, START};
@@ -67,9 +67,19 @@ impl Bench<'_> {
 
     /// All cells on so many ranks.
     fn stage(&self, ranks: u32, rounds: Rounds, results: &mut Results) {
+        let (in_threads, others): (Vec<_>, Vec<_>) =
+            asks(self.options).into_iter().partition(|ask| ask.op == IN_THREADS);
+        for (program, asks) in [("tutti-bench", others), ("rate-bench", in_threads)] {
+            if !asks.is_empty() {
+                self.cells(program, &asks, ranks, rounds, results);
+            }
+        }
+    }
+
+    fn cells(&self, program: &str, asks: &[Ask], ranks: u32, rounds: Rounds, results: &mut Results) {
         let members = self
             .taking_part(ranks)
-            .map(|library| (library, self.programs.of("tutti-bench", library)))
+            .map(|library| (library, self.programs.of(program, library)))
             .collect::<Vec<_>>();
         let names: Vec<_> = members.iter().map(|(library, _)| library.name.as_str()).collect();
         let pace = Pace {
@@ -77,7 +87,6 @@ impl Bench<'_> {
             limit_ms: self.options.limit_ms,
             timeout: Duration::from_secs(self.options.timeout),
         };
-        let asks = asks(self.options);
         eprintln!("{ranks} ranks: {} cells on {}", asks.len(), names.join(", "));
         let mut crew = Crew::new(members, ranks, &self.programs.directory, pace);
         rounds.run(|round| {
@@ -126,8 +135,8 @@ pub fn has_no_data(op: &str) -> bool {
 pub fn asks(options: &Options) -> Vec<Ask> {
     let mut asks = Vec::new();
     for mode in &options.modes {
-        // A barrier has no data that could change.
-        for op in options.ops.iter().filter(|op| mode == "plain" || !has_no_data(op)) {
+        // A barrier has no data that could change, and threads do not look at theirs.
+        for op in options.ops.iter().filter(|op| mode == "plain" || !(has_no_data(op) || *op == IN_THREADS)) {
             let sizes = if has_no_data(op) { vec![0] } else { options.sizes.to_vec() };
             asks.extend(sizes.into_iter().map(|bytes| Ask { op: op.clone(), mode: mode.clone(), bytes }));
         }

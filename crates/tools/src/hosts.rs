@@ -15,7 +15,7 @@ use crate::crew::{Crew, Pace, Rounds};
 use crate::job_end;
 use crate::library::{Library, Place};
 use crate::network;
-use crate::options::{Options, Shape};
+use crate::options::{IN_THREADS, Options, Shape};
 use crate::programs::Programs;
 use crate::report;
 use crate::results::{Results, TCP};
@@ -151,7 +151,7 @@ impl Bench<'_> {
     }
 
     fn among_all(&self, hosts: u32, results: &mut Results) {
-        let asks = self.asks(|op| !BETWEEN_TWO.contains(&op));
+        let asks = self.asks(|op| !BETWEEN_TWO.contains(&op) && op != IN_THREADS);
         if !asks.is_empty() {
             let place = self.testbed.place(hosts, self.options.ranks_per_host);
             self.stage(&place, &asks, results, |_, _| {});

@@ -101,7 +101,11 @@ impl std::str::FromStr for Shape {
 /// Sizes in bytes, ascending.
 pub type Sizes = std::sync::Arc<Vec<u64>>;
 
-const OPERATIONS: [&str; 36] = [
+/// The operation of several threads: measured by a program of its own, as their level slows the other operations down.
+pub const IN_THREADS: &str = "rate";
+
+const OPERATIONS: [&str; 37] = [
+    IN_THREADS,
     "latency",
     "bandwidth",
     "bibandwidth",

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 6] = [
     ("asp", include_str!("../../../examples/asp/asp.c")),
     ("tutti-bench", include_str!("../bench/tutti-bench.c")),
+    ("rate-bench", include_str!("../bench/rate-bench.c")),
     ("start", include_str!("../bench/start.c")),
     ("victim", include_str!("../bench/victim.c")),
     ("patterns", include_str!("../bench/patterns.c")),
@@ -17,7 +18,8 @@ const PROGRAMS: [(&str, &str); 5] = [
 /// Programs without MPI.
 const PLAIN: [(&str, &str); 1] = [("wire", include_str!("../bench/wire.c"))];
 
-const HEADERS: [(&str, &str); 3] = [
+const HEADERS: [(&str, &str); 4] = [
+    ("threads.h", include_str!("../bench/threads.h")),
     ("one_sided.h", include_str!("../bench/one_sided.h")),
     ("operations.h", include_str!("../bench/operations.h")),
     ("reference.h", include_str!("../bench/reference.h")),

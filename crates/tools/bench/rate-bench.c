@@ -1,0 +1,3 @@
+/* tutti-bench.c at MPI_THREAD_MULTIPLE, for the operation `rate`: the other operations are slower at that level. */
+#define WITH_THREADS
+#include "tutti-bench.c"
