@@ -106,6 +106,8 @@ pub struct Config {
     pub fragment_bytes: u64,
     /// Use of process_vm_readv.
     pub single_copy: SingleCopy,
+    /// Smallest message between hosts that its receiver reads (0: none).
+    pub remote_read_bytes: u64,
     /// Smallest message for a single copy.
     pub single_copy_bytes: u64,
     /// Back end of collectives for memory that is not mapped.
@@ -188,6 +190,7 @@ impl Default for Config {
             ring_bytes: 0,
             fragment_bytes: 32 << 10,
             single_copy: SingleCopy::Auto,
+            remote_read_bytes: 256 << 10,
             single_copy_bytes: 64 << 20,
             copy_by: CopyBy::Auto,
             one_sided: OneSided::Auto,
@@ -290,6 +293,13 @@ pub static SETTINGS: &[Setting] = &[
         doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_REMOTE_READ_BYTES",
+        kind: "size",
+        doc: "smallest message between hosts that its receiver reads without a copy; 0: all are streamed",
+        set: |c, v| size(v).map(|x| c.remote_read_bytes = x),
+        show: |c| c.remote_read_bytes.to_string(),
     },
     Setting {
         name: "TUTTI_COPY_BY",

@@ -11,11 +11,12 @@
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
-use std::io::IoSliceMut;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Reducer, Segment};
+use tutti_transport::loan::Pieces;
 
 use crate::wire::Signature;
 
@@ -47,6 +48,12 @@ unsafe impl Sync for Buffer {}
 const PIECE: usize = 8 << 10;
 /// The same where each piece costs a system call.
 const STAGE: usize = 128 << 10;
+
+/// Shortest run, on average over the first of them, that is worth an entry in a list for the kernel.
+const COARSE_RUN: usize = 1 << 10;
+const COARSE_RUNS: usize = 64;
+/// Most runs of memory in one call to the kernel: its own limit is 1024, of which a header takes one.
+const RUNS: usize = 512;
 
 impl Buffer {
     /// The memory of `count` items of `datatype` at `base`.
@@ -280,6 +287,14 @@ impl Buffer {
         unsafe { reducer.apply_packed(input, first + position, base, count) };
     }
 
+    /// Whether its runs of memory are long enough to be handed to the kernel each by itself.
+    pub fn is_coarse(&self) -> bool {
+        let Layout::Typed { datatype, count, first } = &self.layout else { return true };
+        let sample = self.bytes.min((COARSE_RUNS * COARSE_RUN) as u64);
+        let mut runs: Vec<Segment> = Vec::new();
+        datatype.segments(*count, *first..*first + sample, &mut runs, COARSE_RUNS) >= sample
+    }
+
     #[inline]
     fn clip(&self, position: u64, length: usize) -> usize {
         (self.bytes.saturating_sub(position)).min(length as u64) as usize
@@ -312,6 +327,34 @@ pub fn combine_packed(reducer: &Reducer, input: &[u8], inout: &mut [u8]) {
 
 /// Room for the largest predefined pair.
 const PAIR_WORDS: usize = 4;
+
+impl Pieces for Buffer {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, position: u64, bytes: u64, use_memory: &mut dyn FnMut(&[IoSlice<'_>])) {
+        let take = self.clip(position, bytes as usize);
+        let Layout::Typed { datatype, count, first } = &self.layout else {
+            // SAFETY: inside the run, which nobody writes while the operation runs.
+            let memory = unsafe { std::slice::from_raw_parts(self.base.add(position as usize), take) };
+            return use_memory(&[IoSlice::new(memory)]);
+        };
+        let mut segments: Vec<Segment> = Vec::new();
+        let start = first + position;
+        datatype.segments(*count, start..start + take as u64, &mut segments, RUNS);
+        let memory = segments.iter().map(|segment| {
+            let base = self.base.wrapping_offset(segment.offset as isize);
+            // SAFETY: a run of the datatype from base on, which nobody writes while the operation runs.
+            IoSlice::new(unsafe { std::slice::from_raw_parts(base, segment.bytes as usize) })
+        });
+        use_memory(&memory.collect::<Vec<_>>());
+    }
+
+    fn write(&self, position: u64, bytes: u64, use_memory: &mut dyn FnMut(&mut [IoSliceMut<'_>])) {
+        self.with_memory(position, bytes, RUNS, use_memory);
+    }
+}
 
 /// The signature of `count` items of `datatype` for the wire: 0 if it is not to be compared.
 pub fn signature(datatype: &Datatype, count: u64) -> Signature {

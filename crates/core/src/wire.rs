@@ -38,13 +38,15 @@ pub enum Packet {
     Credit { bytes: u64 },
 }
 
-/// Payload of [`Packet::Offer`]: how long the message is and, if it lies in one piece, where.
+/// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Length of the message.
     pub bytes: u64,
     /// Address in the sender's memory; 0 when the message is not contiguous.
     pub address: u64,
+    /// The link's name of the sender's memory; 0 when it is not lent.
+    pub loan: u64,
 }
 
 const EAGER: u64 = 1;
@@ -104,13 +106,14 @@ impl Packet {
 
 impl Offer {
     /// Bytes on the wire.
-    pub const BYTES: usize = 16;
+    pub const BYTES: usize = 24;
 
     /// As payload.
     pub fn encode(self) -> [u8; Offer::BYTES] {
         let mut out = [0; Offer::BYTES];
         out[..8].copy_from_slice(&self.bytes.to_le_bytes());
-        out[8..].copy_from_slice(&self.address.to_le_bytes());
+        out[8..16].copy_from_slice(&self.address.to_le_bytes());
+        out[16..].copy_from_slice(&self.loan.to_le_bytes());
         out
     }
 
@@ -122,8 +125,8 @@ impl Offer {
         let number = |at: usize| {
             payload.get(at..at + 8).and_then(|piece| piece.try_into().ok()).map(u64::from_le_bytes)
         };
-        match (payload.len(), number(0), number(8)) {
-            (Offer::BYTES, Some(bytes), Some(address)) => Ok(Offer { bytes, address }),
+        match (payload.len(), number(0), number(8), number(16)) {
+            (Offer::BYTES, Some(bytes), Some(address), Some(loan)) => Ok(Offer { bytes, address, loan }),
             _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),
         }
     }
@@ -155,7 +158,7 @@ mod tests {
         check(Packet::Data { receiver: id });
         check(Packet::Done { sender: id });
         check(Packet::Credit { bytes: 1 << 40 });
-        let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234 };
+        let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan: 77 };
         assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
     }
 

@@ -26,6 +26,7 @@ pub mod fabric;
 pub mod link;
 #[cfg(not(loom))]
 pub mod links;
+pub mod loan;
 pub mod memory;
 #[cfg(loom)]
 #[path = "window/mutex.rs"]
@@ -68,6 +69,7 @@ pub use fabric::{Counters as FarCounters, FabricLink};
 pub use link::{Full, Header, Link, Peer, Sink, Verdict};
 #[cfg(not(loom))]
 pub use links::{FarLink, Links};
+pub use loan::{Loan, Memory};
 #[cfg(not(loom))]
 pub use shm::ShmLink;
 #[cfg(not(loom))]

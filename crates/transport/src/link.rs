@@ -1,5 +1,7 @@
 //! The one trait of every node-local transport, and the words it uses.
 
+use crate::loan::{Loan, Memory};
+
 /// A process of this node by its local rank: `0..local_ranks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(pub u32);
@@ -85,6 +87,31 @@ pub trait Link {
     /// Whether a poll would find something other than records that were [`Verdict::Left`]: those wait
     /// for an act of their owner, not for the link.
     fn pending(&self) -> bool;
+
+    /// Lends `memory` to `to`, which may read it once: what to tell it. `None`: it could not read it. [`Link::returned`] tells when
+    /// the link has done with the memory.
+    fn lend(&mut self, _to: Peer, _memory: Memory) -> Option<Loan> {
+        None
+    }
+
+    /// Ends a loan that nobody will read.
+    fn withdraw(&mut self, _loan: Loan) {}
+
+    /// A loan that is over, as it was read: its memory may be written again. Polls find them.
+    fn returned(&mut self) -> Option<Loan> {
+        None
+    }
+
+    /// Begins to read the first `bytes` of what `from` has lent into `memory`; [`Link::completed`] tells `token` when all of
+    /// it is there, which may be in any order with records. `token` is that of no other read. False: it cannot be read, now.
+    fn read(&mut self, _from: Peer, _loan: Loan, _memory: Memory, _bytes: u64, _token: u64) -> bool {
+        false
+    }
+
+    /// The token of a read that is complete. Polls complete them.
+    fn completed(&mut self) -> Option<u64> {
+        None
+    }
 
     /// Why the job cannot go on, if it cannot: a peer that can no longer be reached, and the reason.
     #[inline]

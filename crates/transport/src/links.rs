@@ -13,6 +13,7 @@ use tutti_sys::job::Job;
 
 use crate::bridges::Bridges;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
+use crate::loan::{Loan, Memory};
 use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
@@ -173,6 +174,40 @@ impl<F: FarLink> Link for Links<F> {
     fn pending(&self) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.pending();
         crossed || self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
+    }
+
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        match self.route(to) {
+            Route::Near(..) | Route::Gone => None,
+            Route::Far(far) => far.lend(to, memory),
+        }
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        if let Some(far) = &mut self.far {
+            far.withdraw(loan);
+        }
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        self.far.as_mut()?.returned()
+    }
+
+    fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        match self.route(from) {
+            Route::Near(..) | Route::Gone => false,
+            Route::Far(far) => {
+                let begun = far.read(from, loan, memory, bytes, token);
+                if begun {
+                    TRAFFIC.network.add(bytes);
+                }
+                begun
+            }
+        }
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        self.far.as_mut()?.completed()
     }
 
     #[inline]

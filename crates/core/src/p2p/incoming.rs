@@ -197,7 +197,7 @@ impl State {
         }
     }
 
-    /// Gets the data of an offer: by single copy if that is possible here, otherwise by asking for a stream.
+    /// Gets the data of an offer: by single copy or a read of the link if that is possible, otherwise by asking for a stream.
     fn accept(
         &mut self,
         receive: RequestId,
@@ -213,7 +213,7 @@ impl State {
         if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
             self.received(receive, from);
             self.answer(from, Packet::Done { sender });
-        } else {
+        } else if !self.plan_read(receive, from, sender, &offer, &buffer) {
             self.answer(from, Packet::ClearToSend { sender, receiver: receive });
         }
     }
@@ -263,7 +263,7 @@ impl State {
         Some(buffer.clone())
     }
 
-    fn answer(&mut self, to: Peer, packet: Packet) {
+    pub(super) fn answer(&mut self, to: Peer, packet: Packet) {
         self.outbox.push_back((to, Small { packet, offer: None }));
     }
 

@@ -2,20 +2,21 @@
 //!
 //! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
-//! `outgoing` is the sender's half, `incoming` the receiver's, `user` what the MPI functions call.
+//! `outgoing` is the sender's half, `incoming` the receiver's, `remote` what the link reads by itself, `user` what the MPI functions call.
 //!
 //! | message | protocol |
 //! |---|---|
 //! | up to `TUTTI_EAGER_BYTES`, window open | eager: header and payload in one packet |
 //! | the same, synchronous mode | eager, then Done when it is matched |
-//! | longer, or window closed | Offer; then the receiver reads it by single copy and says Done, or says ClearToSend and the sender streams Data |
+//! | longer, or window closed | Offer; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
 //! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
 //!
-//! The receiver decides between single copy and stream, so no agreement between processes is needed.
+//! The receiver decides between reading and stream, so no agreement between processes is needed.
 
 mod direct;
 mod incoming;
 mod outgoing;
+mod remote;
 #[cfg(test)]
 mod tests;
 pub mod user;
@@ -35,6 +36,7 @@ use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 use crate::tool::events::{self, Kind};
 use crate::wire::{Offer, Packet, Signature};
+use remote::Remote;
 
 /// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,8 @@ pub struct Limits {
     pub window_bytes: u64,
     /// Number of processes of the own job: those beyond are of others, which may have other settings.
     pub own_peers: u64,
+    /// Shortest message that is read through the link.
+    pub remote_read_bytes: u64,
     /// Whether datatypes are compared.
     pub check_types: bool,
 }
@@ -120,6 +124,7 @@ pub struct State {
     me: Peer,
     limits: Limits,
     reader: Reader,
+    remote: Remote,
     peers: PeerTable,
     outbox: VecDeque<(Peer, Small)>,
     /// Peers with a backlog or a stream.
@@ -179,6 +184,10 @@ impl Limits {
             fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
             window_bytes: window_bytes(config.unexpected_bytes, peers, eager_bytes),
             own_peers: peers,
+            remote_read_bytes: match config.remote_read_bytes {
+                0 => u64::MAX,
+                bytes => bytes,
+            },
             check_types: config.check_types,
         }
     }
@@ -195,6 +204,7 @@ impl<L: Link> PointToPoint<L> {
             limits,
             reader,
             peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes, own: limits.own_peers },
+            remote: Remote::new(limits.remote_read_bytes),
             outbox: VecDeque::new(),
             busy: Vec::new(),
         };
@@ -226,18 +236,21 @@ impl<L: Link> PointToPoint<L> {
 
     /// Whether progress would find something to do; asked before a process goes to sleep.
     pub fn pending(&mut self) -> bool {
-        !self.state.outbox.is_empty() || self.link.pending() || self.can_send()
+        !self.state.outbox.is_empty()
+            || self.state.remote.is_ready()
+            || self.link.pending()
+            || self.can_send()
     }
 
     /// Whether all that was started has been handed to the transport, for peers that are not gone.
     pub fn is_idle_but_for(&self, gone: impl Fn(Peer) -> bool) -> bool {
-        let mut waiting = self.state.outbox.iter().map(|(peer, _)| peer).chain(&self.state.busy);
-        waiting.all(|peer| gone(*peer))
+        let waiting = self.state.outbox.iter().map(|(peer, _)| peer).chain(&self.state.busy);
+        waiting.chain(self.state.remote.peers()).all(|peer| gone(*peer))
     }
 
     /// Whether all that was started has been handed to the transport.
     pub fn is_idle(&self) -> bool {
-        self.state.outbox.is_empty() && self.state.busy.is_empty()
+        self.state.outbox.is_empty() && self.state.busy.is_empty() && self.state.remote.is_idle()
     }
 
     /// Whether there is room now for what waits for it; otherwise the transport will ring when there is.

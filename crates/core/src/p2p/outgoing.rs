@@ -51,9 +51,10 @@ impl<L: Link> PointToPoint<L> {
             } else {
                 let packet = Packet::Offer { envelope, signature: spec.signature, sender: id };
                 let address = self.state.requests.get(id).map_or(0, sender_address);
-                Queued::Small(Small { packet, offer: Some(Offer { bytes, address }) })
+                let loan = self.lend(id, peer);
+                Queued::Small(Small { packet, offer: Some(Offer { bytes, address, loan }) })
             };
-            towards.backlog.push_back(queued);
+            self.state.peers.get(peer).backlog.push_back(queued);
             self.state.list(peer);
         }
         self.flush();
@@ -61,7 +62,7 @@ impl<L: Link> PointToPoint<L> {
 
     /// Sends answers, then for each busy peer its backlog in order and pieces of its streams in turn.
     pub(super) fn flush(&mut self) -> bool {
-        let mut any = false;
+        let mut any = !self.state.remote.is_idle() && self.read_remote();
         while let Some((peer, small)) = self.state.outbox.pop_front() {
             self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
             self.state.list(peer);
@@ -129,7 +130,10 @@ impl<L: Link> PointToPoint<L> {
                     return any;
                 }
                 Piece::More => self.state.peers.get(peer).streams.push_back(stream),
-                Piece::Last => self.state.requests.complete(stream.sender, None),
+                Piece::Last => {
+                    self.state.remote.give_back(stream.sender);
+                    self.state.requests.complete(stream.sender, None);
+                }
             }
             any = true;
         }
@@ -205,7 +209,10 @@ impl State {
     /// The peer has what it wanted of a message.
     pub(super) fn done(&mut self, from: Peer, sender: RequestId) {
         match self.requests.get(sender).map(|request| &request.work) {
-            Some(Work::Send { peer, .. }) if *peer == from.0 => self.requests.complete(sender, None),
+            Some(Work::Send { peer, .. }) if *peer == from.0 => {
+                self.remote.give_back(sender);
+                self.requests.complete(sender, None);
+            }
             _ => self.fail("a peer confirmed a message that was not sent to it"),
         }
     }

@@ -6,7 +6,8 @@
 use std::os::fd::RawFd;
 
 use crate::adaptive::ConnectionId;
-use crate::link::{Full, Header, Verdict};
+use crate::link::{Full, Header, Peer, Verdict};
+use crate::loan::{Loan, Memory};
 
 /// Longest payload of a record, in bytes. A record is copied once more on its way than what is read in place, so longer
 /// ones gain little; shorter ones cost more calls a byte.
@@ -23,6 +24,10 @@ pub enum Kind {
     Record,
     /// The last one: its sender goes on by datagrams.
     End,
+    /// The peer wants to read memory that was lent to it. Never handed over.
+    Read,
+    /// A piece of such memory. Never handed over.
+    Bulk,
 }
 
 /// A request to connect that has not been answered yet.
@@ -44,6 +49,11 @@ pub enum Event {
 pub trait Frames {
     /// A frame. The payload is valid only during the call.
     fn arrived(&mut self, connection: ConnectionId, kind: Kind, header: Header, payload: &[u8]) -> Verdict;
+
+    /// Who is at the other end of a connection, if that is known: what is lent to it, it may read.
+    fn peer(&self, _connection: ConnectionId) -> Option<Peer> {
+        None
+    }
 }
 
 impl<F: FnMut(ConnectionId, Kind, Header, &[u8]) -> Verdict> Frames for F {
@@ -85,6 +95,36 @@ pub trait Carrier {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full>;
+
+    /// See [`crate::Link::lend`].
+    fn lend(&mut self, _to: Peer, _memory: Memory) -> Option<Loan> {
+        None
+    }
+
+    /// See [`crate::Link::withdraw`].
+    fn withdraw(&mut self, _loan: Loan) {}
+
+    /// See [`crate::Link::returned`].
+    fn returned(&mut self) -> Option<Loan> {
+        None
+    }
+
+    /// See [`crate::Link::read`]. A connection on which a read is under way does not take an end mark.
+    fn read(
+        &mut self,
+        _connection: ConnectionId,
+        _loan: Loan,
+        _memory: Memory,
+        _bytes: u64,
+        _token: u64,
+    ) -> bool {
+        false
+    }
+
+    /// See [`crate::Link::completed`].
+    fn completed(&mut self) -> Option<u64> {
+        None
+    }
 
     /// Moves everything forward, and hands over what has arrived on established connections. True if anything was taken.
     fn poll(&mut self, frames: &mut impl Frames) -> bool;

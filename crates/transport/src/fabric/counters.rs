@@ -15,6 +15,10 @@ pub struct Counters {
     pub received_records: u64,
     /// Their payload in bytes.
     pub received_bytes: u64,
+    /// Messages that this process read out of its peers' memory.
+    pub reads: u64,
+    /// Their length in bytes.
+    pub read_bytes: u64,
     /// Connections that were turned away: strangers.
     pub foreign_connections: u64,
     /// Memory for all of it in bytes, now.
@@ -33,6 +37,7 @@ impl fmt::Display for Counters {
         write!(f, " given_up={} failed={}", detail.given_up, detail.failed)?;
         write!(f, " sent_records={} sent_bytes={}", self.sent_records, self.sent_bytes)?;
         write!(f, " received_records={} received_bytes={}", self.received_records, self.received_bytes)?;
+        write!(f, " reads={} read_bytes={}", self.reads, self.read_bytes)?;
         write!(f, " sent_datagrams={} repeated={}", detail.sent_datagrams, detail.repeated_datagrams)?;
         write!(f, " received_datagrams={} dropped={dropped}", detail.received_datagrams)?;
         write!(f, " rejected={} strangers={}", detail.rejected, self.foreign_connections)?;

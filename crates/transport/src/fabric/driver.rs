@@ -13,6 +13,7 @@ use super::datagrams::Datagrams;
 use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Mode, Settings, neighbours};
 use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
+use crate::loan::{Loan, Memory};
 
 /// Who wants to connect may wait for so many looks at the datagrams: it is a call to the system less for each of them.
 const LOOKS_A_CONTROL: u32 = 8;
@@ -35,6 +36,8 @@ struct Traffic {
     sent_bytes: u64,
     received_records: u64,
     received_bytes: u64,
+    reads: u64,
+    read_bytes: u64,
 }
 
 /// A link over datagrams and connections.
@@ -82,6 +85,10 @@ impl<S: Sink> Frames for Delivery<'_, S> {
             self.finished.push(connection);
             return Verdict::Taken;
         }
+        if kind != Kind::Record {
+            // A carrier that knows these keeps them to itself.
+            return Verdict::Taken;
+        }
         let verdict = self.sink.arrived(line.peer, header, payload);
         if verdict == Verdict::Taken {
             self.traffic.received_records += 1;
@@ -89,6 +96,11 @@ impl<S: Sink> Frames for Delivery<'_, S> {
             self.machine.used(connection);
         }
         verdict
+    }
+
+    fn peer(&self, connection: ConnectionId) -> Option<Peer> {
+        let line = self.lines.get(place_of(connection))?.as_ref()?;
+        (line.name == connection).then_some(line.peer)
     }
 }
 
@@ -302,6 +314,8 @@ impl<C: Carrier> Driver<C> {
             sent_bytes: machine.sent_bytes + self.traffic.sent_bytes,
             received_records: machine.received_records + self.traffic.received_records,
             received_bytes: machine.received_bytes + self.traffic.received_bytes,
+            reads: self.traffic.reads,
+            read_bytes: self.traffic.read_bytes,
             foreign_connections: self.carrier.foreign(),
             memory_bytes: machine.memory_bytes + memory as u64,
             adaptive: machine,
@@ -395,6 +409,31 @@ impl<C: Carrier> Link for Driver<C> {
 
     fn pending(&self) -> bool {
         self.machine.pending() || self.carrier.pending() || self.datagrams.pending()
+    }
+
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        self.machine.connection_to(to)?;
+        self.carrier.lend(to, memory)
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        self.carrier.withdraw(loan);
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        self.carrier.returned()
+    }
+
+    fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        let Some(connection) = self.machine.connection_of(from) else { return false };
+        let begun = self.carrier.read(connection, loan, memory, bytes, token);
+        self.traffic.reads += u64::from(begun);
+        self.traffic.read_bytes += if begun { bytes } else { 0 };
+        begun
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        self.carrier.completed()
     }
 
     fn failure(&mut self) -> Option<(Peer, String)> {

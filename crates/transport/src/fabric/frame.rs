@@ -6,6 +6,9 @@ use crate::link::Header;
 /// Bytes in front of the payload: its length and what the frame is (4), whom it belongs to (4), the record's header (24).
 pub const HEADER_BYTES: usize = 32;
 
+/// Longest piece of memory that is read: other frames wait for so long.
+pub const BULK_BYTES: usize = 256 << 10;
+
 /// What stands in front of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Front {
@@ -26,6 +29,8 @@ impl Front {
         let kind: u32 = match self.kind {
             Kind::Record => 0,
             Kind::End => 1,
+            Kind::Read => 2,
+            Kind::Bulk => 3,
         };
         frame[..4].copy_from_slice(&(self.bytes as u32 | kind << 24).to_le_bytes());
         frame[4..8].copy_from_slice(&self.line.to_le_bytes());
@@ -42,11 +47,18 @@ impl Front {
         let kind = match word(0) >> 24 {
             0 => Kind::Record,
             1 => Kind::End,
+            2 => Kind::Read,
+            3 => Kind::Bulk,
             _ => return None,
         };
         let length = (word(0) & 0xff_ffff) as usize;
         let header = Header([long(8), long(16), long(24)]);
-        (length <= RECORD_BYTES).then_some(Front { kind, line: word(4), header, bytes: length })
+        let longest = match kind {
+            Kind::Record | Kind::End => RECORD_BYTES,
+            Kind::Read => 0,
+            Kind::Bulk => BULK_BYTES,
+        };
+        (length <= longest).then_some(Front { kind, line: word(4), header, bytes: length })
     }
 
     /// The front and payload of a message that is one whole frame.
@@ -66,7 +78,7 @@ mod tests {
         let mut frame = vec![7; HEADER_BYTES + front.bytes];
         front.write(&mut frame);
         let payload = vec![7; front.bytes];
-        assert_eq!(Front::of_message(&frame), expected.then_some((front, &payload[..])));
+        assert!(Front::of_message(&frame) == expected.then_some((front, &payload[..])), "{front:?}");
         assert_eq!(Front::of_message(&frame[..frame.len() - 1]), None);
     }
 
@@ -74,6 +86,10 @@ mod tests {
     fn frames_are_read_as_they_were_written() {
         let header = Header([u64::MAX, 1, 1 << 63]);
         check(Front { kind: Kind::Record, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: Kind::Read, line: 3, header, bytes: 0 }, true);
+        check(Front { kind: Kind::Read, line: 3, header, bytes: 1 }, false);
+        check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES }, true);
+        check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES + 1 }, false);
         check(Front { kind: Kind::End, line: u32::MAX, header, bytes: RECORD_BYTES }, true);
         check(Front { kind: Kind::Record, line: 0, header, bytes: RECORD_BYTES + 1 }, false);
         assert_eq!(Front::read(&[9; HEADER_BYTES]), None);

@@ -34,6 +34,7 @@ use crate::adaptive::{Mode, Settings};
 use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink};
 use crate::links::FarLink;
+use crate::loan::{Loan, Memory};
 use carrier::Carrier;
 use connected::Connected;
 pub use counters::Counters;
@@ -205,6 +206,26 @@ impl Link for FabricLink {
     #[inline]
     fn pending(&self) -> bool {
         each!(&self.back_end, back_end => back_end.pending())
+    }
+
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        each!(&mut self.back_end, back_end => back_end.lend(to, memory))
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        each!(&mut self.back_end, back_end => back_end.withdraw(loan));
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        each!(&mut self.back_end, back_end => back_end.returned())
+    }
+
+    fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        each!(&mut self.back_end, back_end => back_end.read(from, loan, memory, bytes, token))
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        each!(&mut self.back_end, back_end => back_end.completed())
     }
 
     #[inline]

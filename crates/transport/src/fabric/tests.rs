@@ -11,6 +11,7 @@ use tutti_sys::job::Secret;
 use super::*;
 use crate::directory::{Address, Answer};
 use crate::link::Verdict;
+use crate::loan::tests::InRuns;
 
 /// Addresses that all ranks of a test share.
 #[derive(Clone, Debug, Default)]
@@ -183,4 +184,119 @@ fn a_sleeper_is_woken_by_what_arrives() {
             }
         }
     }
+}
+
+/// Reads of `bytes` in both directions at once, `reads` each, with records among them.
+fn check_reads(bytes: usize, reads: usize, run: usize) {
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let lent = |who: usize, read: usize| -> Vec<u8> {
+        (0..bytes).map(|i| (i * 31 + who * 3 + read) as u8).collect()
+    };
+    let mut expected = Vec::new();
+    let mut loans = Vec::new();
+    for (me, other) in [(0, 1), (1, 0)] {
+        for read in 0..reads {
+            let memory = InRuns::new(lent(other, read), run, 500);
+            let loan = links[other].lend(Peer(me as u32), memory).unwrap();
+            let into = InRuns::new(vec![0; bytes], run + 1, 400);
+            let token = read as u64 + 40;
+            assert!(links[me].read(Peer(other as u32), loan, into.clone(), bytes as u64, token));
+            expected.push((lent(other, read), into));
+            loans.push((other, loan));
+        }
+    }
+    let (mut completed, mut records) = (Vec::new(), 0);
+    until(&mut links, |links| {
+        records += u64::from(links[0].try_send(Peer(1), Header::default(), &[1; 3000]).is_ok());
+        completed.extend(links.iter_mut().filter_map(Link::completed));
+        completed.len() == 2 * reads
+    });
+    completed.sort_unstable();
+    assert_eq!(completed, (0..2 * reads as u64).map(|read| read / 2 + 40).collect::<Vec<_>>());
+    assert!(expected.iter().all(|(bytes, into)| *into.bytes.lock().unwrap() == *bytes));
+    assert_eq!(links[1].counters().read_bytes, (reads * bytes) as u64);
+    until(&mut links, |links| links[1].counters().received_records == records);
+    let mut returned: Vec<(usize, Loan)> = Vec::new();
+    for (owner, link) in links.iter_mut().enumerate() {
+        returned.extend(std::iter::from_fn(|| link.returned()).map(|loan| (owner, loan)));
+    }
+    returned.sort_unstable();
+    loans.sort_unstable();
+    assert_eq!(returned, loans);
+    assert!(expected.iter().all(|(_, into)| Arc::strong_count(into) == 1), "nobody holds the memory");
+}
+
+#[test]
+fn memory_of_a_peer_is_read() {
+    check_reads(1, 1, 1);
+    check_reads(100_000, 3, 1000);
+    check_reads(3_000_000, 4, 1 << 20);
+    check_reads(300_000, 2, 40);
+}
+
+#[test]
+fn memory_is_lent_where_there_is_a_connection() {
+    let mut links = job(2, &with(Connections::Never));
+    assert_eq!(links[0].lend(Peer(1), InRuns::new(vec![0; 9], 9, 1)), None);
+    assert!(!links[1].read(Peer(0), Loan(1), InRuns::new(vec![0; 9], 9, 1), 9, 1));
+    assert_eq!(links[1].completed(), None);
+}
+
+/// Rank 1 reads from rank 0 by a loan that is none, or not its own.
+fn check_refused(loan: impl Fn(&mut [FabricLink]) -> Loan) {
+    let mut links = job(3, &with(Connections::Static));
+    until(&mut links, |links| links.iter().all(|link| established(link) == 2));
+    let loan = loan(&mut links);
+    assert!(links[1].read(Peer(0), loan, InRuns::new(vec![0; 9], 9, 1), 9, 1));
+    let mut failures = Vec::new();
+    until(&mut links, |links| {
+        failures.extend(links.iter_mut().filter_map(Link::failure));
+        failures.len() == 2
+    });
+    assert!(failures.iter().any(|(_, reason)| reason.contains("not lent")), "{failures:?}");
+    assert_eq!(links[1].completed(), None);
+}
+
+#[test]
+fn a_read_of_what_is_not_lent_ends_the_connection() {
+    check_refused(|_| Loan(77));
+    check_refused(|links| links[0].lend(Peer(2), InRuns::new(vec![0; 9], 9, 1)).unwrap());
+    check_refused(|links| links[0].lend(Peer(1), InRuns::new(vec![0; 8], 8, 1)).unwrap());
+}
+
+#[test]
+fn who_leaves_is_read_to_the_end() {
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let bytes = 20 << 20;
+    let loan = links[0].lend(Peer(1), InRuns::new(vec![5; bytes], bytes, 1)).unwrap();
+    let into = InRuns::new(vec![0; bytes], bytes, 1);
+    assert!(links[1].read(Peer(0), loan, into.clone(), bytes as u64, 1));
+    links[0].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+    until(&mut links, |links| {
+        links[0].is_flushed();
+        links[1].completed() == Some(1)
+    });
+    assert!(*into.bytes.lock().unwrap() == vec![5; bytes]);
+    until(&mut links, |links| links.iter_mut().map(FarLink::is_flushed).fold(true, |all, one| all & one));
+}
+
+#[test]
+fn a_peer_that_dies_while_it_is_read_is_reported() {
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let bytes = 20 << 20;
+    let loan = links[1].lend(Peer(0), InRuns::new(vec![5; bytes], bytes, 1)).unwrap();
+    assert!(links[0].read(Peer(1), loan, InRuns::new(vec![0; bytes], bytes, 1), bytes as u64, 1));
+    for _ in 0..3 {
+        links[1].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+    }
+    drop(links.pop());
+    let mut failure = None;
+    until(&mut links, |links| {
+        failure = links[0].failure();
+        failure.is_some()
+    });
+    assert_eq!((failure.unwrap().0, links[0].completed()), (Peer(1), None));
 }

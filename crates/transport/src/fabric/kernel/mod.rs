@@ -8,9 +8,11 @@
 //! Whoever connects has to say hello (its private data) within some seconds and is answered by its owner's decision; what
 //! says something else is closed and counted.
 
+mod bulk;
 mod stream;
 mod waiting;
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -23,7 +25,9 @@ use super::address;
 use super::carrier::{Carrier, Event, Frames, Kind, RECORD_BYTES, RequestId, place_of};
 use super::frame::{Front, HEADER_BYTES};
 use crate::adaptive::ConnectionId;
-use crate::link::{Full, Header};
+use crate::link::{Full, Header, Peer};
+use crate::loan::{Loan, Memory};
+use bulk::Wish;
 use stream::Stream;
 use waiting::{Opening, Waiting};
 
@@ -54,7 +58,13 @@ pub struct Kernel {
     /// Disconnected, but not yet sent out.
     leaving: Vec<Stream>,
     waiting: Waiting,
-    events: std::collections::VecDeque<Event>,
+    events: VecDeque<Event>,
+    /// Memory and who may read it, by the names of the loans.
+    loans: HashMap<u64, (Peer, Memory)>,
+    last_loan: u64,
+    /// Reads that are over, of this process and of its peers.
+    completed: VecDeque<u64>,
+    returned: VecDeque<Loan>,
     room: Box<[u8]>,
     scratch: Box<[u8]>,
 }
@@ -81,7 +91,11 @@ impl Kernel {
             sending: Vec::new(),
             leaving: Vec::new(),
             waiting: Waiting::default(),
-            events: std::collections::VecDeque::new(),
+            events: VecDeque::new(),
+            loans: HashMap::new(),
+            last_loan: 0,
+            completed: VecDeque::new(),
+            returned: VecDeque::new(),
             room: Box::default(),
             scratch: Box::default(),
         })
@@ -144,17 +158,18 @@ impl Kernel {
         let mut hand = |kind, header, payload: &[u8]| frames.arrived(name, kind, header, payload);
         let result = stream.receive(&mut self.room, &mut hand);
         let holds = stream.holds();
+        self.completed.extend(stream.take_completed());
+        let wishes = stream.take_wishes();
         if holds != held {
-            // A socket that is not read from would wake a sleeper for ever.
-            let interest = if holds { Interest::Nothing } else { stream.interest() };
-            let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), interest);
+            let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
             if holds {
                 self.held.push(place);
             } else {
                 self.held.retain(|&other| other != place);
             }
         }
-        match result {
+        let peer = frames.peer(name);
+        match result.and_then(|taken| self.grant(place, peer, &wishes).map(|()| taken)) {
             Ok(taken) => taken,
             Err(error) => {
                 self.broke(place, &error);
@@ -163,14 +178,40 @@ impl Kernel {
         }
     }
 
+    /// Begins to send what the peer of a connection wants to read.
+    fn grant(&mut self, place: u32, peer: Option<Peer>, wishes: &[Wish]) -> io::Result<()> {
+        for &wish in wishes {
+            let strange =
+                || io::Error::new(io::ErrorKind::InvalidData, "the peer reads what was not lent to it");
+            let its = |(to, memory): &&(Peer, Memory)| Some(*to) == peer && wish.bytes <= memory.bytes();
+            let (_, memory) = self.loans.get(&wish.loan).filter(its).ok_or_else(strange)?;
+            let memory = Memory::clone(memory);
+            let Some(stream) = self.streams.get_mut(place as usize).and_then(Option::as_mut) else { break };
+            let was_queued = stream.is_queued();
+            stream.answer(memory, wish);
+            if !was_queued && stream.is_queued() {
+                let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
+                self.sending.push(place);
+            }
+        }
+        if !wishes.is_empty() {
+            self.flush(place);
+        }
+        Ok(())
+    }
+
     /// Sends what is queued on one connection.
     fn flush(&mut self, place: u32) {
         let Some(stream) = self.streams.get_mut(place as usize).and_then(Option::as_mut) else { return };
-        match stream.flush() {
+        let flushed = stream.flush();
+        for loan in stream.take_returned() {
+            self.loans.remove(&loan);
+            self.returned.push_back(Loan(loan));
+        }
+        match flushed {
             Ok(true) => {
                 self.sending.retain(|&other| other != place);
-                let interest = if stream.holds() { Interest::Nothing } else { Interest::Read };
-                let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), interest);
+                let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
             }
             Ok(false) => {}
             Err(error) => self.broke(place, &error),
@@ -272,7 +313,7 @@ impl Carrier for Kernel {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), Full> {
         let stream = self.streams.get_mut(place_of(connection)).and_then(Option::as_mut).ok_or(Full)?;
-        if stream.name() != connection || !stream.has_room(bytes) {
+        if stream.name() != connection || !stream.has_room(bytes) || kind == Kind::End && stream.is_read() {
             return Err(Full);
         }
         let frame = &mut self.scratch[..HEADER_BYTES + bytes];
@@ -283,14 +324,44 @@ impl Carrier for Kernel {
             Ok(true) => {}
             Ok(false) if was_queued => {}
             Ok(false) => {
-                let interest = if stream.holds() { Interest::Write } else { Interest::Both };
-                let _ = self.poller.change(stream.socket().as_fd(), place_of(connection) as u64, interest);
+                let (socket, interest) = (stream.socket().as_fd(), stream.interest());
+                let _ = self.poller.change(socket, place_of(connection) as u64, interest);
                 self.sending.push(place_of(connection) as u32);
             }
             // The record is lost with the connection, as those on their way are; that is reported.
             Err(error) => self.broke(place_of(connection) as u32, &error),
         }
         Ok(())
+    }
+
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        self.last_loan += 1;
+        self.loans.insert(self.last_loan, (to, memory));
+        Some(Loan(self.last_loan))
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        self.loans.remove(&loan.0);
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        self.returned.pop_front()
+    }
+
+    fn read(&mut self, connection: ConnectionId, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        let wish = Wish { loan: loan.0, bytes, token };
+        if bytes == 0 || self.send(connection, Kind::Read, wish.header(), 0, |_| ()).is_err() {
+            return false;
+        }
+        // If there is none any more, it broke just now, which is reported.
+        if let Some(stream) = self.streams.get_mut(place_of(connection)).and_then(Option::as_mut) {
+            stream.expect(memory, wish);
+        }
+        true
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        self.completed.pop_front()
     }
 
     fn poll(&mut self, frames: &mut impl Frames) -> bool {
@@ -344,7 +415,11 @@ impl Carrier for Kernel {
 
     fn pending(&self) -> bool {
         let more = |&place: &u32| self.at(place).is_some_and(Stream::has_more);
-        !self.events.is_empty() || self.held.iter().any(more) || event::is_readable(self.poller.as_fd())
+        !self.events.is_empty()
+            || !self.completed.is_empty()
+            || !self.returned.is_empty()
+            || self.held.iter().any(more)
+            || event::is_readable(self.poller.as_fd())
     }
 
     fn is_flushed(&self) -> bool {

@@ -8,11 +8,19 @@ use tutti_sys::event::Interest;
 
 use super::super::carrier::{Kind, RECORDS_PER_POLL};
 use super::super::frame::{Front, HEADER_BYTES};
+use super::bulk::{Incoming, Outgoing, Wish};
 use crate::adaptive::ConnectionId;
 use crate::link::{Header, Verdict};
+use crate::loan::Memory;
 
 /// Bytes queued behind a full socket, but for one record.
 const QUEUE_BYTES: usize = 256 << 10;
+
+/// Pieces of memory sent, or received, in a row: then others have their turn.
+const PIECES_AT_ONCE: usize = 4;
+/// What is received in one call while pieces are awaited. They would be copied out of the room once more, but for the first
+/// bytes of them.
+const ROOM_WHILE_READING: usize = 2 << 10;
 
 /// Frames that came or left on one socket.
 #[derive(Debug)]
@@ -28,6 +36,10 @@ pub struct Stream {
     /// The first of them was left.
     left: bool,
     queue: VecDeque<u8>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// What the peer wants to read, since last asked.
+    wishes: Vec<Wish>,
     closed: bool,
 }
 
@@ -52,6 +64,9 @@ impl Stream {
             done: 0,
             left: false,
             queue: VecDeque::new(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            wishes: Vec::new(),
             closed: false,
         }
     }
@@ -78,12 +93,47 @@ impl Stream {
 
     /// Whether something is queued to be sent.
     pub fn is_queued(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || !self.outgoing.is_empty()
     }
 
-    /// What to be woken for while nothing is held.
+    /// Whether one of the two processes reads memory of the other.
+    pub fn is_read(&self) -> bool {
+        !self.outgoing.is_empty() || !self.incoming.is_empty()
+    }
+
+    /// What the peer wants to read, since this was last asked.
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// The tokens of the reads that have completed since this was last asked.
+    pub fn take_completed(&mut self) -> Vec<u64> {
+        self.incoming.take_completed()
+    }
+
+    /// The loans that the peer has read since this was last asked.
+    pub fn take_returned(&mut self) -> Vec<u64> {
+        self.outgoing.take_returned()
+    }
+
+    /// Answers a wish of the peer.
+    pub fn answer(&mut self, memory: Memory, wish: Wish) {
+        self.outgoing.push(memory, wish);
+    }
+
+    /// The peer was asked to answer a wish.
+    pub fn expect(&mut self, memory: Memory, wish: Wish) {
+        self.incoming.expect(memory, wish);
+    }
+
+    /// What to be woken for: a socket that is not read from would wake a sleeper for ever.
     pub fn interest(&self) -> Interest {
-        if self.is_queued() { Interest::Both } else { Interest::Read }
+        match (self.holds(), self.is_queued()) {
+            (false, false) => Interest::Read,
+            (false, true) => Interest::Both,
+            (true, false) => Interest::Nothing,
+            (true, true) => Interest::Write,
+        }
     }
 
     /// Whether a frame with this payload finds room.
@@ -103,7 +153,8 @@ impl Stream {
     /// The connection is broken.
     #[inline]
     pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
-        let sent = if self.queue.is_empty() { write(&mut &self.socket, &[IoSlice::new(frame)])? } else { 0 };
+        let at_once = self.queue.is_empty() && !self.outgoing.is_inside();
+        let sent = if at_once { write(&mut &self.socket, &[IoSlice::new(frame)])? } else { 0 };
         if sent == frame.len() {
             return Ok(true);
         }
@@ -111,11 +162,26 @@ impl Stream {
         Ok(false)
     }
 
-    /// Sends what is queued: whether all is sent.
+    /// Sends what is queued, records before memory that is read: whether all is sent.
     ///
     /// # Errors
     /// The connection is broken.
     pub fn flush(&mut self) -> io::Result<bool> {
+        for _ in 0..PIECES_AT_ONCE {
+            if !self.outgoing.is_inside() && !self.flush_queue()? {
+                return Ok(false);
+            }
+            if self.outgoing.is_empty() {
+                return Ok(true);
+            }
+            if !self.outgoing.send(&self.socket)? {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_queued())
+    }
+
+    fn flush_queue(&mut self) -> io::Result<bool> {
         while !self.queue.is_empty() {
             let (front, back) = self.queue.as_slices();
             let sent = write(&mut &self.socket, &[IoSlice::new(front), IoSlice::new(back)])?;
@@ -145,6 +211,11 @@ impl Stream {
         if self.closed {
             return Err(ErrorKind::UnexpectedEof.into());
         }
+        if self.incoming.is_inside() {
+            return self.receive_pieces(&mut room[..HEADER_BYTES], hand);
+        }
+        let awaited = if self.incoming.is_empty() { room.len() } else { ROOM_WHILE_READING };
+        let room = &mut room[..awaited];
         let wanted = self.partial.len() - self.filled;
         let got = if wanted == 0 {
             read(&mut &self.socket, &mut [IoSliceMut::new(room)])?
@@ -162,6 +233,42 @@ impl Stream {
         }
     }
 
+    /// Receives pieces of memory that this process reads, and after each of them the header of the next frame.
+    fn receive_pieces(
+        &mut self,
+        header: &mut [u8],
+        hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
+    ) -> io::Result<bool> {
+        let mut taken = false;
+        for _ in 0..2 * PIECES_AT_ONCE {
+            if !self.incoming.is_inside() || self.holds() {
+                break;
+            }
+            let got = self.incoming.receive(&self.socket, header);
+            self.closed = matches!(&got, Err(error) if error.kind() == ErrorKind::UnexpectedEof);
+            let Some(in_header) = got? else { break };
+            taken = true;
+            self.found(&header[..in_header], 0, hand)?;
+        }
+        Ok(taken)
+    }
+
+    /// Deals with what no owner sees, if `bytes` start with it: how much of them it was.
+    fn own(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        let Some(front) = bytes.first_chunk().and_then(Front::read) else { return Ok(None) };
+        match front.kind {
+            Kind::Record | Kind::End => Ok(None),
+            Kind::Read => {
+                self.wishes.push(Wish::of(front.header));
+                Ok(Some(HEADER_BYTES))
+            }
+            Kind::Bulk => {
+                self.incoming.begin(&front)?;
+                Ok(Some(HEADER_BYTES + self.incoming.take(&bytes[HEADER_BYTES..])))
+            }
+        }
+    }
+
     /// Hands over what a read has brought: `into_partial` bytes of the frame begun before, then `fresh` ones.
     fn found(
         &mut self,
@@ -174,6 +281,16 @@ impl Stream {
             self.filled += into_partial;
             if self.filled < self.partial.len() {
                 return Ok(false);
+            }
+            let partial = std::mem::take(&mut self.partial);
+            let own = self.own(&partial)?.is_some();
+            self.partial = partial;
+            if own {
+                // It was a header only: what follows it is in `fresh`.
+                self.partial.clear();
+                self.filled = 0;
+                let more = self.incoming.take(fresh);
+                return self.found(&fresh[more..], 0, hand);
             }
             match first(&self.partial)? {
                 // Only its header was known to come.
@@ -197,7 +314,12 @@ impl Stream {
             self.partial.clear();
             self.filled = 0;
         }
-        while let Some((kind, header, payload)) = first(fresh)? {
+        loop {
+            if let Some(own) = self.own(fresh)? {
+                fresh = &fresh[own..];
+                continue;
+            }
+            let Some((kind, header, payload)) = first(fresh)? else { break };
             let left = taken < RECORDS_PER_POLL && hand(kind, header, payload) == Verdict::Left;
             if left || taken == RECORDS_PER_POLL {
                 self.backlog = fresh.to_vec();
@@ -237,6 +359,13 @@ impl Stream {
     fn offer(&mut self, hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict) -> io::Result<bool> {
         let mut taken = 0;
         while taken < RECORDS_PER_POLL {
+            let backlog = std::mem::take(&mut self.backlog);
+            let own = self.own(&backlog[self.done..]);
+            self.backlog = backlog;
+            if let Some(own) = own? {
+                self.done += own;
+                continue;
+            }
             let Some((kind, header, payload)) = first(&self.backlog[self.done..])? else {
                 let rest = self.backlog.split_off(self.done);
                 (self.backlog, self.done, self.left) = (Vec::new(), 0, false);
@@ -256,7 +385,7 @@ impl Stream {
 
 /// Bytes that the socket took.
 #[inline]
-fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+pub(super) fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
         match socket.write_vectored(pieces) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
@@ -268,7 +397,7 @@ fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
 
 /// Bytes that the socket had; `None`: none now.
 #[inline]
-fn read(socket: &mut impl Read, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+pub(super) fn read(socket: &mut impl Read, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
     loop {
         match socket.read_vectored(pieces) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),

@@ -1,0 +1,149 @@
+//! Long messages between hosts that their receiver reads: the link moves them between the two buffers without a copy.
+//!
+//! The sender lends its buffer with the offer, where the link takes it; the receiver decides whether it reads or asks for
+//! the stream. A buffer of many short pieces is streamed: a copy costs less than the kernel's look at each of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tutti_transport::{Link, Loan, Peer};
+
+use super::{PointToPoint, State};
+use crate::buffer::Buffer;
+use crate::request::{RequestId, Work};
+use crate::wire::{Offer, Packet};
+
+/// A receive that is to be completed by a read.
+#[derive(Debug)]
+struct Wanted {
+    receive: RequestId,
+    from: Peer,
+    sender: RequestId,
+    loan: Loan,
+    buffer: Buffer,
+    bytes: u64,
+}
+
+/// What is lent and read.
+#[derive(Debug)]
+pub(super) struct Remote {
+    at_least_bytes: u64,
+    /// By the send, and the other way round.
+    lent: HashMap<RequestId, Loan>,
+    lenders: HashMap<Loan, RequestId>,
+    /// Loans whose messages went another way.
+    unread: Vec<Loan>,
+    wanted: VecDeque<Wanted>,
+    /// Receives under way, and whose memory they read.
+    reading: HashMap<RequestId, Peer>,
+}
+
+impl Remote {
+    /// For messages from that length on.
+    pub(super) fn new(at_least_bytes: u64) -> Remote {
+        Remote {
+            at_least_bytes,
+            lent: HashMap::new(),
+            lenders: HashMap::new(),
+            unread: Vec::new(),
+            wanted: VecDeque::new(),
+            reading: HashMap::new(),
+        }
+    }
+
+    /// Whether nothing has to be done or waited for.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_ready() && self.reading.is_empty() && self.lent.is_empty()
+    }
+
+    /// Whether something can be done without waiting.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.unread.is_empty() || !self.wanted.is_empty()
+    }
+
+    /// The peers whose memory is read.
+    pub(super) fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.wanted.iter().map(|wanted| &wanted.from).chain(self.reading.values())
+    }
+
+    /// The message of `sender` went another way.
+    pub(super) fn give_back(&mut self, sender: RequestId) {
+        if let Some(loan) = self.lent.remove(&sender) {
+            self.lenders.remove(&loan);
+            self.unread.push(loan);
+        }
+    }
+
+    fn pays(&self, buffer: &Buffer, bytes: u64) -> bool {
+        bytes >= self.at_least_bytes && buffer.is_coarse()
+    }
+}
+
+impl State {
+    /// Plans a read of an offered message; false if it has to come another way.
+    pub(super) fn plan_read(
+        &mut self,
+        receive: RequestId,
+        from: Peer,
+        sender: RequestId,
+        offer: &Offer,
+        buffer: &Buffer,
+    ) -> bool {
+        let bytes = offer.bytes.min(buffer.bytes());
+        if offer.loan == 0 || !self.remote.pays(buffer, bytes) {
+            return false;
+        }
+        let (loan, buffer) = (Loan(offer.loan), buffer.clone());
+        self.remote.wanted.push_back(Wanted { receive, from, sender, loan, buffer, bytes });
+        true
+    }
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// Lends the buffer of a send, if that is worth while and the link takes it: the loan, or 0.
+    pub(super) fn lend(&mut self, id: RequestId, peer: Peer) -> u64 {
+        let Some(Work::Send { buffer, .. }) = self.state.requests.get(id).map(|request| &request.work) else {
+            return 0;
+        };
+        if !self.state.remote.pays(buffer, buffer.bytes()) {
+            return 0;
+        }
+        let Some(loan) = self.link.lend(peer, Arc::new(buffer.clone())) else { return 0 };
+        self.state.remote.lent.insert(id, loan);
+        self.state.remote.lenders.insert(loan, id);
+        loan.0
+    }
+
+    /// Begins the reads that are planned, ends those that are complete, and takes back what was lent.
+    pub(super) fn read_remote(&mut self) -> bool {
+        let mut any = false;
+        while let Some(wanted) = self.state.remote.wanted.pop_front() {
+            let Wanted { receive, from, sender, loan, buffer, bytes } = wanted;
+            any = true;
+            if self.link.read(from, loan, Arc::new(buffer), bytes, receive.to_bits()) {
+                self.state.remote.reading.insert(receive, from);
+            } else {
+                self.state.answer(from, Packet::ClearToSend { sender, receiver: receive });
+            }
+        }
+        while let Some(token) = self.link.completed() {
+            any = true;
+            let receive = RequestId::from_bits(token);
+            if self.state.remote.reading.remove(&receive).is_some() {
+                self.state.requests.complete_as_is(receive);
+            }
+        }
+        while let Some(loan) = self.link.returned() {
+            any = true;
+            if let Some(sender) = self.state.remote.lenders.remove(&loan) {
+                self.state.remote.lent.remove(&sender);
+                self.state.requests.complete(sender, None);
+            }
+        }
+        for loan in self.state.remote.unread.drain(..) {
+            self.link.withdraw(loan);
+        }
+        any
+    }
+}

@@ -1,0 +1,376 @@
+//! Long messages on a connection: the memory of one process, read by the other into its own.
+//!
+//! The reader sends a request ([`Kind::Read`]: loan, bytes, token), which the other answers with pieces ([`Kind::Bulk`]: token,
+//! position). A piece goes from the lender's memory into the socket and from the socket into the reader's memory; in
+//! between nobody copies. Records go between pieces, and several reads take turns, so a piece is short.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::net::TcpStream;
+
+use super::super::carrier::Kind;
+use super::super::frame::{BULK_BYTES, Front, HEADER_BYTES};
+use super::stream::{read, write};
+use crate::link::Header;
+use crate::loan::{Memory, store};
+
+/// What a peer wants to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// The name of the memory.
+    pub loan: u64,
+    /// So many bytes of it.
+    pub bytes: u64,
+    /// What the peer calls the read.
+    pub token: u64,
+}
+
+impl Wish {
+    /// As the header of a frame.
+    pub fn header(self) -> Header {
+        Header([self.loan, self.bytes, self.token])
+    }
+
+    /// From that header.
+    pub fn of(header: Header) -> Wish {
+        let [loan, bytes, token] = header.0;
+        Wish { loan, bytes, token }
+    }
+}
+
+/// A read by the peer, answered from `position` on.
+#[derive(Debug)]
+struct Answer {
+    memory: Memory,
+    loan: u64,
+    token: u64,
+    position: u64,
+    bytes: u64,
+}
+
+/// A piece of which a part is sent.
+#[derive(Debug)]
+struct Piece {
+    front: [u8; HEADER_BYTES],
+    front_sent: usize,
+    end: u64,
+}
+
+/// What the peer reads.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// In turn. The piece is of the first.
+    answers: VecDeque<Answer>,
+    piece: Option<Piece>,
+    /// The loans that were read whole: the system has a copy of what is still under way.
+    returned: Vec<u64>,
+}
+
+impl Outgoing {
+    /// Answers a wish with `memory`.
+    pub fn push(&mut self, memory: Memory, wish: Wish) {
+        if wish.bytes > 0 {
+            let Wish { loan, bytes, token } = wish;
+            self.answers.push_back(Answer { memory, loan, token, position: 0, bytes });
+        }
+    }
+
+    /// The loans that are over, since this was last asked.
+    pub fn take_returned(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.returned)
+    }
+
+    /// Whether nothing is left to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    /// Whether a piece was begun, so that nothing else may be sent before its end.
+    pub fn is_inside(&self) -> bool {
+        self.piece.is_some()
+    }
+
+    /// Sends a piece, or the rest of one: whether the socket took all of it.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, socket: &TcpStream) -> io::Result<bool> {
+        let Some(answer) = self.answers.front_mut() else { return Ok(true) };
+        let piece = self.piece.get_or_insert_with(|| answer.begin());
+        while answer.position < piece.end {
+            let mut result = Ok(0);
+            answer.memory.read(answer.position, piece.end - answer.position, &mut |runs| {
+                let mut slices = Vec::with_capacity(runs.len() + 1);
+                if piece.front_sent < HEADER_BYTES {
+                    slices.push(IoSlice::new(&piece.front[piece.front_sent..]));
+                }
+                slices.extend_from_slice(runs);
+                result = write(&mut &*socket, &slices);
+            });
+            let sent = result?;
+            if sent == 0 {
+                return Ok(false);
+            }
+            let of_front = sent.min(HEADER_BYTES - piece.front_sent);
+            piece.front_sent += of_front;
+            answer.position += (sent - of_front) as u64;
+        }
+        self.piece = None;
+        match self.answers.pop_front() {
+            Some(answer) if answer.position < answer.bytes => self.answers.push_back(answer),
+            answer => self.returned.extend(answer.map(|answer| answer.loan)),
+        }
+        Ok(true)
+    }
+}
+
+impl Answer {
+    fn begin(&self) -> Piece {
+        let bytes = (self.bytes - self.position).min(BULK_BYTES as u64);
+        let mut front = [0; HEADER_BYTES];
+        let header = Header([self.token, self.position, 0]);
+        Front { kind: Kind::Bulk, line: 0, header, bytes: bytes as usize }.write(&mut front);
+        Piece { front, front_sent: 0, end: self.position + bytes }
+    }
+}
+
+/// A read of this process.
+#[derive(Debug)]
+struct Reading {
+    memory: Memory,
+    position: u64,
+    bytes: u64,
+}
+
+/// What this process reads.
+#[derive(Debug, Default)]
+pub struct Incoming {
+    readings: HashMap<u64, Reading>,
+    /// The piece that is arriving: its token, and where it ends.
+    piece: Option<(u64, u64)>,
+    completed: Vec<u64>,
+}
+
+impl Incoming {
+    /// Expects the answer to a wish in `memory`.
+    pub fn expect(&mut self, memory: Memory, wish: Wish) {
+        self.readings.insert(wish.token, Reading { memory, position: 0, bytes: wish.bytes });
+    }
+
+    /// Whether nothing is to come.
+    pub fn is_empty(&self) -> bool {
+        self.readings.is_empty()
+    }
+
+    /// Whether the next bytes of the connection are of a piece.
+    pub fn is_inside(&self) -> bool {
+        self.piece.is_some()
+    }
+
+    /// The tokens of the reads that are over.
+    pub fn take_completed(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.completed)
+    }
+
+    /// A piece with this front begins.
+    ///
+    /// # Errors
+    /// InvalidData if it is not the next one of a read.
+    pub fn begin(&mut self, front: &Front) -> io::Result<()> {
+        let [token, position, _] = front.header.0;
+        let bytes = front.bytes as u64;
+        match self.readings.get(&token) {
+            Some(reading)
+                if reading.position == position && bytes > 0 && bytes <= reading.bytes - position =>
+            {
+                self.piece = Some((token, position + bytes));
+                Ok(())
+            }
+            _ => Err(io::Error::new(ErrorKind::InvalidData, "a piece of memory came that nobody reads")),
+        }
+    }
+
+    /// Takes as much of `fresh` as is of the piece: how much it was.
+    pub fn take(&mut self, fresh: &[u8]) -> usize {
+        let Some((token, end)) = self.piece else { return 0 };
+        let Some(reading) = self.readings.get(&token) else { return 0 };
+        let count = ((end - reading.position) as usize).min(fresh.len());
+        store(&reading.memory, reading.position, &fresh[..count]);
+        self.arrived(count as u64);
+        count
+    }
+
+    /// Receives once, into the memory of the piece and, if that is not enough, `tail`: how many bytes into `tail`. `None`: there was nothing.
+    ///
+    /// # Errors
+    /// The connection is broken or closed.
+    pub fn receive(&mut self, socket: &TcpStream, tail: &mut [u8]) -> io::Result<Option<usize>> {
+        let Some((token, end)) = self.piece else { return Ok(None) };
+        let Some(reading) = self.readings.get(&token) else { return Ok(None) };
+        let rest = (end - reading.position) as usize;
+        let (mut result, mut covered) = (Ok(None), 0);
+        reading.memory.write(reading.position, rest as u64, &mut |runs| {
+            covered = runs.iter().map(|run| run.len()).sum();
+            let mut slices: Vec<IoSliceMut<'_>> = runs.iter_mut().map(|run| IoSliceMut::new(run)).collect();
+            if covered == rest {
+                slices.push(IoSliceMut::new(tail));
+            }
+            result = read(&mut &*socket, &mut slices);
+        });
+        let Some(got) = result? else { return Ok(None) };
+        if got == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.arrived(got.min(covered) as u64);
+        Ok(Some(got.saturating_sub(covered)))
+    }
+
+    fn arrived(&mut self, count: u64) {
+        let Some((token, end)) = self.piece else { return };
+        let Some(reading) = self.readings.get_mut(&token) else { return };
+        reading.position += count;
+        if reading.position == end {
+            self.piece = None;
+        }
+        if reading.position == reading.bytes {
+            self.readings.remove(&token);
+            self.completed.push(token);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use super::super::stream::Stream;
+    use super::*;
+    use crate::adaptive::ConnectionId;
+    use crate::link::Verdict;
+    use crate::loan::tests::InRuns;
+
+    fn frame(kind: Kind, header: Header, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; HEADER_BYTES];
+        Front { kind, line: 0, header, bytes: payload.len() }.write(&mut frame);
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    fn bytes(count: usize) -> Vec<u8> {
+        (0..count).map(|i| (i * 7 % 251) as u8).collect()
+    }
+
+    /// Two reads whose pieces come among records, in parts of `part` bytes; every `left`th record is left once.
+    fn check(part: usize, left: usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nodelay(true).unwrap();
+        let socket = listener.accept().unwrap().0;
+        socket.set_nonblocking(true).unwrap();
+        let mut stream = Stream::new(ConnectionId(0), socket, Vec::new());
+        let (first, second) = (bytes(700), bytes(300));
+        let memories = [InRuns::new(vec![0; 700], 64, 3), InRuns::new(vec![0; 300], 1000, 1)];
+        for (token, memory) in memories.iter().enumerate() {
+            let length = memory.bytes.lock().unwrap().len() as u64;
+            let wish = Wish { loan: 1, bytes: length, token: token as u64 };
+            stream.expect(memory.clone(), wish);
+        }
+        let record = |number: u64| frame(Kind::Record, Header([number, 0, 0]), &bytes(number as usize * 40));
+        let piece = |token, position: usize, part: &[u8]| {
+            frame(Kind::Bulk, Header([token, position as u64, 0]), part)
+        };
+        let wish = Wish { loan: 5, bytes: 6, token: 7 };
+        let sent = [
+            record(1),
+            piece(0, 0, &first[..500]),
+            piece(1, 0, &second[..1]),
+            record(2),
+            frame(Kind::Read, wish.header(), &[]),
+            piece(1, 1, &second[1..]),
+            piece(0, 500, &first[500..]),
+            record(3),
+        ]
+        .concat();
+        let (mut got, mut asked, mut room) = (Vec::new(), 0, vec![0; 4096]);
+        let mut hand = |_: Kind, header: Header, payload: &[u8]| {
+            asked += 1;
+            if asked % left == 0 {
+                return Verdict::Left;
+            }
+            assert_eq!(payload, bytes(header.0[0] as usize * 40));
+            got.push(header.0[0]);
+            Verdict::Taken
+        };
+        let mut wishes = Vec::new();
+        for part in sent.chunks(part) {
+            peer.write_all(part).unwrap();
+            stream.receive(&mut room, &mut hand).unwrap();
+            wishes.extend(stream.take_wishes());
+        }
+        drop(peer);
+        while stream.receive(&mut room, &mut hand).is_ok() {
+            wishes.extend(stream.take_wishes());
+        }
+        assert_eq!((got, wishes), (vec![1, 2, 3], vec![wish]), "{part} {left}");
+        assert_eq!((stream.take_completed(), stream.is_read()), (vec![1, 0], false));
+        assert!(*memories[0].bytes.lock().unwrap() == first && *memories[1].bytes.lock().unwrap() == second);
+    }
+
+    #[test]
+    fn pieces_and_records_come_in_any_parts() {
+        for part in (1..80).chain([531, 532, 533, 564, 1000, 4000]) {
+            check(part, usize::MAX);
+            check(part, 2);
+        }
+    }
+
+    #[test]
+    fn pieces_that_nobody_reads_are_refused() {
+        let refused = |header: [u64; 3], bytes: usize| {
+            let mut incoming = Incoming::default();
+            incoming.expect(InRuns::new(vec![0; 9], 9, 1), Wish { loan: 1, bytes: 9, token: 4 });
+            incoming.begin(&Front { kind: Kind::Bulk, line: 0, header: Header(header), bytes }).is_err()
+        };
+        assert!(refused([3, 0, 0], 9) && refused([4, 1, 0], 8) && refused([4, 0, 0], 10));
+        assert!(refused([4, 0, 0], 0) && !refused([4, 0, 0], 9));
+    }
+
+    #[test]
+    fn answers_take_turns() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let peer = listener.accept().unwrap().0;
+        peer.set_nonblocking(true).unwrap();
+        let lent = bytes(3 * BULK_BYTES / 2);
+        let memory = InRuns::new(lent.clone(), 1000, 600);
+        let mut outgoing = Outgoing::default();
+        for token in [0, 1] {
+            let wish = Wish { loan: 1, bytes: lent.len() as u64, token };
+            outgoing.push(Arc::clone(&memory) as Memory, wish);
+        }
+        let mut got = Vec::new();
+        let mut room = vec![0; 1 << 16];
+        while !outgoing.is_empty() {
+            while !outgoing.send(&socket).unwrap() {
+                let count = read(&mut &peer, &mut [IoSliceMut::new(&mut room)]).unwrap().unwrap_or(0);
+                got.extend_from_slice(&room[..count]);
+            }
+        }
+        drop(socket);
+        while let Ok(count) = read(&mut &peer, &mut [IoSliceMut::new(&mut room)])
+            && count != Some(0)
+        {
+            got.extend_from_slice(&room[..count.unwrap_or(0)]);
+        }
+        assert_eq!(outgoing.take_returned(), [1, 1]);
+        let half = BULK_BYTES / 2;
+        let expected = [(0, 0, BULK_BYTES), (1, 0, BULK_BYTES), (0, BULK_BYTES, half), (1, BULK_BYTES, half)];
+        let expected = expected.map(|(token, position, count)| {
+            frame(Kind::Bulk, Header([token, position as u64, 0]), &lent[position..position + count])
+        });
+        assert!(got == expected.concat());
+    }
+}
