@@ -96,8 +96,8 @@ def allocated(cluster, tutti):
 
     def run(words, *command, seconds=90):
         line = cluster.on_first("salloc", "-Q", *words.split(), tutti.mpirun, *command)
-        # A daemon whose farewell was cut short by the end of srun leaves when its parent has been silent for long enough.
-        return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds, grace=20)
+        # Less than the silence after which a daemon that nobody told leaves by itself.
+        return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds, grace=2)
 
     return run
 

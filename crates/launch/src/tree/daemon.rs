@@ -21,8 +21,9 @@ use super::message::{
 };
 use super::shape::{Hop, Shape};
 
-/// How long children have to leave when the job is over.
-pub const FAREWELL: Duration = Duration::from_secs(1);
+/// How long children have to leave when the job is over, at most. Who starts daemons (Slurm) may end them with their agents, so the
+/// last one to go is the root; on a busy machine a farewell takes a second.
+pub const FAREWELL: Duration = Duration::from_secs(3);
 /// Signals remembered for children that have not joined yet.
 const MOST_SIGNALS: usize = 16;
 const KILL: i32 = libc::SIGKILL;
