@@ -9,6 +9,8 @@
 //! says something else is closed and counted.
 
 mod bulk;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod stream;
 mod waiting;
 

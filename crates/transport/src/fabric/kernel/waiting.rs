@@ -26,7 +26,7 @@ const HELLO_TIME: Duration = Duration::from_secs(10);
 
 /// What a greeting is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     Request = 0,
     Accept = 1,
     Reject = 2,
@@ -80,7 +80,7 @@ fn greeting(word: Word, data: &[u8]) -> Vec<u8> {
 }
 
 /// The greeting at the start of `bytes`, and where it ends; `None`: more has to come.
-fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
+pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
     let known = bytes.len().min(MARK.len());
     let Some(start) = bytes.get(..START_BYTES) else {
         return if bytes[..known] == MARK[..known] { Ok(None) } else { Err(ErrorKind::InvalidData.into()) };
