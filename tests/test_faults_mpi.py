@@ -146,7 +146,7 @@ def test_a_cable_cut_for_good(four, job):
 def test_a_tenth_of_the_datagrams_lost(four, connections):
     for host in four.testbed.hosts:
         four.testbed.act("loss", host, 5)  # at both ends
-    for program, arguments in [("p2p_match", []), ("stress", [3, 11])]:
+    for program, arguments in [("small", [100]), ("p2p_match", []), ("stress", [3, 11])]:
         outcome = four.run(8, four.compile(f"{program}.c"), *arguments, env={"TUTTI_CONNECTIONS": connections}, seconds=240)
         check(outcome)
     ended(four, outcome)

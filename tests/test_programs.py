@@ -9,12 +9,8 @@ import pytest
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
-<<<<<<< HEAD
             "threads_lanes",
-            "life", "alloc_mem"]
-=======
-            "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random"]
->>>>>>> b53ac39 (core: one-sided communication: windows of all flavours, all operations and synchronisations)
+            "small", "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random"]
 
 
 def check(outcome):
