@@ -1,6 +1,7 @@
 # make run      builds everything and runs the main job       make test      all tests
 # make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
 # make bench    measures Tutti                                make compare   measures it beside the others
+# make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make stress       random collectives for SECONDS a run (60), from SEED
@@ -13,7 +14,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress bench compare headlines consistency peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress bench compare headlines asp consistency peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -80,6 +81,9 @@ compare: stage peers
 
 headlines: stage
 	$(STAGE)/bin/tutti headlines $(ARGS)
+
+asp: stage
+	$(STAGE)/bin/tutti asp $(ARGS)
 
 consistency: stage
 	$(STAGE)/bin/tutti consistency $(ARGS)
