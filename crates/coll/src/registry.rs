@@ -177,6 +177,20 @@ use Collective as C;
 
 #[rustfmt::skip]
 static GENERATORS: &[Generator] = &[
+    entry(C::Barrier, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::barrier, cost::barrier_tree),
+    entry(C::Bcast, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::bcast, cost::bcast_kary),
+    entry(C::Gather, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::gather, cost::rooted_tree),
+    entry(C::Scatter, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::scatter, cost::rooted_tree),
+    entry(C::Allgather, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::allgather, cost::allgather_bruck),
+    entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
+    entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
+    entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
+    entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
+    entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
+    entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
+    entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
+    entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
+    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, FIXED_NEAR, levels_slices::allreduce, cost::allreduce_ring),
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
@@ -186,16 +200,6 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
     entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
     entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed::bcast, cost::bcast_kary),
-    entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
-    entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
-    entry(C::Barrier, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::barrier, cost::barrier_tree),
-    entry(C::Bcast, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::bcast, cost::bcast_kary),
-    entry(C::Gather, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::gather, cost::rooted_tree),
-    entry(C::Scatter, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::scatter, cost::rooted_tree),
-    entry(C::Allgather, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::allgather, cost::allgather_bruck),
-    entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
-    entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
-    entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
     entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),
@@ -211,7 +215,6 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgather, "gather_bcast", ANY, RADIX, allgather::gather_bcast, cost::allgather_tree),
     entry(C::Allgather, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),
     entry(C::Allgather, "hierarchical_ring_pull", EXPOSED, FIXED_NEAR, hierarchical_exposed::allgather_ring, cost::allgather_ring),
-    entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Allgatherv, "ring", ANY, FIXED, allgather::ring, cost::allgather_ring),
     entry(C::Allgatherv, "spread", ANY, WINDOW, allgather::spread, cost::spread),
     entry(C::Allgatherv, "hierarchical_ring", ANY, FIXED_NEAR, hierarchical::allgather_ring, cost::allgather_ring),
@@ -224,9 +227,6 @@ static GENERATORS: &[Generator] = &[
     flat(entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary)),
     entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
     entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
-    entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
-    entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
-    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, FIXED_NEAR, levels_slices::allreduce, cost::allreduce_ring),
     entry(C::Allreduce, "recursive_doubling", ANY, FIXED, allreduce::recursive_doubling, cost::allreduce_doubling),
     entry(C::Allreduce, "rabenseifner", ANY, FIXED, allreduce::rabenseifner, cost::allreduce_rabenseifner),
     entry(C::Allreduce, "ring", COMMUTES, FIXED, allreduce::ring, cost::allreduce_ring),
@@ -300,7 +300,7 @@ static GENERATORS: &[Generator] = &[
     left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce)),
 ];
 
-/// All algorithms: those that send messages, then those within a node.
+/// All algorithms: those for several hosts, those that send messages, then those within a node. Of equal times the first wins.
 pub fn registry() -> &'static [Generator] {
     GENERATORS
 }
@@ -364,7 +364,9 @@ impl Generator {
             if knomial && (radix == 1 || radix == Params::FLAT) || radix == 1 && !segment {
                 continue;
             }
-            for &size in sizes.iter().filter(|size| **size < shape.bytes().max(1)) {
+            // With one segment the circulant graph is a tree, of which there are better ones.
+            let least = u64::from(self.name == "levels_circulant");
+            for &size in sizes.iter().filter(|size| (least..shape.bytes().max(1)).contains(*size)) {
                 let segment = size.div_ceil(shape.unit_bytes.max(1));
                 for &ignored in ignored {
                     let with = |&window| Params { radix, segment, window, ignored };

@@ -277,6 +277,11 @@ fn simulated(
     order.truncate((effort.ranks_of_all / shape.ranks).clamp(least, effort.most.max(least)) as usize);
     order.sort_unstable();
     let loads = Load::all(shape);
+    // While the network is busy processors have other things to do, and hosts may share them: of algorithms that are bound by the
+    // network, those win that work less.
+    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
+    let several = environment.layout.hosts() > 1;
+    let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };
     let run = |&index: &usize| {
         let Candidate { generator, params, .. } = all[index];
         let mut time = 1.0;
@@ -287,7 +292,7 @@ fn simulated(
                 return all[index];
             }
             // Of two that keep the ranks equally busy, the one that is over first wins.
-            time *= found.steady_seconds + found.seconds / 16.0;
+            time *= found.steady_seconds + found.seconds / 16.0 + found.work_seconds * weight;
         }
         // As much faster at one size is worth as much slower at another: the geometric mean.
         Candidate { generator, params, time: time.powf(1.0 / loads.len() as f64), simulated: true }

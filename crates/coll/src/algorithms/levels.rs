@@ -84,12 +84,25 @@ impl Segments {
 }
 
 impl Edges {
+    /// In a tree of hosts for data in segments: the fewer children the better.
     pub(super) fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
+        Edges::in_tree(shape, params, Form::Kary(params.radix.min(MOST_FAR)), b)
+    }
+
+    /// In a tree of hosts for few bytes: who has them sends as long as others wait.
+    pub(super) fn for_few(shape: &Shape, params: &Params, b: &Builder) -> Edges {
+        let form = match params.radix {
+            radix @ 2..=MOST_NEAR => Form::Knomial(radix),
+            radix => Form::Kary(radix.min(MOST_FAR)),
+        };
+        Edges::in_tree(shape, params, form, b)
+    }
+
+    fn in_tree(shape: &Shape, params: &Params, across: Form, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
         let tree = {
             // Within a small host everybody deals with the leader: the copies run at the same time.
-            let far = params.radix.min(MOST_FAR);
-            let form = |distance| Form::Kary(if distance == NETWORK { far } else { MOST_NEAR });
+            let form = |distance| if distance == NETWORK { across } else { Form::Kary(MOST_NEAR) };
             Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
         };
         // Whatever is ignored for the form of the tree.

@@ -20,7 +20,7 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
         return;
     }
     b.bank(shape.count);
-    let edges = Edges::new(shape, params, b);
+    let edges = Edges::for_few(shape, params, b);
     down(shape, &edges, READY, None, b);
 }
 
@@ -31,7 +31,7 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
         return;
     }
     b.bank(shape.count);
-    let edges = Edges::new(shape, params, b);
+    let edges = Edges::for_few(shape, params, b);
     // Where its own operand is in the way of a result that begins with another one.
     let in_the_way = shape.in_place && !shape.commutative;
     let into = if edges.parent.is_none() && !in_the_way { BufferId::RECV } else { BufferId::BANK };
@@ -48,7 +48,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
         return;
     }
     b.bank(shape.count);
-    let edges = Edges::new(shape, params, b);
+    let edges = Edges::for_few(shape, params, b);
     let sum = up(shape, &edges, BufferId::BANK, b);
     down(shape, &edges, RESULT, Some(sum), b);
 }
@@ -59,7 +59,7 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
     if shape.ranks == 1 {
         return;
     }
-    let edges = Edges::new(shape, params, b);
+    let edges = Edges::for_few(shape, params, b);
     for child in &edges.near {
         b.wait(*child, READY, 1);
     }

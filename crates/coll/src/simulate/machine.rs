@@ -190,6 +190,8 @@ pub(super) struct Run {
     pub tasks: u64,
     /// Waits that nothing ended, in a run that was cut short.
     pub forced: u64,
+    /// Work of all ranks on data and messages.
+    pub work: Time,
 }
 
 /// See the module.
@@ -307,7 +309,10 @@ impl<'a> Machine<'a> {
             }
         }
         let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
-        (Run { ends, tasks: self.tasks, forced: self.forced }, self.events.unwrap_or_default())
+        (
+            Run { ends, tasks: self.tasks, forced: self.forced, work: self.prices.work },
+            self.events.unwrap_or_default(),
+        )
     }
 
     fn at(&mut self, time: Time, event: Event) {

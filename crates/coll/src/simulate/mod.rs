@@ -56,6 +56,8 @@ pub struct Prediction {
     pub steady_seconds: f64,
     /// The mean of the ends of all ranks.
     pub mean_seconds: f64,
+    /// What all ranks together work on data and messages.
+    pub work_seconds: f64,
     /// Pieces of work that were simulated.
     pub tasks: u64,
     /// Whether all iterations of all loops were simulated.
@@ -135,6 +137,7 @@ pub fn predict(
         seconds: extend(one.seconds, two.seconds),
         steady_seconds: extend(one.steady_seconds, two.steady_seconds),
         mean_seconds: extend(one.mean_seconds, two.mean_seconds),
+        work_seconds: extend(one.work_seconds, two.work_seconds),
         tasks: one.tasks + two.tasks,
         exact: false,
         settled: cut >= fill(generator, load, params),
@@ -171,6 +174,7 @@ fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
         seconds,
         steady_seconds: seconds,
         mean_seconds: stage.model.call + sum / run.ends.len().max(1) as f64 * 1e-12,
+        work_seconds: run.work as f64 * 1e-12,
         tasks: run.tasks,
         exact: true,
         settled: true,

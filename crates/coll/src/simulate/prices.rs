@@ -53,6 +53,8 @@ pub(super) struct Prices<'a> {
     sources: Vec<Server>,
     /// Out of a host, and into it.
     networks: Vec<[Server; 2]>,
+    /// What all ranks have worked on data and messages, without their waits for what they share.
+    pub work: Time,
 }
 
 impl<'a> Prices<'a> {
@@ -79,6 +81,7 @@ impl<'a> Prices<'a> {
             memories: vec![Server::default(); layout.memories() as usize],
             sources: vec![Server::default(); layout.ranks() as usize],
             networks: vec![[Server::default(); 2]; layout.hosts() as usize],
+            work: 0,
         }
     }
 
@@ -121,6 +124,7 @@ impl<'a> Prices<'a> {
     pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let overhead = self.overhead_between(layout, from, to);
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
+        self.work += own - now;
         let end = own.max(self.memory(now, layout, from, bytes));
         self.network(end, layout, from, to, bytes, 0)
     }
@@ -134,6 +138,7 @@ impl<'a> Prices<'a> {
         };
         let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
         let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
+        self.work += own - now;
         let end = own.max(self.memory(now, layout, to, bytes));
         self.network(end, layout, to, from, bytes, 1)
     }
@@ -163,6 +168,7 @@ impl<'a> Prices<'a> {
 
     pub fn copy(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
         let own = now + time(bytes as f64 * self.byte[0]);
+        self.work += own - now;
         own.max(self.memory(now, layout, rank, bytes))
     }
 
@@ -179,6 +185,7 @@ impl<'a> Prices<'a> {
 
     pub fn reduce(&mut self, now: Time, layout: &Layout, rank: u32, bytes: u64) -> Time {
         let own = now + time(bytes as f64 * (self.model.reduce_byte + self.beyond(0)));
+        self.work += own - now;
         own.max(self.memory(now, layout, rank, bytes))
     }
 
@@ -230,6 +237,7 @@ impl<'a> Prices<'a> {
             (true, false) => self.model.reduce_byte - self.model.copy_byte[0],
         };
         let own = now + time((fixed + amount * (byte + combined)).max(0.0));
+        self.work += own - now;
         let source = self.sources[peer as usize].book(now, time(amount / self.model.source_bandwidth));
         let memory = if bank { now } else { self.memory(now, layout, peer, bytes) };
         own.max(source).max(memory)
