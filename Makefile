@@ -82,7 +82,7 @@ compare: stage peers
 headlines: stage
 	$(STAGE)/bin/tutti headlines $(ARGS)
 
-asp: stage
+asp: stage peers
 	$(STAGE)/bin/tutti asp $(ARGS)
 
 consistency: stage
