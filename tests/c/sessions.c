@@ -1,6 +1,25 @@
 /* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model. */
 #include "check.h"
 
+/* A set says how many it has, and its group agrees; the launcher's sets of the own host and program have this process. */
+static void members(MPI_Session session, const char *name)
+{
+    char text[16];
+    int room = sizeof text, has_size, size, rank;
+    MPI_Info info;
+    MPI_Group group;
+    MPI_Session_get_pset_info(session, name, &info);
+    MPI_Info_get_string(info, "mpi_size", &room, text, &has_size);
+    MPI_Group_from_session_pset(session, name, &group);
+    MPI_Group_size(group, &size);
+    MPI_Group_rank(group, &rank);
+    CHECK(has_size && size > 0 && size == atoi(text));
+    if (strncmp(name, "tutti://app/", 12))
+        CHECK(rank != MPI_UNDEFINED);
+    MPI_Group_free(&group);
+    MPI_Info_free(&info);
+}
+
 static void sets(MPI_Session session)
 {
     int count, length, size;
@@ -14,6 +33,7 @@ static void sets(MPI_Session session)
         MPI_Session_get_nth_pset(session, MPI_INFO_NULL, i, &length, name);
         CHECK_EQUAL(length, strlen(name) + 1);
         found += !strcmp(name, "mpi://WORLD") || !strcmp(name, "mpi://SELF");
+        members(session, name);
     }
     CHECK_EQUAL(found, 2);
     MPI_Session_get_pset_info(session, "mpi://SELF", &info);
