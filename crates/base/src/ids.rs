@@ -37,21 +37,26 @@ pub enum Plane {
     Agreement = 2,
     /// Messages of one-sided communication.
     OneSided = 3,
+    /// Messages in partitions, which match nothing else (MPI-5 section 4.2).
+    Partitioned = 4,
 }
+
+/// Bits of a message header's number that name the plane.
+const PLANE_BITS: u32 = 3;
 
 impl ContextId {
     /// Contexts are numbered `0..LIMIT`; the rest of the 32 bits names the plane.
-    pub const LIMIT: u32 = 1 << 30;
+    pub const LIMIT: u32 = 1 << (32 - PLANE_BITS);
 
     /// The number that travels in a message header for `plane` of this context.
     pub fn plane(self, plane: Plane) -> u32 {
         debug_assert!(self.0 < Self::LIMIT);
-        self.0 << 2 | plane as u32
+        self.0 << PLANE_BITS | plane as u32
     }
 
     /// The context behind the number of a message header.
     pub fn of_plane(number: u32) -> ContextId {
-        ContextId(number >> 2)
+        ContextId(number >> PLANE_BITS)
     }
 }
 

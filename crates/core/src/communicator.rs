@@ -226,7 +226,9 @@ impl Communicator {
         drop(communicators);
         process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
         process.in_lane(held, self.lane(), |held| {
-            process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::PointToPoint));
+            let mut messages = process.messages.borrow_mut(held);
+            messages.state.forget(self.context().plane(Plane::PointToPoint));
+            messages.state.forget(self.context().plane(Plane::Partitioned));
         });
         Ok(())
     }

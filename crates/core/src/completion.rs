@@ -58,6 +58,14 @@ pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool
     })
 }
 
+/// Context of the communicator that a request belongs to.
+///
+/// # Errors
+/// `Request` for an unknown one.
+pub fn context_of(held: &Held, process: &Process, id: RequestId) -> Result<u32> {
+    within(held, process, id, |held| Ok(process.messages.borrow_mut(held).state.requests.user(id)?.context))
+}
+
 /// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
 pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
@@ -162,6 +170,7 @@ pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         };
         if request.complete {
             messages.state.requests.remove(id);
+            messages.state.forget_channel(id);
         } else {
             request.detached = true;
         }
@@ -214,6 +223,11 @@ pub fn describe_request(process: &Process, id: RequestId) -> String {
                     comm()
                 )
             }
+            Work::Partitioned { sends: true, peer } => {
+                let to = peer.map_or(String::new(), |peer| format!(" to rank {peer} of the world"));
+                format!("a partitioned send{to} in {}", comm())
+            }
+            Work::Partitioned { .. } => format!("a partitioned receive in {}", comm()),
             Work::Collective(name) => format!("a non-blocking {name} in {}", comm()),
             Work::Generalised(_) => "a generalised request".to_string(),
             Work::Other => format!("an operation in {}", comm()),

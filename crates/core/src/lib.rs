@@ -26,6 +26,7 @@ pub mod info;
 pub mod matching;
 pub mod names;
 pub mod p2p;
+pub mod partitioned;
 pub mod process;
 pub mod progress;
 pub mod request;

@@ -70,6 +70,8 @@ pub enum Template {
     BufferedSend(crate::p2p::SendSpec, Arc<crate::buffered::Attached>),
     /// A receive.
     Receive(crate::p2p::ReceiveSpec),
+    /// Either side of [`crate::p2p::partitioned`].
+    Partitioned,
     /// A collective operation, started through its [`Restart`].
     Collective(Arc<dyn Restart>),
 }
@@ -118,6 +120,13 @@ pub enum Work {
         arrived: u64,
         /// Bytes of the whole message, once it is matched.
         expected: u64,
+    },
+    /// A message in partitions, to or from `peer` (world rank; of receives it is not told).
+    Partitioned {
+        /// Whether it goes out.
+        sends: bool,
+        /// World rank of the receiver.
+        peer: Option<u32>,
     },
     /// A generalised request: the user completes it.
     Generalised(Arc<dyn Generalised>),

@@ -1,14 +1,14 @@
 //! What travels between two processes: 24 bytes of header, typed on both sides.
 //!
-//! | bits | eager, offer | clear to send | data, done | credit |
-//! |---|---|---|---|---|
-//! | 0..8 of word 0 | kind | kind | kind | kind |
-//! | 16..32 of word 0 | signature | | | |
-//! | 32..64 of word 0 | context and plane | | | |
-//! | word 1 | source (low), tag (high) | receiver's request | | |
-//! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | bytes |
+//! | bits | eager, offer, announce | clear to send, open | data, done, withdrawn | piece | credit |
+//! |---|---|---|---|---|---|
+//! | 0..8 of word 0 | kind | kind | kind | kind | kind |
+//! | 16..32 of word 0 | signature | | | | |
+//! | 32..64 of word 0 | context and plane | | | | |
+//! | word 1 | source (low), tag (high) | receiver's request | | offset | |
+//! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | the addressee's request | bytes |
 //!
-//! An offer carries [`Offer`] as its payload. Headers that do not decode come from a broken or foreign peer:
+//! An offer and an announcement carry [`Offer`] as their payload. Headers that do not decode come from a broken or foreign peer:
 //! they are an error, never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
@@ -36,6 +36,14 @@ pub enum Packet {
     Done { sender: RequestId },
     /// The receiver has consumed that many more bytes of eager payload.
     Credit { bytes: u64 },
+    /// A channel for messages in partitions waits at its sender; an [`Offer`] with their length follows.
+    Announce { envelope: Envelope, signature: Signature, sender: RequestId },
+    /// The receiver waits for a message in partitions.
+    Open { sender: RequestId, receiver: RequestId },
+    /// A part of such a message, which begins at `offset` bytes of it.
+    Piece { receiver: RequestId, offset: u64 },
+    /// The channel that a receiver was joined with is no more.
+    Withdrawn { receiver: RequestId },
 }
 
 /// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it.
@@ -56,6 +64,10 @@ const CLEAR_TO_SEND: u64 = 4;
 const DATA: u64 = 5;
 const DONE: u64 = 6;
 const CREDIT: u64 = 7;
+const ANNOUNCE: u64 = 0x20;
+const OPEN: u64 = 0x21;
+const PIECE: u64 = 0x22;
+const WITHDRAWN: u64 = 0x23;
 
 impl Packet {
     /// The header that carries this packet.
@@ -75,6 +87,12 @@ impl Packet {
             Packet::Data { receiver } => Header([DATA, 0, receiver.to_bits()]),
             Packet::Done { sender } => Header([DONE, 0, sender.to_bits()]),
             Packet::Credit { bytes } => Header([CREDIT, 0, bytes]),
+            Packet::Announce { envelope, signature, sender } => {
+                with_envelope(ANNOUNCE, envelope, signature, sender.to_bits())
+            }
+            Packet::Open { sender, receiver } => Header([OPEN, receiver.to_bits(), sender.to_bits()]),
+            Packet::Piece { receiver, offset } => Header([PIECE, offset, receiver.to_bits()]),
+            Packet::Withdrawn { receiver } => Header([WITHDRAWN, 0, receiver.to_bits()]),
         }
     }
 
@@ -99,6 +117,10 @@ impl Packet {
             DATA => Ok(Packet::Data { receiver: request }),
             DONE => Ok(Packet::Done { sender: request }),
             CREDIT => Ok(Packet::Credit { bytes: third }),
+            ANNOUNCE => Ok(Packet::Announce { envelope, signature, sender: request }),
+            OPEN => Ok(Packet::Open { sender: request, receiver: RequestId::from_bits(second) }),
+            PIECE => Ok(Packet::Piece { receiver: request, offset: second }),
+            WITHDRAWN => Ok(Packet::Withdrawn { receiver: request }),
             kind => Err(Error::new(ErrorClass::Intern, format!("a packet of unknown kind {kind} arrived"))),
         }
     }
@@ -158,6 +180,10 @@ mod tests {
         check(Packet::Data { receiver: id });
         check(Packet::Done { sender: id });
         check(Packet::Credit { bytes: 1 << 40 });
+        check(Packet::Announce { envelope, signature: 7, sender: id });
+        check(Packet::Open { sender: id, receiver: RequestId::from_bits(9) });
+        check(Packet::Piece { receiver: id, offset: u64::MAX });
+        check(Packet::Withdrawn { receiver: id });
         let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan: 77 };
         assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
     }

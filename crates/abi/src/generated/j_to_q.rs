@@ -1287,7 +1287,10 @@ pub unsafe extern "C" fn MPI_Pack_size_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Parrived(request: MPI_Request, partition: c_int, flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Parrived", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Parrived", always: false }, At::World, |call, scope| unsafe {
+        imp::partitioned::arrived(call, scope.handle(request, "request"), partition, scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1312,7 +1315,10 @@ pub unsafe extern "C" fn MPI_Pcontrol(level: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: MPI_Request) -> c_int {
-    unsupported(&Function { name: "MPI_Pready", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pready", always: false }, At::World, |call, scope| unsafe {
+        imp::partitioned::ready(call, partition, scope.handle(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1327,7 +1333,15 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     array_of_partitions: *const c_int,
     request: MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pready_list", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pready_list", always: false }, At::World, |call, scope| unsafe {
+        imp::partitioned::ready_list(
+            call,
+            length,
+            scope.array(array_of_partitions, "array_of_partitions"),
+            scope.handle(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1346,7 +1360,10 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     partition_high: c_int,
     request: MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Pready_range", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Pready_range", always: false }, At::World, |call, scope| unsafe {
+        imp::partitioned::ready_range(call, partition_low, partition_high, scope.handle(request, "request"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1371,7 +1388,21 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Precv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Precv_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::partitioned::recv_init(
+            call,
+            scope.address(buf),
+            partitions,
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.handle(info, "info"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1402,7 +1433,21 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Precv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Precv_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::partitioned::recv_init(
+            call,
+            scope.address(buf),
+            partitions,
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.handle(info, "info"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1462,7 +1507,21 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Psend_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Psend_init", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::partitioned::send_init(
+            call,
+            scope.address(buf.cast_mut()),
+            partitions,
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.handle(info, "info"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1493,7 +1552,21 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Psend_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Psend_init_c", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::partitioned::send_init(
+            call,
+            scope.address(buf.cast_mut()),
+            partitions,
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            dest,
+            tag,
+            scope.handle(comm, "comm"),
+            scope.handle(info, "info"),
+            scope.handle_out(request, "request"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -58,6 +58,7 @@ pub mod one_sided;
 pub mod op;
 pub mod p2p;
 pub mod pack;
+pub mod partitioned;
 pub mod request;
 pub mod session;
 pub mod status;

@@ -30,7 +30,7 @@ pub fn handle_of(id: RequestId) -> MPI_Request {
 
 /// The request behind a handle; `None` for MPI_REQUEST_NULL.
 #[inline]
-fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
+pub(super) fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
     if handle.is_null() {
         return Ok(None);
     }
@@ -45,7 +45,7 @@ pub fn id_in(handle: MPI_Request) -> Option<RequestId> {
 }
 
 /// The request behind a handle that must not be null.
-fn some_id(handle: In<Request>) -> Result<RequestId> {
+pub(super) fn some_id(handle: In<Request>) -> Result<RequestId> {
     id_of(handle)?.ok_or_else(|| handle.complaint())
 }
 

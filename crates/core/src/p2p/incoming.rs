@@ -67,6 +67,13 @@ impl Sink for State {
             Ok(Packet::ClearToSend { sender, receiver }) => self.clear_to_send(from, sender, receiver),
             Ok(Packet::Done { sender }) => self.done(from, sender),
             Ok(Packet::Credit { bytes }) => self.peers.get(from).send_window.credit(bytes),
+            Ok(Packet::Piece { receiver, offset }) => self.piece(from, receiver, offset, payload),
+            Ok(Packet::Announce { envelope, signature, sender }) => match Offer::decode(payload) {
+                Ok(offer) => self.announced(from, envelope, offer, signature, sender),
+                Err(error) => self.fault = Some(error),
+            },
+            Ok(Packet::Open { sender, receiver }) => self.opened(from, sender, receiver),
+            Ok(Packet::Withdrawn { receiver }) => self.withdrawn(receiver),
             Err(error) => self.fault = Some(error),
         }
         Verdict::Taken
@@ -84,7 +91,7 @@ impl State {
     pub(super) fn bytes_of(&self, message: &Message) -> u64 {
         match message {
             Message::Eager { payload, .. } => payload.len() as u64,
-            Message::Offer { offer, .. } => offer.bytes,
+            Message::Offer { offer, .. } | Message::Announced { offer, .. } => offer.bytes,
             Message::Local { sender } => self.requests.get(*sender).map_or(0, sent_bytes),
         }
     }
@@ -153,6 +160,9 @@ impl State {
                 self.accept(receive, from, envelope, offer, signature, sender);
             }
             Message::Local { sender } => self.deliver_local(receive, envelope, sender),
+            Message::Announced { .. } => {
+                self.fail("a message in partitions arrived among those that are not")
+            }
         }
     }
 

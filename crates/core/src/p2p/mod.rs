@@ -2,7 +2,8 @@
 //!
 //! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
-//! `outgoing` is the sender's half, `incoming` the receiver's, `remote` what the link reads by itself, `user` what the MPI functions call.
+//! `outgoing` is the sender's half, `incoming` the receiver's, `partitioned` both halves of messages in partitions, `remote` what the link reads by
+//! itself, `user` what the MPI functions call.
 //!
 //! | message | protocol |
 //! |---|---|
@@ -16,6 +17,7 @@
 mod direct;
 mod incoming;
 mod outgoing;
+pub mod partitioned;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -85,6 +87,8 @@ pub enum Message {
     Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId },
     /// It waits in this process.
     Local { sender: RequestId },
+    /// Not a message but a channel for messages in partitions.
+    Announced { from: Peer, offer: Offer, signature: Signature, sender: RequestId },
 }
 
 /// Sizes that steer the protocols.
@@ -126,6 +130,7 @@ pub struct State {
     reader: Reader,
     remote: Remote,
     peers: PeerTable,
+    channels: partitioned::Channels,
     outbox: VecDeque<(Peer, Small)>,
     /// Peers with a backlog or a stream.
     busy: Vec<Peer>,
@@ -157,9 +162,11 @@ struct Small {
 }
 
 #[derive(Debug)]
-struct Stream {
-    sender: RequestId,
-    receiver: RequestId,
+enum Stream {
+    /// A message that the receiver asked for.
+    Message { sender: RequestId, receiver: RequestId },
+    /// Partitions that are ready.
+    Partitions { sender: RequestId },
 }
 
 /// Peers by number; memory exists for blocks of peers that were spoken to.
@@ -205,6 +212,7 @@ impl<L: Link> PointToPoint<L> {
             reader,
             peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes, own: limits.own_peers },
             remote: Remote::new(limits.remote_read_bytes),
+            channels: partitioned::Channels::default(),
             outbox: VecDeque::new(),
             busy: Vec::new(),
         };

@@ -124,28 +124,29 @@ impl<L: Link> PointToPoint<L> {
     fn pump_streams(&mut self, peer: Peer) -> bool {
         let mut any = false;
         while let Some(stream) = self.state.peers.get(peer).streams.pop_front() {
-            match self.put_piece(peer, &stream) {
+            let piece = match stream {
+                Stream::Message { sender, receiver } => self.put_piece(peer, sender, receiver),
+                Stream::Partitions { sender } => self.put_partitions(peer, sender),
+            };
+            match piece {
                 Piece::Full => {
                     self.state.peers.get(peer).streams.push_front(stream);
                     return any;
                 }
                 Piece::More => self.state.peers.get(peer).streams.push_back(stream),
-                Piece::Last => {
-                    self.state.remote.give_back(stream.sender);
-                    self.state.requests.complete(stream.sender, None);
-                }
+                Piece::Last => {}
             }
             any = true;
         }
         any
     }
 
-    fn put_piece(&mut self, peer: Peer, stream: &Stream) -> Piece {
+    fn put_piece(&mut self, peer: Peer, sender: RequestId, receiver: RequestId) -> Piece {
         let fragment = self.state.limits.fragment_bytes;
-        let Some(request) = self.state.requests.get_mut(stream.sender) else { return Piece::Last };
+        let Some(request) = self.state.requests.get_mut(sender) else { return Piece::Last };
         let Work::Send { buffer, sent, .. } = &mut request.work else { return Piece::Last };
         let take = fragment.min((buffer.bytes() - *sent) as usize);
-        let header = Packet::Data { receiver: stream.receiver }.encode();
+        let header = Packet::Data { receiver }.encode();
         let put = match buffer.run() {
             Some(run) => self.link.try_send(peer, header, &run[*sent as usize..][..take]),
             None => self.link.try_send_with(peer, header, take, |out| {
@@ -156,11 +157,17 @@ impl<L: Link> PointToPoint<L> {
             return Piece::Full;
         }
         *sent += take as u64;
-        if *sent == buffer.bytes() { Piece::Last } else { Piece::More }
+        if *sent < buffer.bytes() {
+            return Piece::More;
+        }
+        self.state.remote.give_back(sender);
+        self.state.requests.complete(sender, None);
+        Piece::Last
     }
 }
 
-enum Piece {
+/// What became of the next piece of a stream.
+pub(super) enum Piece {
     Full,
     More,
     Last,
@@ -199,7 +206,7 @@ impl State {
     pub(super) fn clear_to_send(&mut self, from: Peer, sender: RequestId, receiver: RequestId) {
         match self.requests.get(sender).map(|request| &request.work) {
             Some(Work::Send { peer, .. }) if *peer == from.0 => {
-                self.peers.get(from).streams.push_back(Stream { sender, receiver });
+                self.peers.get(from).streams.push_back(Stream::Message { sender, receiver });
                 self.list(from);
             }
             _ => self.fail("a peer asked for a message that was not offered to it"),

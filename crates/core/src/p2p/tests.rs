@@ -14,9 +14,9 @@ use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Work};
 use crate::single_copy::Reader;
 
-type Process = PointToPoint<MemoryLink>;
+pub(super) type Process = PointToPoint<MemoryLink>;
 
-fn processes(count: u32, config: &Config) -> Vec<Process> {
+pub(super) fn processes(count: u32, config: &Config) -> Vec<Process> {
     let plan = Plan::one_host(count);
     let job = Arc::new(Job::create(&plan).unwrap());
     let links = MemoryLink::connected(count, 8, 1 << 10);
@@ -27,11 +27,11 @@ fn processes(count: u32, config: &Config) -> Vec<Process> {
     links.into_iter().enumerate().map(new).collect()
 }
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config { single_copy: SingleCopy::Never, eager_bytes: 256, fragment_bytes: 200, ..Config::default() }
 }
 
-fn pattern_bytes(seed: u64, length: usize) -> Vec<u8> {
+pub(super) fn pattern_bytes(seed: u64, length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i.wrapping_mul(31).wrapping_add(seed * 7) % 251) as u8).collect()
 }
 
@@ -51,7 +51,7 @@ fn receive(at: &mut Process, source: Option<u32>, tag: Option<i32>, bytes: usize
     (id, buffer)
 }
 
-fn settle(all: &mut [Process]) {
+pub(super) fn settle(all: &mut [Process]) {
     for _ in 0..10_000 {
         let moved = all.iter_mut().fold(false, |moved, process| process.progress() | moved);
         if !moved && all.iter_mut().all(|process| !process.pending()) {
@@ -61,7 +61,7 @@ fn settle(all: &mut [Process]) {
     assert!(all.iter().all(|process| process.state.fault.is_none()));
 }
 
-fn is_complete(process: &Process, id: RequestId) -> bool {
+pub(super) fn is_complete(process: &Process, id: RequestId) -> bool {
     process.state.requests.get(id).is_none_or(|request| request.complete)
 }
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
 use tutti_data::Datatype;
 use tutti_transport::Peer;
 
@@ -267,6 +267,7 @@ pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
                 messages.start_send(id, spec);
             }
             Template::Receive(spec) => messages.start_receive(id, spec),
+            Template::Partitioned => messages.start_partitioned(id),
             Template::BufferedSend(..) | Template::Collective(_) => {
                 messages.state.requests.complete(id, None)
             }
@@ -445,6 +446,11 @@ pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let complete = request.complete;
+        let template = request.persistent.as_ref().map(|persistent| &persistent.template);
+        if matches!(template, Some(Template::Partitioned)) {
+            let reason = "argument request is a partitioned operation, which cannot be cancelled";
+            return Err(Error::new(ErrorClass::Request, reason));
+        }
         Ok(match &request.work {
             Work::Generalised(callbacks) => Some((Arc::clone(callbacks), complete)),
             _ => {
@@ -460,7 +466,7 @@ pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
 pub fn describe(held: &Held, pattern: &Pattern) -> String {
     let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
     let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
-    let name = crate::communicator::name_of(held, pattern.context >> 2);
+    let name = crate::communicator::name_of(held, ContextId::of_plane(pattern.context).0);
     format!("from {source}, {tag}, in {name}")
 }
 

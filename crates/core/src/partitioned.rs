@@ -1,0 +1,140 @@
+//! What the MPI functions of partitioned communication call (MPI-5 chapter 4). Callers hold the first lane.
+
+use tutti_base::ids::Plane;
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_data::Datatype;
+use tutti_transport::Peer;
+
+use crate::buffer::{Buffer, signature};
+use crate::communicator::{Communicator, Partner};
+use crate::giant::{Held, engage};
+use crate::matching::{Envelope, Pattern};
+use crate::p2p::partitioned::Partitions;
+use crate::p2p::user;
+use crate::process::Process;
+use crate::progress;
+use crate::request::{RequestId, Template};
+
+/// A message in partitions, as a user passes it: the memory of all of them.
+#[derive(Clone, Copy, Debug)]
+pub struct InParts<'a> {
+    /// All partitions, one after the other.
+    pub buffer: &'a Buffer,
+    /// Datatype of the items.
+    pub datatype: &'a Datatype,
+    /// How many partitions.
+    pub partitions: u32,
+    /// Items in each.
+    pub count: u64,
+}
+
+impl InParts<'_> {
+    fn layout(&self) -> Partitions {
+        let bytes = self.count * self.datatype.size() as u64;
+        Partitions { buffer: self.buffer.clone(), count: self.partitions as usize, bytes }
+    }
+
+    fn signature(&self, process: &Process) -> u16 {
+        if !process.config.check_types {
+            return 0;
+        }
+        signature(self.datatype, self.count * u64::from(self.partitions))
+    }
+}
+
+fn check_tag(tag: i32) -> Result<()> {
+    if tag >= 0 {
+        return Ok(());
+    }
+    let reason = format!("argument tag is {tag}; it must be 0 to MPI_TAG_UB, also to receive partitions");
+    Err(Error::new(ErrorClass::Tag, reason))
+}
+
+/// MPI_Psend_init: an inactive request, announced to `destination`.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument.
+pub fn send_init(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    message: InParts<'_>,
+    destination: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    check_tag(tag)?;
+    let peer = match comm.destination(destination)? {
+        Partner::Process(peer) => Some(Peer(peer.0)),
+        _ => None,
+    };
+    let envelope =
+        Envelope { context: (comm.context().plane(Plane::Partitioned)), source: comm.rank().0, tag };
+    let id = user::persistent(held, process, comm, Some(Template::Partitioned));
+    let (layout, signature) = (message.layout(), message.signature(process));
+    process.in_lane(held, comm.lane(), |held| {
+        process.messages.borrow_mut(held).announce(id, layout, peer, envelope, signature);
+    });
+    Ok(id)
+}
+
+/// MPI_Precv_init: an inactive request.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument: there are no wildcards (MPI-5 section 4.2.1).
+pub fn receive_init(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    message: InParts<'_>,
+    source: i32,
+    tag: i32,
+) -> Result<RequestId> {
+    check_tag(tag)?;
+    let context = comm.context().plane(Plane::Partitioned);
+    let pattern = match comm.source(source)? {
+        Partner::ProcNull => None,
+        Partner::Any => {
+            let reason = "argument source is MPI_ANY_SOURCE, from which partitions cannot be received";
+            return Err(Error::new(ErrorClass::Rank, reason));
+        }
+        Partner::Process(_) => Some(Pattern { context, source: Some(source as u32), tag: Some(tag) }),
+    };
+    debug_assert!(pattern.is_none() || comm.peers().get(Rank(source as u32)).is_some());
+    let id = user::persistent(held, process, comm, Some(Template::Partitioned));
+    let (layout, signature) = (message.layout(), message.signature(process));
+    process.in_lane(held, comm.lane(), |held| {
+        process.messages.borrow_mut(held).expect(id, layout, pattern, signature);
+    });
+    Ok(id)
+}
+
+/// MPI_Pready and its like.
+///
+/// # Errors
+/// As [`crate::p2p::PointToPoint::ready`].
+pub fn ready(
+    held: &Held,
+    process: &Process,
+    id: RequestId,
+    partitions: impl Iterator<Item = usize> + Clone,
+) -> Result<()> {
+    let lane = id.lane().unwrap_or(held.lane());
+    process.in_lane(held, lane, |held| process.messages.borrow_mut(held).ready(id, partitions))
+}
+
+/// MPI_Parrived. Moves messages forward if the partition is not there. For who holds the first lane.
+///
+/// # Errors
+/// As [`crate::p2p::State::has_arrived`].
+pub fn has_arrived(held: &mut Held, process: &Process, id: RequestId, partition: usize) -> Result<bool> {
+    let lane = id.lane().unwrap_or(held.lane());
+    let arrived = |held: &Held| {
+        process.in_lane(held, lane, |held| process.messages.borrow_mut(held).state.has_arrived(id, partition))
+    };
+    if arrived(held)? {
+        return Ok(true);
+    }
+    engage(lane);
+    progress::look(held, process);
+    arrived(held)
+}
