@@ -142,7 +142,10 @@ class Mpi:
         if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
             program.parent.mkdir(parents=True, exist_ok=True)
             warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-            command = [self.mpicc, "-std=gnu11", "-O2", "-g", *warnings, "-pthread", *flags, "-o", program, source]
+            compiler = self.mpicc, "-std=gnu11"
+            if source.suffix == ".cpp":
+                compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
+            command = [*compiler, "-O2", "-g", *warnings, "-pthread", *flags, "-o", program, source]
             made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
             assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
         return program

@@ -9,7 +9,7 @@ import pytest
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
-            "threads_lanes", "small", "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random", "partitioned"]
+            "threads_lanes", "small", "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random", "partitioned", "large_counts"]
 
 
 def check(outcome):
@@ -20,6 +20,27 @@ def check(outcome):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_program(mpi, program, ranks):
     check(mpi.run(ranks, mpi.compile(f"{program}.c")))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_cplusplus(mpi, ranks):
+    check(mpi.run(ranks, mpi.compile("cplusplus.cpp")))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_tool_interface(tutti, ranks):
+    """Control and performance variables, events (MPI_T)."""
+    check(tutti.run(ranks, tutti.compile("tool.c")))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_profiling_interface(mpi, ranks):
+    """A tool that is loaded before the library wraps functions by PMPI, and is called in their place."""
+    tool = mpi.compile("profiler.c", "-shared", "-fPIC")
+    outcome = mpi.run(ranks, mpi.compile("coll_reduce.c"), env={"LD_PRELOAD": str(tool)})
+    check(outcome)
+    calls = [line.split() for line in outcome.err.splitlines() if line.startswith("profile:")]
+    assert len(calls) == ranks and all(int(one[2]) > 0 and int(one[4]) > 0 for one in calls), str(outcome)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
