@@ -99,6 +99,7 @@ impl Turnstile {
 }
 
 #[cfg(all(test, not(loom)))]
+#[allow(clippy::unwrap_used, reason = "a test; clippy does not see that through the second condition")]
 mod tests {
     use super::*;
 
