@@ -260,6 +260,18 @@ pub fn permuted(buffer: BufferId, division: Division, index: impl Into<Index>) -
     Span { buffer, start: Start::Permuted { division, index }, length: Length::Permuted { division, index } }
 }
 
+/// Part `part` of the `parts` nearly equal ones of block `index` of `buffer`.
+pub fn part(
+    buffer: BufferId,
+    division: Division,
+    index: impl Into<Index>,
+    (part, parts): (Index, u32),
+) -> Span {
+    let index = index.into();
+    let start = Start::Part { division, index, part, parts };
+    Span { buffer, start, length: Length::Part { division, index, part, parts } }
+}
+
 /// Room in `buffer` for what `like` denotes, at `offset + stride * index`.
 pub fn slot(buffer: BufferId, offset: u64, stride: u64, index: impl Into<Index>, like: Span) -> Span {
     let start = Start::Affine { offset, stride, index: index.into() };

@@ -148,11 +148,7 @@ pub(crate) fn fan_in(shape: &Shape, params: &Params) -> Work {
 }
 
 pub(crate) fn fan_in_out(shape: &Shape, params: &Params) -> Work {
-    fan_in(shape, params).then(fan_out(shape, params))
-}
-
-pub(crate) fn fan_in_flat(shape: &Shape, params: &Params) -> Work {
-    fan_in(shape, params).then(bcast(shape, params))
+    fan_in(shape, params).then(fan_out(shape, &params.downwards()))
 }
 
 /// What exposed memory costs beyond a bank: to publish it and to open that of another rank, in messages.

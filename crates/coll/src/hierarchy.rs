@@ -47,6 +47,16 @@ impl Ignored {
     /// What shares a machine is one group.
     pub const WITHIN_NODE: Ignored = Ignored(0b111_1110);
 
+    /// A bit a distance.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From a bit a distance.
+    pub const fn of_bits(bits: u8) -> Ignored {
+        Ignored(bits)
+    }
+
     /// Whether `distance` is among them.
     pub fn contains(self, distance: u8) -> bool {
         self.0 >> distance & 1 == 1

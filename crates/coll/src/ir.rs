@@ -256,6 +256,17 @@ pub enum Start {
         /// Which entry.
         index: Index,
     },
+    /// At the first unit of part `part` of the `parts` nearly equal ones of a block: what is cut whose length only a table knows.
+    Part {
+        /// How the buffer is divided.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// Which part of it.
+        part: Index,
+        /// How many parts a block has.
+        parts: u32,
+    },
     /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
     /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
     Entry(
@@ -285,6 +296,17 @@ pub enum Length {
         /// Which entry.
         index: Index,
     },
+    /// As long as a part of a block, as in [`Start::Part`].
+    Part {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// Which part of it.
+        part: Index,
+        /// How many parts a block has.
+        parts: u32,
+    },
 }
 
 /// A range of a buffer, depending on the iteration.
@@ -307,8 +329,10 @@ pub struct Range {
     pub start: u64,
     /// Number of units.
     pub length: u64,
-    /// Which block begins at `start`; the entry, where the buffer is given by a table.
+    /// Which block it begins in; the entry, where the buffer is given by a table.
     pub block: u32,
+    /// Units of that block before it.
+    pub within: u64,
 }
 
 impl Range {
@@ -344,11 +368,15 @@ impl Span {
     pub fn uses_table(&self) -> bool {
         let table = |division: Division| matches!(division, Division::Table(_));
         let start = match self.start {
-            Start::Block { division, .. } | Start::Permuted { division, .. } => table(division),
+            Start::Block { division, .. }
+            | Start::Permuted { division, .. }
+            | Start::Part { division, .. } => table(division),
             Start::Affine { .. } | Start::Entry(_) => false,
         };
         let length = match self.length {
-            Length::Blocks { division, .. } | Length::Permuted { division, .. } => table(division),
+            Length::Blocks { division, .. }
+            | Length::Permuted { division, .. }
+            | Length::Part { division, .. } => table(division),
             Length::Fixed(_) => false,
         };
         start || length
@@ -357,17 +385,22 @@ impl Span {
     /// The range it denotes in iteration `iteration`.
     #[inline]
     pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {
-        let (start, block) = match self.start {
-            Start::Affine { offset, stride, index } => (offset + stride * index.at(iteration), 0),
+        let (start, block, within) = match self.start {
+            Start::Affine { offset, stride, index } => (offset + stride * index.at(iteration), 0, 0),
             Start::Block { division, index } => {
                 let block = index.at(iteration);
-                (division.start(block, tables), block as u32)
+                (division.start(block, tables), block as u32, 0)
             }
             Start::Permuted { division, index } => {
                 let block = tables.permutation[index.at(iteration) as usize];
-                (division.start(u64::from(block), tables), block)
+                (division.start(u64::from(block), tables), block, 0)
             }
-            Start::Entry(index) => (0, index.at(iteration) as u32),
+            Start::Part { division, index, part, parts } => {
+                let block = index.at(iteration);
+                let within = part_of(division, block, parts, tables).start(part.at(iteration), tables);
+                (division.start(block, tables) + within, block as u32, within)
+            }
+            Start::Entry(index) => (0, index.at(iteration) as u32, 0),
         };
         let length = match self.length {
             Length::Fixed(length) => length,
@@ -379,9 +412,20 @@ impl Span {
                 let block = u64::from(tables.permutation[index.at(iteration) as usize]);
                 division.start(block + 1, tables) - division.start(block, tables)
             }
+            Length::Part { division, index, part, parts } => {
+                let (whole, part) =
+                    (part_of(division, index.at(iteration), parts, tables), part.at(iteration));
+                whole.start(part + 1, tables) - whole.start(part, tables)
+            }
         };
-        Range { buffer: self.buffer, start, length, block }
+        Range { buffer: self.buffer, start, length, block, within }
     }
+}
+
+/// The parts of a block, from its first unit on.
+fn part_of(division: Division, block: u64, parts: u32, tables: &Tables<'_>) -> Division {
+    let total = division.start(block + 1, tables) - division.start(block, tables);
+    Division::Even { parts, total }
 }
 
 /// What a step does.

@@ -63,6 +63,12 @@ pub struct Model {
     pub memory_bandwidth: f64,
     /// What all readers of one rank's memory get together. Bytes a second.
     pub source_bandwidth: f64,
+    /// Ranks that read the memory of one by system calls in the time that one takes: more are in each other's way.
+    pub source_readers: f64,
+    /// What all copies out of the memory of one controller to ranks at others get together. Bytes a second.
+    pub link_bandwidth: f64,
+    /// What all copies out of one board to ranks on others get together. Bytes a second.
+    pub board_bandwidth: f64,
     /// What a last-level cache holds. Bytes.
     pub cache_bytes: f64,
     /// To combine a byte with another, both in cache. Seconds.
@@ -128,6 +134,9 @@ impl Default for Model {
             memory_byte: nanoseconds([0.09, 0.09, 0.09, 0.1, 0.11, 0.14, 0.2, 1.0]),
             memory_bandwidth: 40e9,
             source_bandwidth: 100e9,
+            source_readers: 8.0,
+            link_bandwidth: 20e9,
+            board_bandwidth: 80e9,
             cache_bytes: 33554432.0,
             reduce_byte: 0.05e-9,
             expose: 400e-9,
@@ -149,7 +158,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 23] = [
+static SCALARS: [Scalar; 26] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -163,6 +172,9 @@ static SCALARS: [Scalar; 23] = [
     ("bank_write_back", |m| &mut m.bank_write_back),
     ("memory_bandwidth", |m| &mut m.memory_bandwidth),
     ("source_bandwidth", |m| &mut m.source_bandwidth),
+    ("source_readers", |m| &mut m.source_readers),
+    ("link_bandwidth", |m| &mut m.link_bandwidth),
+    ("board_bandwidth", |m| &mut m.board_bandwidth),
     ("cache_bytes", |m| &mut m.cache_bytes),
     ("reduce_byte", |m| &mut m.reduce_byte),
     ("expose", |m| &mut m.expose),

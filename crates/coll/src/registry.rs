@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
-    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed, levels, levels_bank,
-    levels_bank_move, levels_circulant, levels_reduce, levels_ring, levels_slices, reduce, reduce_scatter,
-    scan,
+    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
+    hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_reduce,
+    levels_ring, levels_slices, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -108,6 +108,10 @@ pub enum Node {
 pub struct Parameters {
     /// [`Params::radix`].
     pub radix: bool,
+    /// [`Params::fan_out`].
+    pub fan_out: bool,
+    /// [`Params::readers`].
+    pub readers: bool,
     /// [`Params::segment`].
     pub segment: bool,
     /// [`Params::window`], by itself; where there are segments it is always looked at.
@@ -134,11 +138,21 @@ const LEVELS_ORDERED: Requirements = Requirements { ordered: true, ..LEVELS_SHAR
 const POWER: Requirements = Requirements { power_of_two: true, ..ANY };
 const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
-const FIXED: Parameters = Parameters { radix: false, segment: false, window: false, distances: false };
-const RADIX: Parameters = Parameters { radix: true, segment: false, window: false, distances: false };
-const PIPELINE: Parameters = Parameters { radix: false, segment: true, window: true, distances: false };
-const TREE: Parameters = Parameters { radix: true, segment: true, window: true, distances: false };
-const WINDOW: Parameters = Parameters { radix: false, segment: false, window: true, distances: false };
+const FIXED: Parameters = Parameters {
+    radix: false,
+    fan_out: false,
+    readers: false,
+    segment: false,
+    window: false,
+    distances: false,
+};
+const RADIX: Parameters = Parameters { radix: true, ..FIXED };
+const UP_DOWN: Parameters = Parameters { fan_out: true, ..RADIX };
+const WINDOW: Parameters = Parameters { window: true, ..FIXED };
+const PIPELINE: Parameters = Parameters { segment: true, ..WINDOW };
+const TREE: Parameters = Parameters { radix: true, ..PIPELINE };
+const READERS: Parameters = Parameters { readers: true, ..FIXED };
+const PIPELINE_READERS: Parameters = Parameters { readers: true, ..PIPELINE };
 const FIXED_NEAR: Parameters = Parameters { distances: true, ..FIXED };
 const RADIX_NEAR: Parameters = Parameters { distances: true, ..RADIX };
 const PIPELINE_NEAR: Parameters = Parameters { distances: true, ..PIPELINE };
@@ -200,6 +214,12 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
     entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
     entry(C::Bcast, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed::bcast, cost::bcast_kary),
+    entry(C::Gather, "hierarchical_pull", EXPOSED, RADIX_NEAR, hierarchical_exposed::gather, cost::rooted_tree),
+    entry(C::Scatter, "hierarchical_pull", EXPOSED, RADIX_NEAR, hierarchical_exposed::scatter, cost::rooted_tree),
+    entry(C::Reduce, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::reduce, cost::reduce_kary),
+    entry(C::Allreduce, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::allreduce, cost::allreduce_tree),
+    entry(C::ReduceScatterBlock, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::reduce_scatter, cost::reduce_scatter_tree),
+    entry(C::ReduceScatter, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::reduce_scatter, cost::reduce_scatter_tree),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
     entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),
@@ -247,7 +267,7 @@ static GENERATORS: &[Generator] = &[
     left(entry(C::Exscan, "chain", ANY, PIPELINE, scan::chain, cost::scan_chain)),
     entry(C::Barrier, "flags_flat", SHARED, FIXED, flags::barrier_flat, node::flat),
     entry(C::Barrier, "flags_dissemination", SHARED, FIXED, flags::barrier_dissemination, node::doubling),
-    entry(C::Barrier, "flags_tree", SHARED, RADIX, flags::barrier_tree, node::fan_in_out),
+    entry(C::Barrier, "flags_tree", SHARED, UP_DOWN, flags::barrier_tree, node::fan_in_out),
     entry(C::Bcast, "bank_flat", SHARED, FIXED, bank_move::bcast_flat, node::bcast),
     entry(C::Bcast, "bank_tree", SHARED, RADIX, bank_move::bcast_tree, node::fan_out),
     entry(C::Gather, "bank_flat", SHARED, FIXED, bank_move::gather_flat, node::gather),
@@ -259,8 +279,7 @@ static GENERATORS: &[Generator] = &[
     flat(entry(C::Reduce, "bank_tree", SHARED, RADIX, bank_reduce::reduce_tree, node::fan_in)),
     right(entry(C::Reduce, "bank_slices", SHARED, FIXED, bank_reduce::reduce_slices_gather, node::slices_gather)),
     right(entry(C::Allreduce, "bank_flat", SHARED, FIXED, bank_reduce::allreduce_flat, node::allreduce)),
-    flat(entry(C::Allreduce, "bank_tree", SHARED, RADIX, bank_reduce::allreduce_tree, node::fan_in_out)),
-    flat(entry(C::Allreduce, "bank_fan_in", SHARED, RADIX, bank_reduce::allreduce_fan_in, node::fan_in_flat)),
+    flat(entry(C::Allreduce, "bank_tree", SHARED, UP_DOWN, bank_reduce::allreduce_tree, node::fan_in_out)),
     entry(C::Allreduce, "bank_doubling", SHARED, FIXED, bank_reduce::allreduce_doubling, node::doubling),
     right(entry(C::Allreduce, "bank_slices", SHARED, FIXED, bank_reduce::allreduce_slices, node::slices)),
     right(entry(C::ReduceScatterBlock, "bank_flat", SHARED, FIXED, bank_reduce::reduce_scatter_flat, node::reduce_scatter)),
@@ -276,18 +295,19 @@ static GENERATORS: &[Generator] = &[
     entry(C::Gather, "bank_stream", FEW, PIPELINE, bank_stream_move::gather, node::stream_gather),
     entry(C::Scatter, "bank_stream", FEW, PIPELINE, bank_stream_move::scatter, node::stream_gather),
     entry(C::Allgather, "bank_stream", FEW, PIPELINE, bank_stream_move::allgather, node::stream_all),
+    entry(C::Allgatherv, "bank_stream", FEW, PIPELINE, bank_stream_move::allgatherv, node::stream_all),
     entry(C::Alltoall, "bank_stream", FEW, PIPELINE, bank_stream_move::alltoall, node::stream_all),
     right(entry(C::ReduceScatterBlock, "bank_stream", FEW, PIPELINE, bank_stream_move::reduce_scatter, node::stream_all)),
     left(entry(C::Scan, "bank_stream", SHARED, PIPELINE, bank_stream_move::scan, node::stream_chain)),
     left(entry(C::Exscan, "bank_stream", SHARED, PIPELINE, bank_stream_move::scan, node::stream_chain)),
-    entry(C::Bcast, "exposed", EXPOSED, PIPELINE, exposed_move::bcast, node::exposed_from_root),
+    entry(C::Bcast, "exposed", EXPOSED, PIPELINE_READERS, exposed_move::bcast, node::exposed_from_root),
     entry(C::Bcast, "exposed_both", EXPOSED, PIPELINE, exposed_move::bcast_both, node::exposed_bcast_both),
-    entry(C::Gather, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
-    entry(C::Gatherv, "exposed", EXPOSED, FIXED, exposed_move::gather, node::exposed_from_root),
+    entry(C::Gather, "exposed", EXPOSED, READERS, exposed_move::gather, node::exposed_from_root),
+    entry(C::Gatherv, "exposed", EXPOSED, READERS, exposed_move::gather, node::exposed_from_root),
     entry(C::Gather, "exposed_pull", EXPOSED, FIXED, exposed_move::gather_pull, node::exposed_to_root),
     entry(C::Gatherv, "exposed_pull", EXPOSED, FIXED, exposed_move::gather_pull, node::exposed_to_root),
-    entry(C::Scatter, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
-    entry(C::Scatterv, "exposed", EXPOSED, FIXED, exposed_move::scatter, node::exposed_from_root),
+    entry(C::Scatter, "exposed", EXPOSED, READERS, exposed_move::scatter, node::exposed_from_root),
+    entry(C::Scatterv, "exposed", EXPOSED, READERS, exposed_move::scatter, node::exposed_from_root),
     entry(C::Allgather, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),
     entry(C::Allgatherv, "exposed", EXPOSED, FIXED, exposed_move::allgather, node::exposed_all),
     entry(C::Alltoall, "exposed", EXPOSED, FIXED, exposed_move::alltoall, node::exposed_all),
@@ -352,29 +372,42 @@ impl Generator {
 
     /// The parameters worth a try for `shape`.
     pub fn candidates(&self, shape: &Shape) -> Vec<Params> {
-        let Parameters { radix, segment, window, distances } = self.parameters;
-        let radices: &[u32] = if radix { &[2, 4, 8, Params::FLAT, 1] } else { &[2] };
+        let Parameters { radix, fan_out, readers, segment, window, distances } = self.parameters;
+        let radices = if radix { self.radices(shape) } else { vec![2] };
+        let downwards = if fan_out { radices.clone() } else { vec![0] };
         let sizes: &[u64] = if segment { &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10] } else { &[0] };
         let windows: &[u32] = if segment || !window { &[4] } else { &[64, 8] };
+        let bounds: &[u32] = if readers { &[0, 4, 8, 16] } else { &[0] };
         let ignored: &[Ignored] =
             if distances { &[Ignored::NONE, Ignored::BELOW_MEMORY] } else { &[Ignored::NONE] };
         let mut candidates = Vec::new();
-        for &radix in radices {
-            let knomial = matches!(self.name, "knomial");
-            if knomial && (radix == 1 || radix == Params::FLAT) || radix == 1 && !segment {
-                continue;
-            }
+        for &radix in &radices {
             // With one segment the circulant graph is a tree, of which there are better ones.
             let least = u64::from(self.name == "levels_circulant");
             for &size in sizes.iter().filter(|size| (least..shape.bytes().max(1)).contains(*size)) {
                 let segment = size.div_ceil(shape.unit_bytes.max(1));
-                for &ignored in ignored {
-                    let with = |&window| Params { radix, segment, window, ignored };
-                    candidates.extend(windows.iter().map(with));
+                for &readers in bounds.iter().filter(|bound| **bound == 0 || **bound + 1 < shape.ranks) {
+                    for &ignored in ignored {
+                        for &fan_out in &downwards {
+                            let with = |&window| Params { radix, fan_out, segment, window, readers, ignored };
+                            candidates.extend(windows.iter().map(with));
+                        }
+                    }
                 }
             }
         }
         candidates
+    }
+
+    /// The radixes worth a try: those that make a tree flat are one.
+    fn radices(&self, shape: &Shape) -> Vec<u32> {
+        let knomial = self.name == "knomial";
+        let chain = if self.parameters.segment && !knomial { &[1][..] } else { &[] };
+        let flat = if knomial { &[][..] } else { &[Params::FLAT] };
+        let most = if knomial { shape.ranks.max(3) } else { shape.ranks - 1 };
+        let is_flat = |radix: &u32| *radix >= most;
+        let inner = [2, 4, 8].into_iter().filter(|radix| !is_flat(radix));
+        inner.chain(flat.iter().copied()).chain(chain.iter().copied()).collect()
     }
 }
 

@@ -11,6 +11,7 @@
 use std::fmt;
 
 use crate::cost::{self, Environment};
+use crate::hierarchy::Ignored;
 use crate::ir::Schedule;
 use crate::registry::{Association, Generator, Node, Requirements, registry};
 use crate::shape::{Collective, Params, Shape};
@@ -88,6 +89,37 @@ impl Choice {
     /// Whether the user asked for it.
     pub fn is_forced(&self) -> bool {
         self.forced == Forced::Yes
+    }
+
+    /// It in numbers, for others who would choose the same: [`Choice::of_words`].
+    pub fn words(&self) -> [u64; 4] {
+        let index = registry().iter().position(|other| std::ptr::eq(other, self.generator));
+        let index = index.expect("a choice is a registered algorithm") as u64;
+        let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
+        [
+            index | u64::from(ignored.bits()) << 16 | u64::from(window) << 24 | u64::from(readers) << 32,
+            u64::from(radix) | u64::from(fan_out) << 32,
+            segment,
+            self.time.to_bits(),
+        ]
+    }
+
+    /// What another rank has chosen for `shape`, by the model; `None` if the words say nothing that suits.
+    pub fn of_words(words: [u64; 4], shape: &Shape, environment: &Environment) -> Option<Choice> {
+        let shape = common(shape, environment);
+        let generator = registry().get((words[0] & 0xffff) as usize)?;
+        let params = Params {
+            radix: words[1] as u32,
+            fan_out: (words[1] >> 32) as u32,
+            segment: words[2],
+            window: (words[0] >> 24) as u32 & 0xff,
+            readers: (words[0] >> 32) as u32,
+            ignored: Ignored::of_bits((words[0] >> 16) as u8),
+        };
+        let suits = generator.suits(&shape) && params.radix > 0 && params.window > 0;
+        let time = f64::from_bits(words[3]);
+        let environment = environment.clone();
+        suits.then_some(Choice { generator, params, time, forced: Forced::No, shape, environment })
     }
 
     /// Why this one, in a sentence and a list, for a person.
@@ -187,6 +219,16 @@ pub fn common(shape: &Shape, environment: &Environment) -> Shape {
         _ => class(shape.count),
     };
     Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..ordered(shape, environment) }
+}
+
+/// The same in numbers, for ranks of one communicator in one job.
+pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
+    let Shape { collective, count, unit_bytes, commutative, .. } = common(shape, environment);
+    // A datatype of 2^48 bytes is none.
+    [
+        u64::from(commutative) | (environment.node as u64) << 1 | (collective as u64) << 8 | unit_bytes << 16,
+        count,
+    ]
 }
 
 /// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
@@ -328,6 +370,9 @@ fn force(params: &mut Params, text: &str, shape: &Shape) {
             ("radix", _, Some(radix)) if radix > 0 => {
                 params.radix = radix.min(u64::from(Params::FLAT)) as u32
             }
+            ("fan_out", "flat", _) => params.fan_out = Params::FLAT,
+            ("fan_out", _, Some(radix)) => params.fan_out = radix.min(u64::from(Params::FLAT)) as u32,
+            ("readers", _, Some(readers)) => params.readers = readers.min(u64::from(shape.ranks)) as u32,
             ("segment", _, Some(bytes)) => params.segment = bytes.div_ceil(shape.unit_bytes.max(1)),
             ("window", _, Some(window)) if window > 0 => {
                 params.window = window.min(u64::from(crate::ir::Loop::MAX_WINDOW)) as u32;
@@ -371,6 +416,13 @@ impl Plan {
         let ordered = ordered(shape, &choice.environment);
         let schedule = choice.generator.generate_on(&ordered, &choice.params, hierarchy);
         Plan { shape: *shape, choice, schedule }
+    }
+
+    /// Whether what the ranks that share a cache touch is more than it holds, or nearly so: then copies had better pass it by.
+    pub fn exceeds_cache(&self) -> bool {
+        let Environment { layout, model, .. } = &self.choice.environment;
+        let footprint = Load::new(&self.shape).footprint() * f64::from(layout.cache_ranks());
+        footprint > 0.75 * model.cache_bytes
     }
 }
 
@@ -431,6 +483,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_choice_can_be_told_in_numbers() {
+        let environment = Environment { node: Node::Exposed, ..Environment::flat(12, 12) };
+        for (collective, bytes) in [(C::Bcast, 8), (C::Allreduce, 1 << 20), (C::Barrier, 0)] {
+            let shape = Shape::new(collective, 12, 3, bytes);
+            let choice = select(&shape, &environment, None);
+            let told = Choice::of_words(choice.words(), &shape, &environment).expect("it suits");
+            assert_eq!((told.generator.name, told.params), (choice.generator.name, choice.params));
+            assert_eq!(key(&shape, &environment), key(&Shape { rank: 5, ..shape }, &environment));
+        }
+        let other = select(&Shape::new(C::Bcast, 12, 0, 8), &environment, None).words();
+        assert!(Choice::of_words(other, &Shape::new(C::Gather, 12, 0, 8), &environment).is_none());
+        assert!(Choice::of_words([u64::MAX; 4], &Shape::new(C::Gather, 12, 0, 8), &environment).is_none());
+    }
+
     fn check_class(count: u64, expected: u64) {
         assert_eq!(class(count), expected, "{count}");
         assert_eq!(class(expected), expected);
@@ -470,6 +537,8 @@ mod tests {
         let forced = params("knomial:radix=3:segment=32K:window=5");
         assert_eq!((forced.radix, forced.segment, forced.window), (3, 8192, 5));
         assert_eq!(params("kary:radix=flat").radix, Params::FLAT);
+        let both = params("kary:fan_out=flat:readers=5");
+        assert_eq!((both.fan_out, both.readers), (Params::FLAT, 5));
         assert_eq!(params("kary:radix=0:nonsense").radix, params("kary").radix);
     }
 }

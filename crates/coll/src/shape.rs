@@ -179,10 +179,15 @@ impl Shape {
 pub struct Params {
     /// Children of a node of a tree; [`Params::FLAT`]: as many as there are.
     pub radix: u32,
+    /// The same of the tree downwards, where there is one up and one down (fan-in and fan-out; S1, section 3.1); 0: as
+    /// [`Params::radix`].
+    pub fan_out: u32,
     /// Units of a segment of a pipeline; 0: the whole.
     pub segment: u64,
     /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
     pub window: u32,
+    /// So many ranks may be at the memory of one at the same time; 0: all.
+    pub readers: u32,
     /// Distances between ranks that make no difference.
     pub ignored: Ignored,
 }
@@ -190,11 +195,20 @@ pub struct Params {
 impl Params {
     /// A radix that makes any tree flat.
     pub const FLAT: u32 = u32::MAX;
+    /// Those of [`Params::default`].
+    pub const DEFAULT: Params =
+        Params { radix: 2, fan_out: 0, segment: 0, window: 2, readers: 0, ignored: Ignored::NONE };
+
+    /// The tree downwards.
+    pub fn downwards(&self) -> Params {
+        let radix = if self.fan_out == 0 { self.radix } else { self.fan_out };
+        Params { radix, ..*self }
+    }
 }
 
 impl Default for Params {
     fn default() -> Params {
-        Params { radix: 2, segment: 0, window: 2, ignored: Ignored::NONE }
+        Params::DEFAULT
     }
 }
 
@@ -204,7 +218,15 @@ impl fmt::Display for Params {
             Params::FLAT => f.write_str("flat")?,
             radix => write!(f, "radix {radix}")?,
         }
+        match self.fan_out {
+            0 => {}
+            Params::FLAT => f.write_str(" down flat")?,
+            radix => write!(f, " down radix {radix}")?,
+        }
         write!(f, " segment {} window {}", self.segment, self.window)?;
+        if self.readers > 0 {
+            write!(f, " readers {}", self.readers)?;
+        }
         if self.ignored == Ignored::NONE { Ok(()) } else { write!(f, " ignored {}", self.ignored) }
     }
 }

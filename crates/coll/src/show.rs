@@ -64,13 +64,21 @@ impl fmt::Display for Span {
             Start::Affine { offset, stride, index } => write!(f, "{offset}+{stride}*{index}")?,
             Start::Block { division, index } => write!(f, "block {index} of {division}")?,
             Start::Permuted { division, index } => write!(f, "block order({index}) of {division}")?,
+            Start::Part { division, index, part, parts } => {
+                write!(f, "part {part} of {parts} of block {index} of {division}")?
+            }
             Start::Entry(index) => write!(f, "entry {index}")?,
         }
         match (self.start, self.length) {
             (_, Length::Fixed(length)) => write!(f, "; {length}]"),
             (Start::Block { .. }, Length::Blocks { count: 1, .. }) => f.write_str("]"),
             (Start::Block { .. }, Length::Blocks { count, .. }) => write!(f, "; {count} blocks]"),
-            (Start::Permuted { .. }, Length::Permuted { .. }) => f.write_str("]"),
+            (Start::Permuted { .. }, Length::Permuted { .. }) | (Start::Part { .. }, Length::Part { .. }) => {
+                f.write_str("]")
+            }
+            (_, Length::Part { division, index, part, parts }) => {
+                write!(f, "; as part {part} of {parts} of block {index} of {division}]")
+            }
             (_, Length::Permuted { division, index }) => {
                 write!(f, "; as block order({index}) of {division}]")
             }

@@ -82,6 +82,7 @@ fn any_machine_and_root() {
                         window: [2, 1, 64][turn as usize / 2 % 3],
                         ignored: [Ignored::NONE, Ignored::BELOW_MEMORY, Ignored::WITHIN_NODE]
                             [turn as usize / 5 % 3],
+                        ..Params::DEFAULT
                     };
                     let collective = generator.collective;
                     let root = if collective.rooted() { root } else { 0 };
@@ -134,19 +135,18 @@ fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     1.0 - seconds(&Binding::Compact) / seconds(&crossed)
 }
 
-/// The paper: 45 % and 58 % against less than 14 %. The model has no bandwidth of links between sockets and boards, which is what a
-/// ring of many pairs runs into; so a flat ring loses little in it.
+/// The paper: 45 % and 58 % of the flat ones against less than 14 %. A ring of blocks of a megabyte waits for the memory
+/// controllers whatever the binding is, so that the links between them add little.
 #[test]
 fn the_worst_binding_costs_little() {
     use Collective::{Allgather, Bcast};
-    let flat = [loss(Bcast, "knomial", 2), loss(Bcast, "kary", 1)];
     let near = [
         loss(Bcast, "hierarchical", 2),
         loss(Bcast, "hierarchical_pull", FLAT),
         loss(Allgather, "hierarchical_ring", 2),
         loss(Allgather, "hierarchical_ring_pull", 2),
     ];
+    let (chain, ring) = (loss(Bcast, "kary", 1), loss(Allgather, "ring", 2));
     assert!(near.iter().all(|loss| loss.abs() < 0.02), "{near:?}");
-    assert!(flat.iter().all(|loss| *loss > 0.1), "{flat:?}");
-    assert!(loss(Allgather, "ring", 2) >= loss(Allgather, "hierarchical_ring", 2));
+    assert!((0.3..0.6).contains(&chain) && ring > 0.05, "{chain} {ring}");
 }

@@ -1,6 +1,5 @@
 //! The verifier is no rubber stamp: schedules that are broken in one place are refused.
 
-use tutti_coll::hierarchy::Ignored;
 use tutti_coll::ir::{Index, Kind, Length, Schedule, Start, Tables};
 use tutti_coll::registry::Node;
 use tutti_coll::verify::{Case, verify};
@@ -58,8 +57,8 @@ fn check(commutative: bool, params: Params, change: Break) {
     assert!(total > 10, "the change applied only {total} times");
 }
 
-const WHOLE: Params = Params { radix: 2, segment: 0, window: 2, ignored: Ignored::NONE };
-const SEGMENTS: Params = Params { radix: 2, segment: 2, window: 2, ignored: Ignored::NONE };
+const WHOLE: Params = Params::DEFAULT;
+const SEGMENTS: Params = Params { segment: 2, ..Params::DEFAULT };
 
 /// Whether a message of the step is sent at all, whatever the counts.
 fn carries(schedule: &Schedule, step: usize) -> bool {
@@ -116,7 +115,7 @@ fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
         {
             Start::Affine { index, .. } => u64::from(index.modulus) < u64::from(this.count),
             Start::Block { .. } => true,
-            Start::Permuted { .. } | Start::Entry(_) => false,
+            Start::Permuted { .. } | Start::Part { .. } | Start::Entry(_) => false,
         },
         _ => false,
     };

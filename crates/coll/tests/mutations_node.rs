@@ -345,6 +345,10 @@ fn shifted(span: Span, schedule: &Schedule) -> Option<Span> {
             let index = Index { base: index.base + 1, ..index };
             return Some(Span { start: Start::Permuted { division, index }, ..span });
         }
+        Start::Part { division, index, part, parts } => {
+            let part = Index { base: part.base + 1, ..part };
+            Start::Part { division, index, part, parts }
+        }
         Start::Entry(_) => return None,
     };
     let shifted = Span { start, ..span };

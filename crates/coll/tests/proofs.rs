@@ -96,6 +96,14 @@ fn all_params(generator: &Generator) -> Vec<Params> {
             }
         }
     }
+    for (turn, params) in list.iter_mut().enumerate() {
+        // The tree downwards is another one than that upwards, in turn.
+        params.fan_out = if parameters.fan_out { [0, 3, Params::FLAT, 2][turn % 4] } else { 0 };
+    }
+    if parameters.readers {
+        let bounded = list.clone().into_iter().zip([1, 2, 5].into_iter().cycle());
+        list.extend(bounded.map(|(params, readers)| Params { readers, ..params }));
+    }
     list
 }
 

@@ -49,6 +49,8 @@ const ROUNDS: u32 = 7;
 const IN_CACHE: usize = 256 << 10;
 const BEYOND_CACHE: usize = 64 << 20;
 const PAGE: usize = 4096;
+/// More readers of one memory are not tried.
+const MOST_READERS: usize = 64;
 
 /// Measures and keeps the model.
 ///
@@ -113,6 +115,9 @@ fn probe() -> Model {
     model.switch = least(|| there_and_back(here, here, 500) / 2.0);
     if let Some((call, page)) = on(here, single_copy) {
         (model.single_copy_call, model.single_copy_page) = (call, page);
+    }
+    if let Some(readers) = source_readers(&allowed) {
+        model.source_readers = readers;
     }
     let pairs = pairs(&Machine::local(), &allowed);
     for distance in 1..usual.line.len() {
@@ -261,21 +266,56 @@ fn reduce_byte() -> f64 {
 
 /// Seconds of a call, and of a page beyond the copy of its bytes; `None` where it is refused.
 fn single_copy() -> Option<(f64, f64)> {
-    let (from, mut into) = (vec![1_u8; IN_CACHE], vec![0_u8; IN_CACHE]);
-    let mut read = |bytes: usize| {
-        let remote = [RemoteSegment { address: from.as_ptr() as u64, bytes }];
-        let me = Pid(std::process::id() as i32);
-        let mut complete = true;
-        let took = seconds(|| {
-            let mut local = [IoSliceMut::new(&mut into[..bytes])];
-            complete &= cma::read(me, &remote, &mut local) == Ok(bytes);
-        });
-        complete.then_some(took)
-    };
-    let (small, large) = (read(8)?, read(IN_CACHE)?);
+    let from = vec![1_u8; IN_CACHE];
+    let (small, large) = (read_by_call(&from[..8])?, read_by_call(&from)?);
     let pages = (IN_CACHE / PAGE) as f64;
     let page = (large - small) / pages - PAGE as f64 * copy_byte(IN_CACHE);
     Some((small, page.max(0.0)))
+}
+
+/// Seconds to read all of `from` by a system call; `None` where it is refused.
+fn read_by_call(from: &[u8]) -> Option<f64> {
+    let mut into = vec![0_u8; from.len()];
+    let remote = [RemoteSegment { address: from.as_ptr() as u64, bytes: from.len() }];
+    let me = Pid(std::process::id() as i32);
+    let mut complete = true;
+    let took = seconds(|| {
+        let mut local = [IoSliceMut::new(&mut into)];
+        complete &= cma::read(me, &remote, &mut local) == Ok(from.len());
+    });
+    complete.then_some(took)
+}
+
+/// So many readers of one memory by system calls serve best together: of the powers of two that there are processors for the first
+/// that twice as many do not exceed. Where more are always better, nothing is known, and the usual number stands.
+fn source_readers(allowed: &[usize]) -> Option<f64> {
+    let from = vec![1_u8; IN_CACHE];
+    let rate = |readers: usize| {
+        thread::scope(|scope| {
+            let reader = |&processor: &usize| {
+                let from = &from;
+                scope.spawn(move || {
+                    pin(processor);
+                    read_by_call(from).map(|took| 1.0 / took)
+                })
+            };
+            let readers: Vec<_> = allowed.iter().take(readers).map(reader).collect();
+            readers
+                .into_iter()
+                .map(|one| one.join().expect("a measurement does not panic"))
+                .sum::<Option<f64>>()
+        })
+    };
+    let mut readers = 1;
+    let mut best = rate(readers)?;
+    while 2 * readers <= allowed.len().min(MOST_READERS) {
+        let next = rate(2 * readers)?;
+        if next < best {
+            return Some(readers as f64);
+        }
+        (readers, best) = (2 * readers, next);
+    }
+    None
 }
 
 /// Bytes a second of all copies beyond the caches at the same time, as many as there are processors (at most 16).

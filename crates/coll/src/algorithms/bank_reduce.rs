@@ -59,8 +59,8 @@ pub fn allreduce_flat(shape: &Shape, _: &Params, b: &mut Builder) {
 }
 
 /// Combines the subtree of this rank, out of the banks of its children, into `into`: the own bank, or at
-/// the root another place. Returns the place in the tree.
-fn fan_in(shape: &Shape, params: &Params, into: Span, b: &mut Builder) -> Node {
+/// the root another place.
+fn fan_in(shape: &Shape, params: &Params, into: Span, b: &mut Builder) {
     let node = Node::new(Form::Kary(params.radix), shape.ranks, shape.root, shape.commutative, shape.rank);
     let bank = whole(shape, BufferId::BANK);
     let mine = match into.buffer {
@@ -73,7 +73,6 @@ fn fan_in(shape: &Shape, params: &Params, into: Span, b: &mut Builder) -> Node {
     if node.parent.is_some() {
         b.post(READY, 1);
     }
-    node
 }
 
 /// Combines the own operand and those that the children of a node have in `bank` of theirs.
@@ -115,7 +114,7 @@ pub fn reduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     fan_in(shape, params, whole(shape, into), b);
 }
 
-/// Fan-in up a tree to rank 0, fan-out down it.
+/// Fan-in up a tree to rank 0, fan-out down one of its own radix: flat, everybody reads the bank of rank 0.
 pub fn allreduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.ranks == 1 {
@@ -123,36 +122,19 @@ pub fn allreduce_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     b.bank(shape.count);
     let (bank, result) = (whole(shape, BufferId::BANK), whole(shape, BufferId::RECV));
-    let node = fan_in(shape, params, bank, b);
-    if let Some(parent) = node.parent {
+    fan_in(shape, params, bank, b);
+    let down = Node::new(Form::Kary(params.downwards().radix), shape.ranks, 0, shape.commutative, shape.rank);
+    if let Some(parent) = down.parent {
         b.wait(parent, RESULT, 1);
-        if node.degree() == 0 {
+        if down.degree() == 0 {
             b.pull(parent, bank, result);
             return;
         }
-        // The parent has read what was here before the result came into being.
+        // Who combined what was here has done so before the result came into being.
         b.pull(parent, bank, bank);
     }
     b.post(RESULT, 1);
     b.copy(bank, result, &[]);
-}
-
-/// Fan-in up a tree to rank 0, whose bank everybody reads: two hops less than a tree both ways.
-pub fn allreduce_fan_in(shape: &Shape, params: &Params, b: &mut Builder) {
-    b.in_program_order();
-    if shape.ranks == 1 {
-        return alone(shape, b);
-    }
-    b.bank(shape.count);
-    let (bank, result) = (whole(shape, BufferId::BANK), whole(shape, BufferId::RECV));
-    fan_in(shape, params, bank, b);
-    if shape.rank == 0 {
-        b.post(RESULT, 1);
-        b.copy(bank, result, &[]);
-    } else {
-        b.wait(0, RESULT, 1);
-        b.pull(0, bank, result);
-    }
 }
 
 /// In round k, ranks at distance 2^k read each other's partial results: log2 P rounds. Each round has its place in the bank,

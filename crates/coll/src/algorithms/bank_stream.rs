@@ -80,6 +80,11 @@ impl Stream {
         self.size
     }
 
+    /// How many segments.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Its slot in the bank, in place `place` of those there are.
     pub fn place(&self, place: u32) -> Span {
         let offset = u64::from(place) * u64::from(self.window) * self.size;

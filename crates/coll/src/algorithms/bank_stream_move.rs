@@ -5,7 +5,7 @@ use super::bank::{Folding, READY};
 use super::bank_stream::Stream;
 use super::own;
 use crate::build::{self, Builder};
-use crate::ir::{BufferId, Division, Index, Span};
+use crate::ir::{BufferId, Division, Index, Span, Table};
 use crate::shape::{Collective, Params, Shape};
 
 /// The segment of block `rank`.
@@ -104,6 +104,32 @@ pub fn allgather(shape: &Shape, params: &Params, b: &mut Builder) {
         for (peer, _) in around(shape) {
             b.wait(peer, READY, stream.number(1));
             b.pull(peer, stream.place(0), of_block(shape, &stream, BufferId::RECV, peer));
+        }
+    });
+}
+
+/// The same with blocks whose lengths only a table knows: each is cut into as many parts, no longer than a segment
+/// whoever has how much of all.
+pub fn allgatherv(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let stream = Stream::new(shape.count, params).in_lockstep();
+    stream.bank(1, b);
+    let (parts, division) = (stream.count(), Division::Table(Table::Recv));
+    let own = build::block(BufferId::RECV, division, shape.rank);
+    if !shape.in_place {
+        b.copy(build::slot(BufferId::SEND, 0, 0, 0, own), own, &[]);
+    }
+    if shape.ranks == 1 {
+        return;
+    }
+    stream.each(b, |b| {
+        let part = |rank: u32| build::part(BufferId::RECV, division, rank, (stream.number(0), parts));
+        let banked = |rank| Span { length: part(rank).length, ..stream.place(0) };
+        b.copy(part(shape.rank), banked(shape.rank), &[]);
+        b.post(READY, stream.number(1));
+        for (peer, _) in around(shape) {
+            b.wait(peer, READY, stream.number(1));
+            b.pull(peer, banked(peer), part(peer));
         }
     });
 }

@@ -20,8 +20,19 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
         return await_others(shape, DONE, 1, b);
     }
     b.wait(shape.root, READY, 1);
+    queue(shape, params, b);
     read_rotated(shape, shape.count, params, b);
     b.post(DONE, 1);
+}
+
+/// Waits until fewer than [`Params::readers`] others are at the memory of the root: everybody follows the rank that comes so many
+/// places before it. Too many at a time are in each other's way, in the kernel's locks and at the memory of the root (Ma, section
+/// 4.5.2).
+fn queue(shape: &Shape, params: &Params, b: &mut Builder) {
+    let before = shape.neighbour(-1 - i64::from(shape.root));
+    if params.readers > 0 && before >= params.readers {
+        b.wait(shape.neighbour(-i64::from(params.readers)), DONE, 1);
+    }
 }
 
 /// Reads the first `units` of the root.
@@ -91,12 +102,13 @@ fn block_of_root(shape: &Shape, exposed: BufferId) -> Span {
 }
 
 /// Everybody writes its block into the buffer of the root.
-pub fn gather(shape: &Shape, _: &Params, b: &mut Builder) {
+pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::SEND, 0, shape.count);
     let (buffer, division) = blocks(shape);
     if !shape.is_root() {
         b.wait(shape.root, READY, 1);
+        queue(shape, params, b);
         b.push(shape.root, mine, block_of_root(shape, TARGET));
         b.post(DONE, 1);
         return;
@@ -137,12 +149,13 @@ pub fn gather_pull(shape: &Shape, _: &Params, b: &mut Builder) {
 }
 
 /// Everybody reads its block of the buffer of the root.
-pub fn scatter(shape: &Shape, _: &Params, b: &mut Builder) {
+pub fn scatter(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     let mine = build::range(BufferId::RECV, 0, shape.count);
     let (buffer, division) = blocks(shape);
     if !shape.is_root() {
         b.wait(shape.root, READY, 1);
+        queue(shape, params, b);
         b.pull(shape.root, block_of_root(shape, SOURCE), mine);
         b.post(DONE, 1);
         return;

@@ -25,20 +25,23 @@ pub fn barrier_dissemination(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-/// Fan-in up a tree, fan-out down it (Graham and Shipman, section 3.1): 2 (P - 1) waits in all.
+/// Fan-in up a tree, fan-out down one of its own radix (Graham and Shipman, section 3.1): 2 (P - 1) waits in all.
 pub fn barrier_tree(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
-    let node = Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);
-    for group in node.by_size().iter().rev() {
+    let node = |params: Params| Node::new(Form::Kary(params.radix), shape.ranks, 0, false, shape.rank);
+    let (up, down) = (node(*params), node(params.downwards()));
+    for group in up.by_size().iter().rev() {
         b.repeat(group.count, 1, |b| {
-            b.wait(node.heads(*group), READY, 1);
+            b.wait(up.heads(*group), READY, 1);
         });
     }
-    if let Some(parent) = node.parent {
+    if up.parent.is_some() {
         b.post(READY, 1);
+    }
+    if let Some(parent) = down.parent {
         b.wait(parent, RESULT, 1);
     }
-    if node.degree() > 0 {
+    if down.degree() > 0 {
         b.post(RESULT, 1);
     }
 }

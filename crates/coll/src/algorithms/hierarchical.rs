@@ -146,6 +146,7 @@ pub(super) struct Rootside {
     count: u64,
 }
 
+/// A subtree below the root.
 pub(super) struct Part {
     pub peer: u32,
     /// Its place in the order of the hierarchy.
@@ -158,6 +159,20 @@ pub(super) struct Part {
     offset: u64,
 }
 
+impl Part {
+    /// The subtree of ranks `order[low..high]`, headed by `peer`.
+    pub fn new(hierarchy: &Hierarchy, peer: u32, (low, high): (u32, u32)) -> Part {
+        let ranks = &hierarchy.order()[low as usize..high as usize];
+        let in_place = ranks.iter().zip(peer..).all(|(&rank, expected)| rank == expected);
+        Part { peer, low, size: high - low, in_place, offset: 0 }
+    }
+
+    /// The places of its ranks in the order of the hierarchy, one after the other.
+    pub fn places(&self) -> Index {
+        Index::linear(i64::from(self.low), 1)
+    }
+}
+
 impl Rootside {
     /// With subtrees under `children`.
     pub fn new(shape: &Shape, hierarchy: &Hierarchy, children: &[Child], b: &mut Builder) -> Rootside {
@@ -165,11 +180,8 @@ impl Rootside {
         let parts: Vec<Part> = children
             .iter()
             .map(|child| {
-                let ranks = &hierarchy.order()[child.low as usize..child.high as usize];
-                let in_place = ranks.iter().zip(child.rank..).all(|(&rank, expected)| rank == expected);
-                let size = child.high - child.low;
-                let part = Part { peer: child.rank, low: child.low, size, in_place, offset };
-                offset += if in_place { 0 } else { u64::from(size) };
+                let part = Part { offset, ..Part::new(hierarchy, child.rank, (child.low, child.high)) };
+                offset += if part.in_place { 0 } else { u64::from(part.size) };
                 part
             })
             .collect();
@@ -195,8 +207,7 @@ impl Rootside {
         body: impl Fn(Span, Span, &mut Builder) -> StepId,
     ) {
         b.repeat(part.size, Loop::MAX_WINDOW, |b| {
-            let places = Index::linear(i64::from(part.low), 1);
-            let block = build::permuted(buffer, self.blocks, places);
+            let block = build::permuted(buffer, self.blocks, part.places());
             let slot =
                 build::slot(self.room, part.offset * self.count, self.count, Index::linear(0, 1), block);
             body(block, slot, b);
@@ -216,7 +227,7 @@ pub(super) fn node(hierarchy: &Hierarchy, shape: &Shape, params: &Params) -> Nod
 }
 
 /// The hierarchy, unless an operator that does not commute would get its operands in another order than that of ranks.
-fn ordered(shape: &Shape, params: &Params, b: &Builder) -> Arc<Hierarchy> {
+pub(super) fn ordered(shape: &Shape, params: &Params, b: &Builder) -> Arc<Hierarchy> {
     let hierarchy = b.hierarchy(shape.ranks, params.ignored);
     if shape.commutative || hierarchy.order().is_sorted() {
         return hierarchy;

@@ -17,6 +17,7 @@ pub mod flags;
 pub mod gather;
 pub mod hierarchical;
 pub mod hierarchical_exposed;
+pub mod hierarchical_exposed_reduce;
 pub mod levels;
 pub mod levels_bank;
 pub mod levels_bank_move;

@@ -30,6 +30,8 @@ pub struct Place {
     pub memory: u32,
     /// Its last-level cache, numbered over all hosts.
     pub cache: u32,
+    /// Its board, numbered over all hosts.
+    pub board: u32,
     /// For each of [`LEVELS`], from the inside out, the instance that holds it wholly.
     at: [u32; LEVELS.len()],
 }
@@ -68,7 +70,7 @@ pub enum Binding {
 impl Layout {
     /// `ranks` ranks that share `cores` cores of which nothing is known but that they share a cache.
     pub fn flat(ranks: u32, cores: u32) -> Layout {
-        let place = Place { host: 0, pool: 0, memory: 0, cache: 0, at: [NONE, NONE, 0, 0, 0, 0] };
+        let place = Place { host: 0, pool: 0, memory: 0, cache: 0, board: 0, at: [NONE, NONE, 0, 0, 0, 0] };
         Layout {
             places: vec![place; ranks as usize],
             pools: vec![Pool { processors: cores.max(1), ranks }],
@@ -92,6 +94,7 @@ impl Layout {
         let mut near = Vec::with_capacity(sets.len());
         let memories = machine.count(Level::Numa).max(1) as u32;
         let caches = machine.count(Level::L3).max(machine.count(Level::L2)).max(1) as u32;
+        let boards = machine.count(Level::Board).max(1) as u32;
         for (rank, set) in sets.iter().enumerate() {
             let host = host(rank);
             let at = LEVELS.map(|level| machine.location(set, level).unwrap_or(NONE));
@@ -113,6 +116,7 @@ impl Layout {
                 pool: pool as u32,
                 memory: host * memories + if at[4] == NONE { 0 } else { at[4] },
                 cache: host * caches + if shared == NONE { 0 } else { shared },
+                board: host * boards + if at[5] == NONE { 0 } else { at[5] },
                 at,
             });
         }
@@ -132,7 +136,7 @@ impl Layout {
         let mut pools = vec![Pool { processors: cores.max(1), ranks: 0 }; numbers.len()];
         let place = |host: u32| {
             pools[host as usize].ranks += 1;
-            Place { host, pool: host, memory: host, cache: host, at: [NONE, NONE, 0, 0, 0, 0] }
+            Place { host, pool: host, memory: host, cache: host, board: host, at: [NONE, NONE, 0, 0, 0, 0] }
         };
         let places: Vec<Place> = hosts.iter().map(dense).map(place).collect();
         let near: Vec<hierarchy::Place> =
@@ -178,6 +182,11 @@ impl Layout {
     /// How many memory controllers there are.
     pub fn memories(&self) -> u32 {
         self.memories
+    }
+
+    /// How many boards there are.
+    pub fn boards(&self) -> u32 {
+        self.places.iter().map(|place| place.board + 1).max().unwrap_or(1)
     }
 
     /// The largest number of ranks that share a last-level cache.

@@ -51,6 +51,11 @@ pub(super) struct Prices<'a> {
     memories: Vec<Server>,
     /// Reading from a rank.
     sources: Vec<Server>,
+    /// Until when others are at the memory of a rank by system calls.
+    readers: Vec<Vec<Time>>,
+    /// Out of the memory of a controller, and out of a board.
+    links: Vec<Server>,
+    boards: Vec<Server>,
     /// Out of a host, and into it.
     networks: Vec<[Server; 2]>,
     /// What all ranks have worked on data and messages, without their waits for what they share.
@@ -80,6 +85,9 @@ impl<'a> Prices<'a> {
             miss,
             memories: vec![Server::default(); layout.memories() as usize],
             sources: vec![Server::default(); layout.ranks() as usize],
+            readers: vec![Vec::new(); layout.ranks() as usize],
+            links: vec![Server::default(); layout.memories() as usize],
+            boards: vec![Server::default(); layout.boards() as usize],
             networks: vec![[Server::default(); 2]; layout.hosts() as usize],
             work: 0,
         }
@@ -139,8 +147,32 @@ impl<'a> Prices<'a> {
         let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
         let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
         self.work += own - now;
-        let end = own.max(self.memory(now, layout, to, bytes));
+        let end = own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes));
         self.network(end, layout, to, from, bytes, 1)
+    }
+
+    /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many pairs meet.
+    fn link(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+        let (from, to) = (layout.place(from), layout.place(to));
+        if from.host != to.host || from.memory == to.memory {
+            return now;
+        }
+        let service = |bandwidth: f64| time(bytes as f64 / bandwidth);
+        let end = self.links[from.memory as usize].book(now, service(self.model.link_bandwidth));
+        if from.board == to.board {
+            return end;
+        }
+        end.max(self.boards[from.board as usize].book(now, service(self.model.board_bandwidth)))
+    }
+
+    /// By how much a system call is slower that begins `now` to read the memory of `peer`, where others do.
+    fn crowding(&mut self, now: Time, peer: u32) -> f64 {
+        let readers = &mut self.readers[peer as usize];
+        readers.retain(|end| *end > now);
+        let more = ((readers.len() + 1) as f64 / self.model.source_readers.max(1.0)).max(1.0);
+        // Twice as many as serve best take somewhat longer than twice the time: the kernel's locks move from one to the other
+        // (Chakraborty and others, Contention-aware kernel-assisted MPI collectives, 2017). Roots are the same everywhere.
+        more * more.sqrt().sqrt()
     }
 
     /// What a message costs its sender, and its receiver.
@@ -222,6 +254,7 @@ impl<'a> Prices<'a> {
         };
         let amount = bytes as f64;
         let called = way == Way::Call;
+        let crowding = if called { self.crowding(now, peer) } else { 1.0 };
         let fixed = match bytes {
             _ if called => {
                 let pages = bytes.div_ceil(PAGE) as f64;
@@ -236,10 +269,14 @@ impl<'a> Prices<'a> {
             (true, true) => self.model.reduce_byte,
             (true, false) => self.model.reduce_byte - self.model.copy_byte[0],
         };
-        let own = now + time((fixed + amount * (byte + combined)).max(0.0));
+        let own = now + time((crowding * (fixed + amount * (byte + combined))).max(0.0));
         self.work += own - now;
         let source = self.sources[peer as usize].book(now, time(amount / self.model.source_bandwidth));
         let memory = if bank { now } else { self.memory(now, layout, peer, bytes) };
-        own.max(source).max(memory)
+        let end = own.max(source).max(memory).max(self.link(now, layout, peer, rank, bytes));
+        if called {
+            self.readers[peer as usize].push(end);
+        }
+        end
     }
 }

@@ -3,7 +3,6 @@
 use super::layout::tests::machine;
 use super::*;
 use crate::build::{Builder, range};
-use crate::hierarchy::Ignored;
 use crate::ir::{Access, BufferId, Unit};
 use crate::registry::registry;
 use crate::shape::{Collective, Shape};
@@ -28,7 +27,7 @@ fn check(name: &str, found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-10, "{name}: {found:e} instead of {expected:e}");
 }
 
-const WHOLE: Params = Params { radix: 2, segment: 0, window: 4, ignored: Ignored::NONE };
+const WHOLE: Params = Params { window: 4, ..Params::DEFAULT };
 
 #[test]
 fn messages_cost_what_they_cost_by_hand() {
@@ -98,7 +97,7 @@ fn more_bytes_never_take_less_time() {
             if !suits || generator.collective == Collective::Barrier {
                 continue;
             }
-            let params = Params { radix: 2, segment: 8192, window: 4, ignored: Ignored::NONE };
+            let params = Params { segment: 8192, ..WHOLE };
             let mut last = 0.0;
             for bytes in [1 << 10, 16 << 10, 64 << 10, 512 << 10, 2 << 20] {
                 let now = seconds(generator.collective, generator.name, params, bytes, ranks, cores);
@@ -122,7 +121,7 @@ fn cut_loops_come_close() {
         let layout = Layout::flat(64, 64);
         let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
         let load = Load::new(&Shape::new(collective, 64, 0, bytes));
-        let params = Params { radix: 2, segment: 8192, window: 4, ignored: Ignored::NONE };
+        let params = Params { segment: 8192, ..WHOLE };
         let all = predict(generator(collective, name), &load, &params, &stage, u64::MAX);
         let cut = predict(generator(collective, name), &load, &params, &stage, 64 * 48);
         assert!(all.exact && !cut.exact && cut.tasks < all.tasks, "{collective} {name}");
@@ -197,4 +196,34 @@ fn far_ranks_take_longer() {
         predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, u64::MAX).seconds
     };
     assert!(time(Binding::Scatter) > 1.2 * time(Binding::Compact));
+}
+
+#[test]
+fn too_many_readers_are_in_each_others_way() {
+    let layout = Layout::flat(33, 33);
+    let load = Load::new(&Shape::new(Collective::Bcast, 33, 0, 1 << 20));
+    let time = |source_readers: f64, readers: u32| {
+        let model = Model { source_readers, source_bandwidth: 1e13, ..Model::default() };
+        let stage = Stage { model: &model, layout: &layout, reach: Reach::Call };
+        let params = Params { readers, ..WHOLE };
+        predict(generator(Collective::Bcast, "exposed"), &load, &params, &stage, u64::MAX).seconds
+    };
+    assert!(time(8.0, 8) < time(8.0, 0), "a bound of as many as serve best helps");
+    assert!(time(64.0, 8) > time(64.0, 0), "where all may read at a time, it does not");
+}
+
+#[test]
+fn links_between_memory_controllers_are_shared() {
+    let epyc = machine("epyc-2x16-nps2");
+    let time = |link_bandwidth: f64, binding: &Binding| {
+        let model = Model { link_bandwidth, ..Model::default() };
+        let layout = Layout::bound(&epyc, binding, 32, 1);
+        let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+        let load = Load::new(&Shape::new(Collective::Allgather, 32, 0, 64 << 10));
+        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, u64::MAX).seconds
+    };
+    // All of a controller's eight ranks send to others, 31 times 64 KiB each.
+    let least = 31.0 * 8.0 * 65536.0 / 5e9;
+    assert!(time(5e9, &Binding::Scatter) >= least);
+    assert!(time(5e9, &Binding::Compact) < least && time(1e12, &Binding::Scatter) < least);
 }

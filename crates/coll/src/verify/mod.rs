@@ -193,6 +193,7 @@ fn whole_entries(case: &Case, step: &Step) -> bool {
         .all(|span| span.is_signal() || table_of(case, span.buffer).is_none() || is_entry(span))
 }
 
+/// Whether a span is an entry of a table, or a part of one.
 fn is_entry(span: &Span) -> bool {
     match (span.start, span.length) {
         (Start::Block { division, index }, Length::Blocks { division: measured, index: same, count: 1 }) => {
@@ -200,6 +201,9 @@ fn is_entry(span: &Span) -> bool {
         }
         (Start::Permuted { division, index }, Length::Permuted { division: measured, index: same }) => {
             division == measured && index == same
+        }
+        (Start::Part { division, index, part, parts }, Length::Part { .. }) => {
+            span.length == Length::Part { division, index, part, parts }
         }
         _ => false,
     }

@@ -436,7 +436,9 @@ impl Writer<'_> {
             buffer => buffer.temporary().map_or(usize::from(buffer.0), |number| BANK + 1 + number),
         };
         let offset = match self.entries.get(base) {
-            Some(Some((offsets, _))) => offsets[range.block as usize] as usize,
+            Some(Some((offsets, _))) => {
+                offsets[range.block as usize] as usize + range.within as usize * self.scale
+            }
             _ => range.start as usize * self.scale,
         };
         At { base: base as u32, offset }

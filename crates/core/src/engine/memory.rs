@@ -495,7 +495,7 @@ impl Bindings {
         }
         debug_assert!(range.buffer <= BufferId::RECV);
         match &self.user[usize::from(range.buffer.0)] {
-            Place::Entries(entries) => (&entries[range.block as usize], 0),
+            Place::Entries(entries) => (&entries[range.block as usize], range.within),
             place => (place, range.start),
         }
     }
