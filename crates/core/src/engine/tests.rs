@@ -5,6 +5,8 @@
 //! Memory of the tests is owned by [`Array`]s that outlive the executions bound to it.
 #![allow(unsafe_code)]
 
+mod interpreters;
+
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -569,6 +571,8 @@ fn check_all(collective: Collective) {
                     let radix = if generator.name == "knomial" { radix.max(2) } else { radix };
                     let segment = if parameters.segment { [0, 2, 24][random.below(3)] } else { 0 };
                     let window = [1, 2, 64][random.below(3)];
+                    let fan_out = if parameters.fan_out { [0, 2, Params::FLAT][random.below(3)] } else { 0 };
+                    let readers = if parameters.readers { random.below(4) as u32 } else { 0 };
                     let case = Case {
                         collective,
                         ranks,
@@ -577,7 +581,7 @@ fn check_all(collective: Collective) {
                         commutative: number % 2 == 0,
                         in_place: random.below(2) == 0,
                         layout: number % 3,
-                        params: Params { radix, segment, window, ..Params::default() },
+                        params: Params { radix, fan_out, segment, window, readers, ..Params::default() },
                     };
                     check(generator, case, &mut random);
                 }
