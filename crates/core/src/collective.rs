@@ -465,7 +465,9 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     };
     let forced = process.config.algorithm_of(shape.collective.name());
     TRAFFIC.choices.add(1);
-    let plan = process.choices.borrow_mut(held).plan(shape, &environment, whose, forced);
+    let banks = comm.collectives.node.banks(held);
+    let found = banks.as_ref().map(|banks| banks.found());
+    let plan = process.choices.borrow_mut(held).plan(shape, &environment, whose, forced, found);
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);

@@ -19,6 +19,7 @@
 //!   written through them, in which order, is the caller's promise, for which `turns` gives the rules.
 #![allow(unsafe_code)]
 
+pub mod found;
 pub mod layout;
 mod said;
 pub mod turns;
@@ -31,6 +32,7 @@ use tutti_base::sync::{AtomicU32, AtomicU64, Ordering};
 use tutti_sys::job::Job;
 use tutti_sys::regions::{Region, RegionKey};
 
+use found::{ENTRIES, Entry, Found};
 use layout::{
     CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
 };
@@ -140,6 +142,13 @@ impl Banks {
         &self.layout
     }
 
+    /// What members have found out for all.
+    pub fn found(&self) -> Found<'_> {
+        let entries = self.at(0, self.places.found).cast::<Entry>();
+        // SAFETY: inside the part of the first member, which is 64-aligned as all its parts are; atomics, valid as zeros.
+        Found::new(unsafe { std::slice::from_raw_parts(entries, ENTRIES) })
+    }
+
     /// The place of this process among the members.
     #[inline]
     pub fn me(&self) -> u32 {
@@ -212,6 +221,24 @@ impl Banks {
     #[inline]
     pub fn is_reached(&self, slot: &Slot, member: u32, flag: u16, value: u64) -> bool {
         turns::is_reached(self.flag(slot, member, flag).load(Ordering::Acquire), slot.tag | value)
+    }
+
+    /// Fetches the line in which `member` will set flag `flag` of the next operation of the class. For who finds a flag set at its
+    /// first look: its owner is ahead, so that the next one is set too, and its line comes while this operation ends.
+    #[inline]
+    pub fn look_ahead(&self, slot: &Slot, member: u32, flag: u16) {
+        let heads = self.places.heads[slot.class as usize];
+        let next = (u32::from(slot.place) + 1) & self.layout.slots[slot.class as usize].count.wrapping_sub(1);
+        let line = if flag == 0 { FIRST_FLAG } else { 0 };
+        let line = self.at(member, heads + next as usize * HEAD_BYTES + line);
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads and writes nothing and does not fault, wherever it points.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = line;
     }
 
     /// Whether `member` has set a flag that is not reached in this operation, which it takes for another one: the flag will never

@@ -23,6 +23,9 @@ pub mod directory;
 pub mod exposure;
 #[cfg(not(loom))]
 pub mod fabric;
+#[cfg(loom)]
+#[path = "banks/found.rs"]
+pub mod found;
 pub mod link;
 #[cfg(not(loom))]
 pub mod links;

@@ -11,6 +11,7 @@ use loom::thread;
 
 use tutti_base::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
+use crate::found::{Entry, Found, Look};
 use crate::loom_tests::{Words, model};
 use crate::turns::{Turns, is_last, is_reached, word};
 
@@ -227,5 +228,32 @@ fn loom_the_last_to_leave_wakes_who_wants_room() {
         for leaver in leavers {
             leaver.join().expect("a leaver does not panic");
         }
+    });
+}
+
+/// Two members look for two things in a table of two entries: each is found out once, unless the table is full, and who reads it
+/// reads all of it.
+#[test]
+fn loom_what_is_found_is_told_whole() {
+    model(|| {
+        let entries: Arc<[Entry; 2]> = Arc::new(Default::default());
+        let told = Arc::new(AtomicU64::new(0));
+        let run = |entries: &[Entry; 2], told: &AtomicU64, keys: [u64; 2]| {
+            let found = Found::new(entries);
+            for key in keys {
+                match found.look([key, 0]) {
+                    Look::Known(value) => assert_eq!(value, [key; 4]),
+                    Look::Mine(place) => {
+                        assert_eq!(told.fetch_add(1 << (8 * key), Ordering::Relaxed) >> (8 * key) & 1, 0);
+                        found.tell(place, [key, 0], [key; 4]);
+                    }
+                    Look::Busy | Look::Full => {}
+                }
+            }
+        };
+        let other = (entries.clone(), told.clone());
+        let thread = thread::spawn(move || run(&other.0, &other.1, [1, 2]));
+        run(&entries, &told, [2, 1]);
+        thread.join().expect("the other does not panic");
     });
 }

@@ -1,15 +1,23 @@
 //! Which algorithms this process has chosen. Choosing simulates the best candidates, which takes from microseconds to
-//! milliseconds, so communicators that are alike share the choices for sizes that are alike.
+//! milliseconds, so communicators that are alike share the choices for sizes that are alike, and so do the ranks of a node: the
+//! first that wants to know searches, the others read what it found in the memory of the communicator. Since all would find the
+//! same, nothing depends on who it was.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tutti_coll::registry::Node;
 use tutti_coll::select::{self, Choice};
 use tutti_coll::{Environment, Plan, Shape};
+use tutti_sys::cpu;
+use tutti_transport::banks::found::{Found, Look};
 
 /// More are forgotten all at once: a program that has so many kinds of operations is not slowed by choosing some again.
 const MOST: usize = 4096;
+
+/// Who waits longer for another rank to choose chooses itself: it may be stopped, or gone.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -36,13 +44,15 @@ pub enum Whose {
 }
 
 impl Choices {
-    /// The plan for `shape`; `whose` says what the layout of the environment belongs to.
+    /// The plan for `shape`; `whose` says what the layout of the environment belongs to, `found` is what the members of the
+    /// communicator have found so far.
     pub fn plan(
         &mut self,
         shape: &Shape,
         environment: &Environment,
         whose: Whose,
         forced: Option<&str>,
+        found: Option<Found<'_>>,
     ) -> Plan {
         if self.0.len() >= MOST {
             self.0.clear();
@@ -53,7 +63,30 @@ impl Choices {
             Whose::Several => usize::MAX,
         };
         let kind = Kind { shape: select::common(shape, environment), node: environment.node, layout };
-        let choice = self.0.entry(kind).or_insert_with(|| select::select(shape, environment, forced));
+        let choice = self.0.entry(kind).or_insert_with(|| match (forced, found) {
+            (None, Some(found)) => shared(shape, environment, found),
+            _ => select::select(shape, environment, forced),
+        });
         Plan::chosen(shape, choice.clone())
+    }
+}
+
+/// What another rank has chosen, or chooses for the others.
+fn shared(shape: &Shape, environment: &Environment, found: Found<'_>) -> Choice {
+    let choose = || select::select(shape, environment, None);
+    let (key, since) = (select::key(shape, environment), Instant::now());
+    loop {
+        match found.look(key) {
+            Look::Known(words) => {
+                return Choice::of_words(words, shape, environment).unwrap_or_else(choose);
+            }
+            Look::Mine(place) => {
+                let choice = choose();
+                found.tell(place, key, choice.words());
+                return choice;
+            }
+            Look::Busy if since.elapsed() < PATIENCE => cpu::yield_now(),
+            Look::Busy | Look::Full => return choose(),
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! | page edges of exposures of each large slot | 32768 |
 //! | tables of exposures of each large slot: 16 bytes a row, a row a member or 64 | 4096 and more |
 //! | payload of each slot, small then large | as configured |
+//! | what is known ([`super::found`]), in the part of the first member | 4096 |
 //!
 //! What small operations use comes first and close together: a communicator that has only had those takes two pages a member.
 //! Parts begin 128 bytes further into a page from member to member, and payloads do not follow each other at
@@ -21,6 +22,8 @@
 //! a part is not the first of the next.
 
 use tutti_base::BankSizes;
+
+use super::found::{ENTRIES, Entry};
 
 /// Bytes of a bank that lie in the line of flag 0: payload and flag move together.
 pub const INLINE_BYTES: usize = 56;
@@ -32,6 +35,8 @@ pub const RECORD_BYTES: usize = 128;
 pub const EDGE_BYTES: usize = 2 * PAGE;
 /// Bytes of a row of the table of an exposure.
 pub const ROW_BYTES: usize = 16;
+/// Banks of persistent operations up to this get as many slots as those of communicators.
+const FEW_BYTES: usize = 1024;
 /// A table has at least so many rows.
 const FEWEST_ROWS: usize = 64;
 
@@ -40,6 +45,7 @@ pub(super) const SAID_OFFSET: usize = 256;
 pub(super) const SAID_BYTES: usize = 2048;
 pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
+const FOUND_BYTES: usize = ENTRIES * size_of::<Entry>();
 const PAGE: usize = 4096;
 /// What a part begins further into a page than the one before it.
 const COLOUR_BYTES: usize = 128;
@@ -82,6 +88,7 @@ pub(super) struct Places {
     pub table_bytes: usize,
     pub payloads: [usize; 2],
     pub payload_stride: [usize; 2],
+    pub found: usize,
     /// From part to part.
     pub stride: usize,
     /// Of all parts.
@@ -101,7 +108,8 @@ impl Layout {
     pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize) -> Layout {
         let none = Slots { count: 0, payload: 0 };
         let is_small = bytes as u64 <= sizes.small_bytes;
-        let some = Slots { count: if is_small { 16 } else { 2 }, payload: bytes.next_multiple_of(64) };
+        let many = if bytes <= FEW_BYTES { sizes.small_slots } else { 16 };
+        let some = Slots { count: if is_small { many } else { 2 }, payload: bytes.next_multiple_of(64) };
         Layout { members, slots: if is_small { [some, none] } else { [none, some] } }
     }
 
@@ -128,10 +136,11 @@ impl Layout {
         let table_bytes = (self.rows() * ROW_BYTES).next_multiple_of(64);
         let payloads = tables + large * RECORDS * table_bytes;
         let payloads = [payloads, payloads + small * payload_stride[0]];
-        let used = payloads[1] + large * payload_stride[1];
+        let found = payloads[1] + large * payload_stride[1];
+        let used = found + FOUND_BYTES;
         let stride = used.next_multiple_of(PAGE) + PAGE + COLOUR_BYTES;
         let bytes = stride * self.members as usize;
-        Places { heads, records, edges, tables, table_bytes, payloads, payload_stride, stride, bytes }
+        Places { heads, records, edges, tables, table_bytes, payloads, payload_stride, found, stride, bytes }
     }
 
     /// Rows of the table of an exposure, in large slots: one a member, and never less than 64.
@@ -158,6 +167,7 @@ mod tests {
         for member in 0..layout.members as usize {
             let part = member * places.stride;
             ranges.push((part, CONTROL_BYTES));
+            ranges.push((part + places.found, FOUND_BYTES));
             for class in 0..2 {
                 let slots = layout.slots[class];
                 for slot in 0..slots.count as usize {
