@@ -14,14 +14,19 @@ use std::ptr::{self, NonNull};
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::ir::Access;
+use tutti_data::copy::copy_streaming;
 use tutti_transport::Peer;
 use tutti_transport::exposure::{self, Window};
 use tutti_transport::single_copy::CopyError;
 
 use super::carrying::Carrier;
+use super::node::Turn;
 use super::port::CommPort;
 use crate::buffer::Buffer;
 use crate::engine::{Exposed, Remote};
+
+/// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
+const STREAMED_BYTES: u64 = 16 << 10;
 
 /// What a peer finds.
 pub(super) enum Found {
@@ -110,6 +115,12 @@ impl CommPort<'_> {
         Found::Lent(if window.has_entries() { window.entry(entry) } else { window })
     }
 
+    /// Where a part of a window is, if copies are to pass the caches by and it is mapped here.
+    fn streamed(&self, window: &Window, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let streams = self.ticket.turn.as_ref().is_some_and(Turn::streams);
+        if streams && bytes >= STREAMED_BYTES { window.direct(offset, bytes) } else { None }
+    }
+
     /// Copies a peer's memory.
     pub(super) fn fetch(&self, from: Remote, into: &Buffer) -> Result<()> {
         match self.find(from) {
@@ -122,8 +133,15 @@ impl CommPort<'_> {
             }
             Found::Lent(window) => into
                 .fill_from(|position, piece| {
-                    // SAFETY: the piece is this process's own.
-                    unsafe { window.read(from.offset + position, piece.as_mut_ptr(), piece.len() as u64) }
+                    let (offset, bytes) = (from.offset + position, piece.len() as u64);
+                    // SAFETY: the piece is this process's own; what is in place is as long.
+                    unsafe {
+                        match self.streamed(&window, offset, bytes) {
+                            Some(from) => copy_streaming(from, piece.as_mut_ptr(), piece.len()),
+                            None => return window.read(offset, piece.as_mut_ptr(), bytes),
+                        }
+                    }
+                    Ok(())
                 })
                 .map_err(|error| unreachable_memory(&error, from)),
         }
@@ -133,8 +151,15 @@ impl CommPort<'_> {
     pub(super) fn deliver(&self, from: &Buffer, into: Remote) -> Result<()> {
         let Found::Lent(window) = self.find(into) else { unreachable!("only what is read travels by value") };
         from.drain_to(|position, piece| {
+            let (offset, bytes) = (into.offset + position, piece.len() as u64);
             // SAFETY: the piece is this process's own; the schedule gives each part of the window to one peer.
-            unsafe { window.write(into.offset + position, piece.as_ptr(), piece.len() as u64) }
+            unsafe {
+                match self.streamed(&window, offset, bytes) {
+                    Some(into) => copy_streaming(piece.as_ptr(), into, piece.len()),
+                    None => return window.write(offset, piece.as_ptr(), bytes),
+                }
+            }
+            Ok(())
         })
         .map_err(|error| unreachable_memory(&error, into))
     }

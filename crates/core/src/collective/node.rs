@@ -72,6 +72,7 @@ pub struct Turn {
     class: Class,
     number: u64,
     bytes: usize,
+    streams: bool,
     accord: u16,
     slot: Option<Slot>,
 }
@@ -83,6 +84,8 @@ pub struct Room {
     pub bytes: usize,
     /// Exposed memory has tables and edges, for which only large slots have room.
     large: bool,
+    /// Copies of lent memory pass the caches by.
+    streams: bool,
 }
 
 impl Room {
@@ -90,7 +93,8 @@ impl Room {
     pub fn of(plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
-        Room { bytes, large: plan.choice.generator.requires.node == Node::Exposed }
+        let large = plan.choice.generator.requires.node == Node::Exposed;
+        Room { bytes, large, streams: large && plan.exceeds_cache() }
     }
 }
 
@@ -185,10 +189,10 @@ impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
     pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, large } = room;
+        let Room { bytes, large, streams } = room;
         let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
         let class = fits.expect("a plan's bank fits: it was selected so");
-        Turn { class, number: banks.begin(class), bytes, accord, slot: None }
+        Turn { class, number: banks.begin(class), bytes, streams, accord, slot: None }
     }
 
     /// Asks whether it has come.
@@ -219,6 +223,11 @@ impl Turn {
     /// Bytes of the bank of the schedule.
     pub fn bank_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether copies of lent memory pass the caches by: all of it together does not fit in there.
+    pub fn streams(&self) -> bool {
+        self.streams
     }
 
     /// What the operation uses, once its turn has come.
@@ -286,11 +295,15 @@ impl NodePort for BankPort<'_> {
 
     #[inline(always)]
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
-        for _ in 0..=self.looks {
+        if self.banks.is_reached(&self.slot, peer, flag, value) {
+            self.banks.look_ahead(&self.slot, peer, flag);
+            return true;
+        }
+        for _ in 0..self.looks {
+            std::hint::spin_loop();
             if self.banks.is_reached(&self.slot, peer, flag, value) {
                 return true;
             }
-            std::hint::spin_loop();
         }
         false
     }
