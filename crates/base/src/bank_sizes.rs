@@ -11,7 +11,8 @@ pub struct BankSizes {
     pub large_bytes: u64,
     /// Payload of a small slot of one member.
     pub small_bytes: u64,
-    /// Small slots: a power of two, at most 64.
+    /// Small slots: a power of two, at most 64. Where ranks share processors, those that wait for nobody run ahead until all are
+    /// taken, so each doubling halves the switches between processes that a small rooted operation costs.
     pub small_slots: u32,
     /// Large slots: a power of two, at most 64. Several, since ranks that share a core run ahead of each other where what is
     /// lent travels by value.
@@ -53,7 +54,7 @@ impl BankSizes {
 
 impl Default for BankSizes {
     fn default() -> BankSizes {
-        BankSizes::new(None, None, 4096, 32, 1)
+        BankSizes::new(None, None, 4096, 64, 1)
     }
 }
 
