@@ -9,6 +9,7 @@ use crate::ir::{
     Access, BufferId, Division, Edge, Index, Kind, Length, Loop, Order, Schedule, Span, Start, Step, StepId,
     Unit,
 };
+use crate::neighbours::Neighbours;
 
 /// A schedule in the making.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct Builder {
     in_loop: Option<u16>,
     /// Who is near whom, if anybody has said so.
     hierarchy: Option<Arc<Hierarchy>>,
+    /// For neighbourhood collectives.
+    neighbours: Arc<Neighbours>,
 }
 
 impl Builder {
@@ -37,12 +40,29 @@ impl Builder {
             loops: Vec::new(),
             strands: Vec::new(),
         };
-        Builder { schedule, frontier: Vec::new(), group: 0, in_loop: None, hierarchy: None }
+        Builder {
+            schedule,
+            frontier: Vec::new(),
+            group: 0,
+            in_loop: None,
+            hierarchy: None,
+            neighbours: Arc::default(),
+        }
     }
 
     /// The same, for ranks of which it is known who is near whom.
     pub fn on(unit: Unit, hierarchy: Option<&Arc<Hierarchy>>) -> Builder {
         Builder { hierarchy: hierarchy.cloned(), ..Builder::new(unit) }
+    }
+
+    /// The same, for a rank with these neighbours.
+    pub fn among(self, neighbours: Option<&Arc<Neighbours>>) -> Builder {
+        Builder { neighbours: neighbours.cloned().unwrap_or_default(), ..self }
+    }
+
+    /// With whom this rank exchanges blocks in a neighbourhood collective.
+    pub fn neighbours(&self) -> Arc<Neighbours> {
+        Arc::clone(&self.neighbours)
     }
 
     /// Who is near whom among `ranks` ranks, with some distances ignored. If nobody has said so, all are equally far.
@@ -166,6 +186,47 @@ impl Builder {
         }
         self.schedule.steps.push(Step { kind, after: edges.into(), in_loop: self.in_loop });
         id
+    }
+
+    /// Appends all of another schedule, for the ranks from `first` on, with these buffers in the place of its send and receive
+    /// buffers. It comes after all that was written before, and what follows after it.
+    pub fn embed(&mut self, part: Schedule, first: u32, user: [BufferId; 2]) {
+        assert!(
+            part.order == Order::Edges && part.permutation.is_empty() && self.in_loop.is_none(),
+            "only schedules of messages between consecutive ranks are embedded"
+        );
+        self.join();
+        let (steps, loops) = (self.schedule.steps.len() as u32, self.schedule.loops.len() as u16);
+        let temporaries = BufferId::FIRST_TEMPORARY + self.schedule.temporaries.len() as u16;
+        let buffer = |buffer: BufferId| match buffer.temporary() {
+            Some(number) => BufferId(temporaries + number as u16),
+            None => user[usize::from(buffer.0)],
+        };
+        let span =
+            |span: Span| if span.is_signal() { span } else { Span { buffer: buffer(span.buffer), ..span } };
+        for Step { kind, after, in_loop } in part.steps {
+            let kind = match kind {
+                Kind::Send { peer, lane, from } => {
+                    Kind::Send { peer: peer.plus(first), lane, from: span(from) }
+                }
+                Kind::Recv { peer, lane, into } => {
+                    Kind::Recv { peer: peer.plus(first), lane, into: span(into) }
+                }
+                Kind::Copy { from, into } => Kind::Copy { from: span(from), into: span(into) },
+                Kind::Reduce { left, right } => Kind::Reduce { left: span(left), right: span(right) },
+                other => unreachable!("{other:?} is for schedules in program order"),
+            };
+            let inherits = !after.iter().any(|edge| matches!(edge.distance, 0 | Edge::WHOLE));
+            let moved = after.iter().map(|edge| Edge { step: StepId(edge.step.0 + steps), ..*edge });
+            let frontier = self.frontier.iter().copied().filter(|_| inherits);
+            let after = moved.chain(frontier).collect();
+            let in_loop = in_loop.map(|number| number + loops);
+            self.schedule.steps.push(Step { kind, after, in_loop });
+        }
+        self.schedule.temporaries.extend(part.temporaries);
+        let moved = |inner: Loop| Loop { first: inner.first + steps, ..inner };
+        self.schedule.loops.extend(part.loops.into_iter().map(moved));
+        self.join();
     }
 
     /// The step that is appended next.

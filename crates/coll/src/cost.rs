@@ -390,6 +390,12 @@ pub(crate) fn spread(shape: &Shape, params: &Params) -> Work {
     Work::even(n.ranks, hops, 2.0 * rounds, rounds * block_bytes(shape), 0.0)
 }
 
+/// Of one neighbour: the degree is not known here.
+pub(crate) fn neighbourhood(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, 1.0, 2.0, n.bytes, 0.0)
+}
+
 pub(crate) fn pairwise(shape: &Shape, params: &Params) -> Work {
     spread(shape, &Params { window: 1, ..*params })
 }

@@ -9,6 +9,7 @@
 //! greedy algorithms over all pairs give; the tests hold them against those. Levels that make no difference to an operation
 //! are left out by [`Hierarchy::without`].
 
+pub mod mapping;
 mod ring;
 mod tree;
 

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
-    exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
+    between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
     hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_reduce,
-    levels_ring, levels_slices, reduce, reduce_scatter, scan,
+    levels_ring, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
 use crate::cost_node as node;
 use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::{Schedule, Unit};
+use crate::neighbours::Neighbours;
 use crate::shape::{Collective, Params, Shape};
 
 /// An algorithm for one collective operation.
@@ -74,6 +75,8 @@ pub struct Requirements {
     pub node: Node,
     /// No more ranks than [`Requirements::FEW`]: a schedule grows with them.
     pub few_ranks: bool,
+    /// It is for the two groups of an intercommunicator; or else for the one of an intracommunicator.
+    pub two_groups: bool,
     /// What it needs of the node holds among the ranks of each host; others are reached by messages.
     pub several_hosts: bool,
     /// An operator that does not commute needs ranks that are in their own order host by host: those of a host are
@@ -125,9 +128,11 @@ const ANY: Requirements = Requirements {
     power_of_two: false,
     node: Node::Any,
     few_ranks: false,
+    two_groups: false,
     several_hosts: false,
     ordered: false,
 };
+const BETWEEN: Requirements = Requirements { two_groups: true, ..ANY };
 const COMMUTES: Requirements = Requirements { commutative: true, ..ANY };
 const FEW: Requirements = Requirements { few_ranks: true, ..SHARED };
 const EXPOSED: Requirements = Requirements { node: Node::Exposed, ..ANY };
@@ -318,9 +323,28 @@ static GENERATORS: &[Generator] = &[
     right(entry(C::ReduceScatter, "exposed", EXPOSED, PIPELINE, exposed_reduce::reduce_scatter, node::exposed_reduce_scatter)),
     left(entry(C::Scan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce)),
     left(entry(C::Exscan, "exposed", EXPOSED, PIPELINE, exposed_reduce::scan, node::exposed_allreduce)),
+    entry(C::Barrier, "between", BETWEEN, WINDOW, between::barrier, cost::barrier_dissemination),
+    entry(C::Bcast, "between", BETWEEN, RADIX, between::bcast, cost::bcast_kary),
+    entry(C::Gather, "between", BETWEEN, WINDOW, between::gather, cost::rooted_linear),
+    entry(C::Gatherv, "between", BETWEEN, WINDOW, between::gather, cost::rooted_linear),
+    entry(C::Scatter, "between", BETWEEN, WINDOW, between::scatter, cost::rooted_linear),
+    entry(C::Scatterv, "between", BETWEEN, WINDOW, between::scatter, cost::rooted_linear),
+    entry(C::Allgather, "between", BETWEEN, WINDOW, between::exchange, cost::spread),
+    entry(C::Allgatherv, "between", BETWEEN, WINDOW, between::exchange, cost::spread),
+    entry(C::Alltoall, "between", BETWEEN, WINDOW, between::exchange, cost::spread),
+    entry(C::Alltoallv, "between", BETWEEN, WINDOW, between::exchange, cost::spread),
+    flat(entry(C::Reduce, "between", BETWEEN, RADIX, between::reduce, cost::reduce_kary)),
+    flat(entry(C::Allreduce, "between", BETWEEN, RADIX, between::allreduce, cost::allreduce_tree)),
+    flat(entry(C::ReduceScatterBlock, "between", BETWEEN, RADIX, between::reduce_scatter, cost::reduce_scatter_tree)),
+    flat(entry(C::ReduceScatter, "between", BETWEEN, RADIX, between::reduce_scatter, cost::reduce_scatter_tree)),
+    entry(C::NeighborAllgather, "direct", ANY, FIXED, neighbourhood::direct, cost::neighbourhood),
+    entry(C::NeighborAllgatherv, "direct", ANY, FIXED, neighbourhood::direct, cost::neighbourhood),
+    entry(C::NeighborAlltoall, "direct", ANY, FIXED, neighbourhood::direct, cost::neighbourhood),
+    entry(C::NeighborAlltoallv, "direct", ANY, FIXED, neighbourhood::direct, cost::neighbourhood),
 ];
 
-/// All algorithms: those for several hosts, those that send messages, then those within a node. Of equal times the first wins.
+/// All algorithms: those for several hosts, those that send messages, those within a node, those of two groups and of neighbours. Of equal times
+/// the first wins.
 pub fn registry() -> &'static [Generator] {
     GENERATORS
 }
@@ -329,6 +353,7 @@ impl Generator {
     /// Whether the algorithm is right for `shape`.
     pub fn suits(&self, shape: &Shape) -> bool {
         self.collective == shape.collective
+            && (shape.first_group > 0) == self.requires.two_groups
             && (shape.commutative || !self.requires.commutative)
             && (shape.ranks.is_power_of_two() || !self.requires.power_of_two)
             && (shape.ranks <= Requirements::FEW || !self.requires.few_ranks)
@@ -364,8 +389,19 @@ impl Generator {
         params: &Params,
         hierarchy: Option<&Arc<Hierarchy>>,
     ) -> Schedule {
+        self.generate_among(shape, params, hierarchy, None)
+    }
+
+    /// The same, for a rank with these neighbours in the communicator's topology.
+    pub fn generate_among(
+        &self,
+        shape: &Shape,
+        params: &Params,
+        hierarchy: Option<&Arc<Hierarchy>>,
+        neighbours: Option<&Arc<Neighbours>>,
+    ) -> Schedule {
         assert!(self.suits(shape), "{} does not suit {shape:?}", self.name);
-        let mut builder = Builder::on(shape.collective.unit(), hierarchy);
+        let mut builder = Builder::on(shape.collective.unit(), hierarchy).among(neighbours);
         (self.write)(shape, params, &mut builder);
         builder.finish()
     }

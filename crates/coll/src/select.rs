@@ -9,10 +9,12 @@
 //! sizes that differ little rarely differ in that.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::cost::{self, Environment};
 use crate::hierarchy::Ignored;
 use crate::ir::Schedule;
+use crate::neighbours::Neighbours;
 use crate::registry::{Association, Generator, Node, Requirements, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::{Load, predict};
@@ -157,6 +159,10 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     if requires.few_ranks && shape.ranks > Requirements::FEW {
         return Some(format!("there are more than {} ranks", Requirements::FEW));
     }
+    if requires.two_groups != (shape.first_group > 0) {
+        let what = if requires.two_groups { "an intercommunicator" } else { "one group" };
+        return Some(format!("it is for {what}"));
+    }
     let hosts = environment.layout.hosts();
     if requires.node <= environment.node && !requires.are_met(environment.node, hosts) {
         let why = if hosts > 1 { "the ranks are on several hosts" } else { "the ranks are on one host" };
@@ -279,7 +285,8 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         let fits = own.into_iter().filter(|one| fits(generator, shape, &one.params, environment));
         all.extend(fits.take(PARAMS_OF_ONE));
     }
-    if shape.ranks <= effort.ranks {
+    // The simulator knows neither topologies nor groups; for these there is one algorithm each.
+    if shape.ranks <= effort.ranks && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
         all = simulated(all, shape, environment, effort);
     }
     for candidate in &mut all {
@@ -407,14 +414,14 @@ pub struct Plan {
 impl Plan {
     /// Selects and generates.
     pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
-        Plan::chosen(shape, select(shape, environment, forced))
+        Plan::chosen(shape, select(shape, environment, forced), None)
     }
 
-    /// Generates what was chosen, for this or another shape of its class.
-    pub fn chosen(shape: &Shape, choice: Choice) -> Plan {
+    /// Generates what was chosen, for this or another shape of its class, and for a rank with these neighbours.
+    pub fn chosen(shape: &Shape, choice: Choice, neighbours: Option<&Arc<Neighbours>>) -> Plan {
         let hierarchy = Some(choice.environment.layout.hierarchy());
         let ordered = ordered(shape, &choice.environment);
-        let schedule = choice.generator.generate_on(&ordered, &choice.params, hierarchy);
+        let schedule = choice.generator.generate_among(&ordered, &choice.params, hierarchy, neighbours);
         Plan { shape: *shape, choice, schedule }
     }
 

@@ -40,10 +40,18 @@ pub enum Collective {
     Scan,
     /// MPI-5 section 6.11.2.
     Exscan,
+    /// MPI-5 section 8.6.1.
+    NeighborAllgather,
+    /// MPI-5 section 8.6.1, counts differ from neighbour to neighbour.
+    NeighborAllgatherv,
+    /// MPI-5 section 8.6.2.
+    NeighborAlltoall,
+    /// MPI-5 section 8.6.2, counts differ from neighbour to neighbour; also MPI_Neighbor_alltoallw, where datatypes do.
+    NeighborAlltoallv,
 }
 
 impl Collective {
-    /// All of them, in the order of the standard.
+    /// Those of all members of a communicator, in the order of the standard.
     pub const ALL: [Collective; 16] = [
         Collective::Barrier,
         Collective::Bcast,
@@ -61,6 +69,14 @@ impl Collective {
         Collective::ReduceScatter,
         Collective::Scan,
         Collective::Exscan,
+    ];
+
+    /// Those of neighbours.
+    pub const OF_NEIGHBOURS: [Collective; 4] = [
+        Collective::NeighborAllgather,
+        Collective::NeighborAllgatherv,
+        Collective::NeighborAlltoall,
+        Collective::NeighborAlltoallv,
     ];
 
     /// The name used in settings and reports.
@@ -82,6 +98,10 @@ impl Collective {
             Collective::ReduceScatter => "reduce_scatter",
             Collective::Scan => "scan",
             Collective::Exscan => "exscan",
+            Collective::NeighborAllgather => "neighbor_allgather",
+            Collective::NeighborAllgatherv => "neighbor_allgatherv",
+            Collective::NeighborAlltoall => "neighbor_alltoall",
+            Collective::NeighborAlltoallv => "neighbor_alltoallv",
         }
     }
 
@@ -94,6 +114,11 @@ impl Collective {
             }
             _ => Unit::Byte,
         }
+    }
+
+    /// Whether blocks go along the edges of a topology only.
+    pub fn is_of_neighbours(self) -> bool {
+        Collective::OF_NEIGHBOURS.contains(&self)
     }
 
     /// Whether one rank is the root.
@@ -117,11 +142,13 @@ impl fmt::Display for Collective {
 pub struct Shape {
     /// The operation.
     pub collective: Collective,
-    /// Ranks of the communicator, at least 1.
+    /// Ranks of the communicator, at least 1; of both groups of an intercommunicator, the first group's first.
     pub ranks: u32,
+    /// Ranks of the first group of an intercommunicator; 0 for an intracommunicator.
+    pub first_group: u32,
     /// This rank.
     pub rank: u32,
-    /// The root; 0 where there is none.
+    /// The root; 0 where there is none, [`Shape::NOBODY`] where this rank of an intercommunicator does not know it.
     pub root: u32,
     /// In units of [`Collective::unit`]:
     /// - bcast, reduce, allreduce, scan, exscan: all of the data;
@@ -129,9 +156,11 @@ pub struct Shape {
     /// - gatherv, scatterv: this rank's own block (differs from rank to rank);
     /// - allgatherv, reduce_scatter: the sum of [`crate::ir::Table::Recv`];
     /// - alltoallv: the sum of this rank's receive table if `in_place`, else 0;
-    /// - barrier: 0.
+    /// - barrier, neighbor_allgatherv, neighbor_alltoallv: 0;
+    /// - neighbor_allgather, neighbor_alltoall, and allgather and alltoall of an intercommunicator: one block that is received.
     pub count: u64,
-    /// reduce_scatter: the units of this rank's block; else 0. Differs from rank to rank.
+    /// reduce_scatter: the units of this rank's block. Neighbourhood collectives, and allgather, allgatherv and alltoall of an
+    /// intercommunicator: one block that is sent. Else 0. Differs from rank to rank.
     pub own: u64,
     /// Packed bytes of a unit: 1, or the size of the datatype of a reduction.
     pub unit_bytes: u64,
@@ -143,11 +172,15 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// No rank.
+    pub const NOBODY: u32 = u32::MAX;
+
     /// An operation on `count` units without root, operator or MPI_IN_PLACE.
     pub fn new(collective: Collective, ranks: u32, rank: u32, count: u64) -> Shape {
         Shape {
             collective,
             ranks,
+            first_group: 0,
             rank,
             root: 0,
             count,

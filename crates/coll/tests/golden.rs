@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use tutti_coll::verify::Case;
+use tutti_coll::verify::{Case, Pattern};
 use tutti_coll::{Collective, Params, registry};
 
 fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Params) {
@@ -12,7 +12,16 @@ fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Par
         .iter()
         .find(|generator| generator.collective == collective && generator.name == name)
         .expect("the test names a registered algorithm");
-    let case = Case { collective, ranks, root: 0, count, commutative: true, in_place: false, params };
+    let case = Case {
+        collective,
+        ranks,
+        root: 0,
+        count,
+        commutative: true,
+        in_place: false,
+        params,
+        pattern: Pattern::Whole,
+    };
     let mut text = format!("{collective} {name}, {ranks} ranks, count {count}, {params}\n");
     for rank in 0..ranks {
         let schedule = generator.generate(&case.shape(rank), &params);

@@ -8,7 +8,7 @@ use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::model::Model;
 use tutti_coll::registry::Association;
 use tutti_coll::simulate::{Binding, Layout, Load, Reach, Stage, predict};
-use tutti_coll::verify::{Case, verify_on};
+use tutti_coll::verify::{Case, Pattern, verify_on};
 use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 
 const FLAT: u32 = Params::FLAT;
@@ -88,7 +88,16 @@ fn any_machine_and_root() {
                     let root = if collective.rooted() { root } else { 0 };
                     let count = count(collective, ranks, turn / 3);
                     let (commutative, in_place) = (turn.is_multiple_of(5), turn / 7 % 2 == 1);
-                    let case = Case { collective, ranks, root, count, commutative, in_place, params };
+                    let case = Case {
+                        collective,
+                        ranks,
+                        root,
+                        count,
+                        commutative,
+                        in_place,
+                        params,
+                        pattern: Pattern::Whole,
+                    };
                     check(generator, &case, &hierarchy);
                 }
             }
@@ -110,7 +119,7 @@ proptest! {
             let ignored = if far { Ignored::BELOW_MEMORY } else { Ignored::NONE };
             let params = Params { radix, segment, ignored, ..Params::default() };
             let count = count(collective, 12, seed % 7);
-            let case = Case { collective, ranks, root, count, commutative, in_place, params };
+            let case = Case { collective, ranks, root, count, commutative, in_place, params, pattern: Pattern::Whole };
             let machine = &hierarchies(ranks, seed % 1000)[seed as usize % 4];
             check(generator, &case, machine);
         }

@@ -9,7 +9,7 @@ use tutti_coll::ir::{
     Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Tables,
 };
 use tutti_coll::registry::{Association, Node};
-use tutti_coll::verify::{Case, Fault, verify_on};
+use tutti_coll::verify::{Case, Fault, Pattern, verify_on};
 use tutti_coll::{Collective, Params, registry};
 
 /// Something to break.
@@ -36,7 +36,7 @@ fn two_hosts(ranks: u32) -> Arc<Hierarchy> {
 fn case(collective: Collective, ranks: u32, commutative: bool, params: Params) -> Case {
     let count = if collective == Collective::Barrier { 0 } else { 8 };
     let root = if collective.rooted() { 1 } else { 0 };
-    Case { collective, ranks, root, count, commutative, in_place: false, params }
+    Case { collective, ranks, root, count, commutative, in_place: false, params, pattern: Pattern::Whole }
 }
 
 fn written(name: &str, collective: Collective, write: impl Fn(u32, &mut Builder)) -> Subject {

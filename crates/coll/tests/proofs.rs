@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::ir::{Kind, StepId};
 use tutti_coll::registry::{Association, Node};
-use tutti_coll::verify::{Case, verify_as};
+use tutti_coll::verify::{Case, Pattern, verify_as};
 use tutti_coll::{Collective, Environment, Generator, Params, Schedule, Shape, registry, select};
 
 const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
@@ -123,7 +123,16 @@ fn prove(collective: Collective) {
                 for &params in &params {
                     for flags in 0..4 {
                         let (commutative, in_place) = (flags & 1 == 1, flags & 2 == 2);
-                        cases.push(Case { collective, ranks, root: 0, count, commutative, in_place, params });
+                        cases.push(Case {
+                            collective,
+                            ranks,
+                            root: 0,
+                            count,
+                            commutative,
+                            in_place,
+                            params,
+                            pattern: Pattern::Whole,
+                        });
                     }
                 }
             }
@@ -217,7 +226,7 @@ proptest! {
                 params.segment = 0;
             }
             let collective = generator.collective;
-            let case = Case { collective, ranks, root, count, commutative, in_place, params };
+            let case = Case { collective, ranks, root, count, commutative, in_place, params, pattern: Pattern::Whole };
             check(generator, case, ranks as usize);
         }
     }
@@ -240,7 +249,16 @@ fn deterministic_results_are_one_expression() {
                         let in_place = (root + ranks) % 2 == 0;
                         let collective = generator.collective;
                         let commutative = false;
-                        let case = Case { collective, ranks, root, count, commutative, in_place, params };
+                        let case = Case {
+                            collective,
+                            ranks,
+                            root,
+                            count,
+                            commutative,
+                            in_place,
+                            params,
+                            pattern: Pattern::Whole,
+                        };
                         check_as(generator, case, 0, wanted);
                         proved += 1;
                     }
@@ -258,7 +276,16 @@ fn another_association_is_noticed() {
     let mut all = registry().iter();
     let found = all.find(|one| one.collective == Collective::Allreduce && one.name == "recursive_doubling");
     let (collective, params) = (Collective::Allreduce, Params::default());
-    let case = Case { collective, ranks: 4, root: 0, count: 1, commutative: false, in_place: false, params };
+    let case = Case {
+        collective,
+        ranks: 4,
+        root: 0,
+        count: 1,
+        commutative: false,
+        in_place: false,
+        params,
+        pattern: Pattern::Whole,
+    };
     check_as(found.expect("registered"), case, 0, Association::FromRight);
 }
 

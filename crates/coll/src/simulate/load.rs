@@ -80,6 +80,8 @@ impl Load {
             C::Allgather | C::ReduceScatterBlock => (ranks + 1.0) * bytes,
             C::Allgatherv | C::ReduceScatter => (1.0 + 1.0 / ranks) * bytes,
             C::Alltoall | C::Alltoallv => 2.0 * ranks * bytes,
+            C::NeighborAllgather | C::NeighborAllgatherv => 2.0 * bytes,
+            C::NeighborAlltoall | C::NeighborAlltoallv => 2.0 * bytes,
         }
     }
 }

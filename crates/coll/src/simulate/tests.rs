@@ -52,7 +52,8 @@ fn messages_cost_what_they_cost_by_hand() {
         check("flat", seconds(C::Bcast, "kary", flat, 8, ranks, ranks), expected);
     }
     for collective in Collective::ALL {
-        let all = registry().iter().filter(|other| other.collective == collective);
+        let all =
+            registry().iter().filter(|other| other.collective == collective && !other.requires.two_groups);
         for generator in all.filter(|generator| generator.requires.node == crate::registry::Node::Any) {
             let alone = seconds(collective, generator.name, WHOLE, 0, 1, 1);
             assert!(alone < 1e-6, "{generator:?}: {alone:e}");
@@ -94,7 +95,8 @@ fn more_bytes_never_take_less_time() {
     for generator in registry().iter().filter(|other| other.requires.node == crate::registry::Node::Any) {
         for (ranks, cores) in [(4, 4), (5, 2)] {
             let suits = generator.suits(&Shape::new(generator.collective, ranks, 0, 1));
-            if !suits || generator.collective == Collective::Barrier {
+            let neighbours = generator.collective.is_of_neighbours();
+            if !suits || neighbours || generator.collective == Collective::Barrier {
                 continue;
             }
             let params = Params { segment: 8192, ..WHOLE };

@@ -1,6 +1,7 @@
 //! What a collective operation starts from and must end with, as the standard says it, on symbolic
 //! data. This is the specification that every algorithm is held against.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::value::{Atom, Values};
@@ -24,6 +25,32 @@ pub struct Case {
     pub in_place: bool,
     /// The parameters of the generator.
     pub params: Params,
+    /// Who has to do with whom.
+    pub pattern: Pattern,
+}
+
+/// Who has to do with whom in an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pattern {
+    /// All ranks with one another.
+    #[default]
+    Whole,
+    /// The ranks of two groups with those of the other one; the first has so many.
+    Groups(u32),
+    /// Neighbours in a grid.
+    Grid {
+        /// Its extents; as many places as there are ranks.
+        dims: [u32; 3],
+        /// Which dimensions are closed to rings.
+        periodic: [bool; 3],
+    },
+    /// Neighbours in a graph that looks like chance.
+    Random {
+        /// Graphs of different seeds differ.
+        seed: u32,
+        /// Edges a rank, in the mean.
+        degree: u32,
+    },
 }
 
 /// The running sums of both tables of a rank.
@@ -35,6 +62,10 @@ pub struct Sums {
 }
 
 impl Sums {
+    pub(super) fn of(send: Vec<u64>, recv: Vec<u64>) -> Sums {
+        Sums { send, recv, ..Sums::default() }
+    }
+
     /// For a schedule: with its permutation.
     pub(super) fn with(self, schedule: &Schedule) -> Sums {
         Sums { permutation: Arc::clone(&schedule.permutation), ..self }
@@ -46,7 +77,7 @@ impl Sums {
     }
 }
 
-fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
+pub(super) fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut sum = 0;
     std::iter::once(0)
         .chain(lengths.map(|length| {
@@ -58,12 +89,12 @@ fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
 
 impl Case {
     /// Length of block `block` where every block has its own: 0, the mean or twice the mean.
-    fn block(&self, block: u32) -> u64 {
+    pub(super) fn block(&self, block: u32) -> u64 {
         self.count * u64::from((block * 7 + self.root) % 3)
     }
 
     /// Length of what `from` sends `to` in alltoallv. Symmetric, so that it may be done in place.
-    fn pair(&self, from: u32, to: u32) -> u64 {
+    pub(super) fn pair(&self, from: u32, to: u32) -> u64 {
         self.count * u64::from((from * to + from + to) % 3)
     }
 
@@ -75,6 +106,8 @@ impl Case {
     fn is_in_place(&self, rank: u32) -> bool {
         use Collective as C;
         match self.collective {
+            // Neither two groups nor neighbours have it.
+            _ if self.pattern != Pattern::Whole => false,
             C::Barrier | C::Bcast => false,
             C::Gather | C::Gatherv | C::Scatter | C::Scatterv | C::Reduce => {
                 self.in_place && rank == self.root
@@ -86,9 +119,12 @@ impl Case {
     /// What `rank` asks for.
     pub fn shape(&self, rank: u32) -> Shape {
         use Collective as C;
+        if let Pattern::Groups(first) = self.pattern {
+            return self.group_shape(first, rank);
+        }
         let in_place = self.is_in_place(rank);
         let count = match self.collective {
-            C::Barrier => 0,
+            C::Barrier | C::NeighborAllgatherv | C::NeighborAlltoallv => 0,
             C::Gatherv | C::Scatterv => self.block(rank),
             C::Allgatherv | C::ReduceScatter => (0..self.ranks).map(|block| self.block(block)).sum(),
             C::Alltoallv if in_place => (0..self.ranks).map(|from| self.pair(from, rank)).sum(),
@@ -98,10 +134,15 @@ impl Case {
         Shape {
             collective: self.collective,
             ranks: self.ranks,
+            first_group: 0,
             rank,
             root: self.root,
             count,
-            own: if self.collective == C::ReduceScatter { self.block(rank) } else { 0 },
+            own: match self.collective {
+                C::ReduceScatter | C::NeighborAllgatherv => self.block(rank),
+                C::NeighborAllgather | C::NeighborAlltoall => self.count,
+                _ => 0,
+            },
             unit_bytes: 1,
             commutative: self.commutative,
             in_place,
@@ -111,8 +152,15 @@ impl Case {
     /// The tables of `rank`.
     pub fn sums(&self, rank: u32) -> Sums {
         use Collective as C;
+        if let Pattern::Groups(first) = self.pattern {
+            return self.group_sums(first, rank);
+        }
         let root = rank == self.root;
         match self.collective {
+            C::NeighborAllgatherv | C::NeighborAlltoallv => {
+                let [send, recv] = self.edge_sums(rank);
+                Sums::of(send, recv)
+            }
             C::Gatherv if root => Sums { recv: self.blocks(), ..Sums::default() },
             C::Scatterv if root => Sums { send: self.blocks(), ..Sums::default() },
             C::Allgatherv | C::ReduceScatter => Sums { recv: self.blocks(), ..Sums::default() },
@@ -128,6 +176,12 @@ impl Case {
     /// Units of the send and receive buffers of `rank`; 0 for one that is not significant.
     fn sizes(&self, rank: u32) -> (u64, u64) {
         use Collective as C;
+        if let Pattern::Groups(first) = self.pattern {
+            return self.group_sizes(first, rank);
+        }
+        if self.collective.is_of_neighbours() {
+            return self.edge_sizes(rank);
+        }
         let root = rank == self.root;
         let all = self.count * u64::from(self.ranks);
         let sums = self.sums(rank);
@@ -149,6 +203,9 @@ impl Case {
             C::ReduceScatter => {
                 let all = last(&sums.recv);
                 (all, if self.in_place { all } else { self.block(rank) })
+            }
+            C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => {
+                unreachable!("asked above")
             }
         }
     }
@@ -200,8 +257,8 @@ impl Case {
             let right = match self.expected(rank, unit as u64) {
                 Expected::Unchanged => found == unchanged,
                 Expected::Of(origin, element) => found == Values::own(origin, element),
-                Expected::Reduced(end, element) => {
-                    u64::from(found.element) == element && values.is_prefix(found.list, end, self.commutative)
+                Expected::Combined(ranks, element) => {
+                    u64::from(found.element) == element && values.is_of(found.list, &ranks, self.commutative)
                 }
             };
             if !right {
@@ -214,6 +271,12 @@ impl Case {
 
     fn expected(&self, rank: u32, unit: u64) -> Expected {
         use Collective as C;
+        if let Pattern::Groups(first) = self.pattern {
+            return self.group_expected(first, rank, unit);
+        }
+        if self.collective.is_of_neighbours() {
+            return self.edge_expected(rank, unit);
+        }
         match self.collective {
             C::Barrier => Expected::Unchanged,
             C::Bcast => Expected::Of(self.root, unit),
@@ -233,15 +296,18 @@ impl Case {
                 let before: u64 = (0..rank).map(|to| self.pair(origin, to)).sum();
                 Expected::Of(origin, before + offset)
             }
-            C::Reduce | C::Allreduce => Expected::Reduced(self.ranks, unit),
+            C::Reduce | C::Allreduce => Expected::Combined(0..self.ranks, unit),
             C::ReduceScatterBlock if unit >= self.count => Expected::Unchanged,
             C::ReduceScatter if unit >= self.block(rank) => Expected::Unchanged,
             C::ReduceScatterBlock | C::ReduceScatter => {
-                Expected::Reduced(self.ranks, self.start(rank) + unit)
+                Expected::Combined(0..self.ranks, self.start(rank) + unit)
             }
-            C::Scan => Expected::Reduced(rank + 1, unit),
+            C::Scan => Expected::Combined(0..rank + 1, unit),
             C::Exscan if rank == 0 => Expected::Unchanged,
-            C::Exscan => Expected::Reduced(rank, unit),
+            C::Exscan => Expected::Combined(0..rank, unit),
+            C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => {
+                unreachable!("asked above")
+            }
         }
     }
 
@@ -263,7 +329,8 @@ impl Case {
         // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few bytes.
         // A leader has what all ranks of its host send to others.
         let of_all = self.collective.rooted()
-            || matches!(self.collective, Collective::Allreduce | Collective::Alltoall);
+            || matches!(self.collective, Collective::Allreduce | Collective::Alltoall)
+            || self.pattern != Pattern::Whole;
         let blocks = if of_all { u64::from(self.ranks) } else { 1 };
         let slots = u64::from(self.params.window.min(8)) + 4;
         slots * send.max(recv).max(1) * blocks
@@ -284,11 +351,11 @@ impl Case {
 
 /// What a unit must hold at the end.
 #[derive(Debug)]
-enum Expected {
+pub(super) enum Expected {
     /// What it held at the start.
     Unchanged,
     /// An element of a rank.
     Of(u32, u64),
-    /// An element, combined over ranks `0..n`.
-    Reduced(u32, u64),
+    /// An element, combined over these ranks.
+    Combined(Range<u32>, u64),
 }

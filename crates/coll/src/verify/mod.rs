@@ -23,8 +23,10 @@
 mod accesses;
 mod case;
 mod clocks;
+mod groups;
 mod machine;
 mod memory;
+mod neighbourhood;
 mod races;
 mod signals;
 #[cfg(test)]
@@ -33,7 +35,7 @@ mod value;
 
 use std::fmt;
 
-pub use case::{Case, Sums};
+pub use case::{Case, Pattern, Sums};
 use machine::Machine;
 
 use crate::cursor::Instance;
@@ -147,7 +149,9 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     let degree = u64::from(case.params.radix.min(case.ranks));
     // A rank may deal with each neighbour on its host, one by one where their ranks follow no rule.
     let neighbours = if schedule.strands.is_empty() { 0 } else { u64::from(case.ranks) };
-    let bound = 40 + 12 * log * (degree + 1) + 4 * neighbours;
+    let edges = case.neighbours(rank);
+    let edges = (edges.sources.len() + edges.destinations.len()) as u64;
+    let bound = 40 + 12 * log * (degree + 1) + 4 * neighbours + edges;
     if schedule.steps.len() as u64 > bound {
         return Err(Fault::new(format!("{} steps, more than {bound}", schedule.steps.len())));
     }
@@ -178,8 +182,11 @@ fn is_local(kind: &Kind) -> bool {
 fn table_of(case: &Case, buffer: BufferId) -> Option<Table> {
     use crate::shape::Collective as C;
     match (case.collective, buffer) {
-        (C::Gatherv | C::Allgatherv | C::Alltoallv, BufferId::RECV) => Some(Table::Recv),
-        (C::Scatterv | C::Alltoallv, BufferId::SEND) => Some(Table::Send),
+        (
+            C::Gatherv | C::Allgatherv | C::Alltoallv | C::NeighborAllgatherv | C::NeighborAlltoallv,
+            BufferId::RECV,
+        ) => Some(Table::Recv),
+        (C::Scatterv | C::Alltoallv | C::NeighborAlltoallv, BufferId::SEND) => Some(Table::Send),
         _ => None,
     }
 }

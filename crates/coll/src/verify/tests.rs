@@ -1,6 +1,6 @@
 //! Small schedules of program order written by hand, right and wrong ones: what the verifier says of them.
 
-use super::{Case, verify};
+use super::{Case, Pattern, verify};
 use crate::build::{Builder, block, range};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Order, Schedule, Span, Start, Table};
 use crate::shape::{Collective, Params};
@@ -12,7 +12,16 @@ const THERE: BufferId = BufferId::exposed(0);
 
 fn case(collective: Collective, ranks: u32, count: u64) -> Case {
     let params = Params::default();
-    Case { collective, ranks, root: 0, count, commutative: false, in_place: false, params }
+    Case {
+        collective,
+        ranks,
+        root: 0,
+        count,
+        commutative: false,
+        in_place: false,
+        params,
+        pattern: Pattern::Whole,
+    }
 }
 
 fn schedules(case: &Case, write: impl Fn(u32, &mut Builder)) -> Vec<Schedule> {

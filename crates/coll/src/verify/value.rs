@@ -3,6 +3,7 @@
 //! ranks, so a value is two words however many ranks are in it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::registry::Association;
 
@@ -77,16 +78,16 @@ impl Values {
         Some(Atom { list: self.join(left.list, right.list), element: left.element })
     }
 
-    /// Whether the list is exactly ranks `0..end`, in this order unless `commutative`.
-    pub fn is_prefix(&self, list: u32, end: u32, commutative: bool) -> bool {
+    /// Whether the list is exactly `ranks`, in this order unless `commutative`.
+    pub fn is_of(&self, list: u32, ranks: &Range<u32>, commutative: bool) -> bool {
         let Some(runs) = self.lists.get(list as usize) else { return false };
         if !commutative || runs.len() == 1 {
-            return **runs == [(0, end)];
+            return **runs == [(ranks.start, ranks.end)];
         }
         let mut sorted = runs.to_vec();
         sorted.sort_unstable();
-        let mut next = 0;
-        sorted.iter().all(|&(from, to)| std::mem::replace(&mut next, to) == from) && next == end
+        let mut next = ranks.start;
+        sorted.iter().all(|&(from, to)| std::mem::replace(&mut next, to) == from) && next == ranks.end
     }
 
     /// The list as a person writes it.
