@@ -15,6 +15,7 @@ mod network;
 mod options;
 mod probe;
 mod programs;
+mod reorder;
 mod report;
 mod results;
 mod run;

@@ -1,5 +1,5 @@
 //! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim start`: how long
-//! the start of a job ([`start`]).
+//! the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's ranks ([`reorder`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
 use tutti_topo::{Level, Machine};
 
-use crate::start;
+use crate::{reorder, start};
 
 /// Which operation, with how many bytes and ranks.
 #[derive(Args, Clone)]
@@ -39,6 +39,8 @@ pub struct Operation {
 enum Other {
     /// How long the start of a job takes, and the memory of a rank, at any size.
     Start(start::Options),
+    /// What it brings to let the ranks of a grid be reordered, as MPI_Cart_create does: bytes times distance.
+    Reorder(reorder::Options),
 }
 
 /// Options of `tutti sim`.
@@ -90,11 +92,14 @@ pub struct Setup {
 /// # Errors
 /// A file cannot be read, or no algorithm is left.
 pub fn run(options: &Options) -> Result<(), String> {
-    if let Some(Other::Start(options)) = &options.other {
-        return start::run(options);
+    match &options.other {
+        Some(Other::Start(options)) => start::run(options),
+        Some(Other::Reorder(options)) => reorder::run(options),
+        None => {
+            crate::show(&table(&options.setup)?);
+            Ok(())
+        }
     }
-    crate::show(&table(&options.setup)?);
-    Ok(())
 }
 
 /// What was asked for, and what can be chosen from.
@@ -114,10 +119,7 @@ impl Setup {
     /// # Errors
     /// A file cannot be read, or no algorithm is left.
     pub fn question(&self) -> Result<Question, String> {
-        let machine = match &self.machine {
-            Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))?,
-            None => Machine::local(),
-        };
+        let machine = machine(self.machine.as_deref())?;
         check_list(&machine, &self.bind)?;
         let shape = self.operation.shape();
         let environment = environment(self, &machine)?;
@@ -153,7 +155,22 @@ fn table(options: &Setup) -> Result<String, String> {
     Ok(text)
 }
 
+<<<<<<< HEAD
 fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
+=======
+/// The machine of this file, or this one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
+    match path {
+        Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display())),
+        None => Ok(Machine::local()),
+    }
+}
+
+fn environment(options: &Options, machine: &Machine) -> Result<Environment, String> {
+>>>>>>> e6a7342 (tools: tutti sim reorder shows what reordering a grid's ranks brings)
     let operation = &options.operation;
     let hosts = options.hosts.clamp(1, operation.ranks);
     let place = if options.map_by == "node" { Layout::dealt } else { Layout::bound };
@@ -244,7 +261,11 @@ fn collective(name: &str) -> Result<Collective, String> {
     found.ok_or_else(|| format!("one of {}", Collective::ALL.map(Collective::name).join(", ")))
 }
 
-fn binding(text: &str) -> Result<Binding, String> {
+/// How ranks are put on cores, as a user writes it.
+///
+/// # Errors
+/// What cannot be read.
+pub fn binding(text: &str) -> Result<Binding, String> {
     match (text, text.strip_prefix("random:")) {
         ("compact", _) => Ok(Binding::Compact),
         ("scatter", _) => Ok(Binding::Scatter),
@@ -257,7 +278,11 @@ fn binding(text: &str) -> Result<Binding, String> {
     }
 }
 
-fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
+/// Whether the processors of a list are there.
+///
+/// # Errors
+/// One that is not.
+pub fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
     let Binding::List(list) = binding else { return Ok(()) };
     match list.iter().find(|&&listed| machine.processors().all(|processor| processor != listed)) {
         Some(processor) => Err(format!("{} has no processor {processor}", machine.name())),

@@ -207,7 +207,10 @@ fn algorithms(way: &Way, collective: Collective, ranks: u32) -> Result<Vec<Strin
     let names: Vec<_> = registry()
         .iter()
         .filter(|one| {
-            one.collective == collective && way.algorithms.hold(one) && fits(one.requires.power_of_two)
+            one.collective == collective
+                && !one.requires.two_groups
+                && way.algorithms.hold(one)
+                && fits(one.requires.power_of_two)
         })
         .map(|one| one.name.to_string())
         .collect();

@@ -66,6 +66,7 @@ fn algorithm_list() -> String {
         let needs = [
             (requires.commutative, "a commutative operator".to_string()),
             (requires.power_of_two, "a power of two of ranks".to_string()),
+            (requires.two_groups, "an intercommunicator".to_string()),
             (requires.node != Node::Any, format!("{:?} memory", requires.node).to_lowercase()),
         ];
         let needs: Vec<_> = needs.into_iter().filter(|need| need.0).map(|need| need.1).collect();
