@@ -9,7 +9,8 @@ import pytest
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
-            "threads_lanes", "small", "life", "alloc_mem", "rma_ops", "rma_locks", "rma_random", "partitioned", "large_counts"]
+            "threads_lanes", "small", "life", "alloc_mem", "topology", "coll_inter", "rma_ops", "rma_locks", "rma_random",
+            "partitioned", "large_counts"]
 
 
 def check(outcome):
@@ -46,6 +47,12 @@ def test_profiling_interface(mpi, ranks):
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_bad_input(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("bad_input.c"), "freed"))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("program", ["topology", "coll_inter"])
+def test_mistakes(tutti, program, ranks):
+    check(tutti.run(ranks, tutti.compile(f"{program}.c"), "mistakes"))
 
 
 # Every way that bytes can take, whatever this machine would choose.

@@ -33,11 +33,11 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
-pub use tutti_coll::Collective;
 use tutti_coll::ir::Order;
 use tutti_coll::registry::Node;
 use tutti_coll::simulate;
-use tutti_coll::{Environment, Plan, Shape};
+pub use tutti_coll::{Collective, Shape};
+use tutti_coll::{Environment, Plan};
 
 use tutti_sys::job::Reach;
 use tutti_transport::banks::{Banks, Said};
@@ -55,8 +55,8 @@ pub use again::{run_again, start_again};
 pub use choices::Choices;
 pub use flight::{persistent, start};
 pub use internal::{
-    Maximum, allgather_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group, start_maximum,
-    swap_bytes,
+    Maximum, allgather_bytes, alltoall_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group,
+    start_maximum, swap_bytes,
 };
 pub use operation::{Operation, Side};
 
@@ -213,6 +213,11 @@ impl Collectives {
     }
 }
 
+/// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
+pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
+    comm.collectives.near.of(process, comm)
+}
+
 /// Does an operation and waits for its end.
 ///
 /// # Errors
@@ -240,7 +245,7 @@ fn run_saying(
 #[inline]
 fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
     let its = &comm.collectives;
-    if !matches!(its.channel, Channel::Own) {
+    if !matches!(its.channel, Channel::Own) || comm.inter().is_some() {
         return Ok(());
     }
     if let Some(offer) = its.node.needs_accord(held, process, comm) {
@@ -376,9 +381,13 @@ fn prepare(
     operation: &Operation<'_>,
     means: Means,
 ) -> Run {
-    let shape = operation.shape(comm.size(), comm.rank().0);
+    let shape = operation.shape(comm);
     let several = comm.collectives.node.numbers(process, comm).is_some();
-    let means = if several && !comm.collectives.node.is_settled(held) { Means::Messages } else { means };
+    let means = if comm.inter().is_some() || several && !comm.collectives.node.is_settled(held) {
+        Means::Messages
+    } else {
+        means
+    };
     let mut state = comm.collectives.state.borrow_mut(held);
     // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
     // what the other members use.
@@ -404,9 +413,10 @@ fn prepare(
             })
         }
     };
-    operation.bind(run.execution.bindings(), comm.size());
+    operation.bind(run.execution.bindings(), comm);
     run.execution.start();
-    run.words = operation.words();
+    // The other group's arguments are not in the words of a call.
+    run.words = operation.words().filter(|_| comm.inter().is_none());
     let (lists, given) = operation.lists();
     run.lists.clear();
     run.lists.extend_from_slice(lists);
@@ -436,7 +446,7 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         _ => Node::Any,
     };
     let model = costs::model(process);
-    let near = comm.collectives.near.of(process, comm);
+    let near = near(process, comm).filter(|_| comm.inter().is_none());
     let whose = match near {
         _ if places::is_mixed(process, comm) => Whose::Several,
         Some(_) => Whose::Communicator,
@@ -444,12 +454,12 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     };
     let largest = |layout: &Arc<simulate::Layout>| layout.pools().iter().map(|pool| pool.ranks).max();
     let several = near.as_ref().filter(|layout| layout.hosts() > 1);
-    let neighbours = several.and_then(largest).unwrap_or(comm.size());
+    let neighbours = several.and_then(largest).unwrap_or(shape.ranks);
     let surroundings = match near {
-        _ if whose == Whose::Several => places::mixed(comm.size(), Arc::default()),
+        _ if whose == Whose::Several => places::mixed(shape.ranks, Arc::default()),
         Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
         near => {
-            let flat = Environment::in_job(comm.size(), header.local_ranks, header.processors, model);
+            let flat = Environment::in_job(shape.ranks, header.local_ranks, header.processors, model);
             Environment { layout: near.unwrap_or_else(|| flat.layout.clone()), ..flat }
         }
     };
@@ -464,10 +474,13 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         ..surroundings
     };
     let forced = process.config.algorithm_of(shape.collective.name());
+    let neighbours = shape.collective.is_of_neighbours().then(|| Arc::new(comm.neighbours()));
     TRAFFIC.choices.add(1);
-    let banks = comm.collectives.node.banks(held);
+    // Ranks differ in how many neighbours they have, so what one has chosen is none of the others' business.
+    let banks = neighbours.is_none().then(|| comm.collectives.node.banks(held)).flatten();
     let found = banks.as_ref().map(|banks| banks.found());
-    let plan = process.choices.borrow_mut(held).plan(shape, &environment, whose, forced, found);
+    let plan =
+        process.choices.borrow_mut(held).plan(shape, &environment, whose, forced, found, neighbours.as_ref());
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);

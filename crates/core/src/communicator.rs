@@ -7,8 +7,8 @@ pub mod create;
 pub mod intercommunicator;
 pub mod split;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
@@ -23,6 +23,7 @@ use crate::info::Info;
 use crate::names::ObjectName;
 use crate::process::{Process, process};
 use crate::special::{ANY_SOURCE, PROC_NULL};
+use crate::topology::Topology;
 
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct Communicator {
     rank: Rank,
     /// The other group and an intracommunicator of the own one, for an intercommunicator.
     inter: Option<Inter>,
+    /// See [`Communicator::is_first`]; known when the context is.
+    is_first: AtomicBool,
     /// The number by which the program knows it; 0 if it does not.
     handle: AtomicUsize,
     /// Attributes.
@@ -48,6 +51,7 @@ pub struct Communicator {
     pub buffer: Place,
     /// Plans and the count of collective operations.
     pub collectives: Collectives,
+    topology: OnceLock<Arc<Topology>>,
 }
 
 /// The other half of an intercommunicator.
@@ -106,6 +110,7 @@ impl Communicator {
             group,
             rank,
             inter,
+            is_first: AtomicBool::new(true),
             handle: AtomicUsize::new(0),
             attributes: Attributes::default(),
             name: GiantCell::new(ObjectName::EMPTY),
@@ -113,6 +118,7 @@ impl Communicator {
             info: GiantCell::default(),
             buffer: Place::new(),
             collectives: Collectives::default(),
+            topology: OnceLock::new(),
         }
     }
 
@@ -147,6 +153,17 @@ impl Communicator {
         self.inter.as_ref()
     }
 
+    /// What is known of its members' neighbourhoods, if it was made for that.
+    #[inline]
+    pub fn topology(&self) -> Option<&Topology> {
+        self.topology.get().map(|topology| &**topology)
+    }
+
+    /// Gives a new communicator its topology.
+    pub(crate) fn arrange(&self, topology: Arc<Topology>) {
+        self.topology.set(topology).expect("a communicator gets its topology where it is made");
+    }
+
     /// Number of processes in the (local) group.
     #[inline]
     pub fn size(&self) -> u32 {
@@ -157,6 +174,46 @@ impl Communicator {
     #[inline]
     pub fn peers(&self) -> &Group {
         self.inter.as_ref().map_or(&self.group, |inter| &inter.remote)
+    }
+
+    /// Whether the own group is the first of the two of an intercommunicator; both groups say the same.
+    #[inline]
+    pub fn is_first(&self) -> bool {
+        self.is_first.load(Ordering::Relaxed)
+    }
+
+    /// Number of processes in both groups, or the one. In collective operations they are one space of numbers, the first
+    /// group's first.
+    #[inline]
+    pub fn everybody(&self) -> u32 {
+        self.size() + self.inter.as_ref().map_or(0, |inter| inter.remote.size())
+    }
+
+    /// The size of the first group of an intercommunicator; 0 for an intracommunicator.
+    pub fn first_group(&self) -> u32 {
+        match &self.inter {
+            None => 0,
+            Some(_) if self.is_first() => self.size(),
+            Some(inter) => inter.remote.size(),
+        }
+    }
+
+    /// The number of the process with this rank in the own group, or with `remote` in the other one.
+    #[inline]
+    pub fn number(&self, rank: Rank, remote: bool) -> u32 {
+        match &self.inter {
+            Some(_) if self.is_first() == remote => self.first_group() + rank.0,
+            _ => rank.0,
+        }
+    }
+
+    /// The process with this number.
+    #[inline]
+    pub fn process(&self, number: u32) -> Option<WorldRank> {
+        let Some(inter) = &self.inter else { return self.group.get(Rank(number)) };
+        let (first, second) =
+            if self.is_first() { (&self.group, &inter.remote) } else { (&inter.remote, &self.group) };
+        first.get(Rank(number)).or_else(|| second.get(Rank(number - first.size())))
     }
 
     /// The number by which the program knows the communicator.

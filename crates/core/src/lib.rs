@@ -34,6 +34,7 @@ pub mod session;
 pub mod single_copy;
 pub mod special;
 pub mod tool;
+pub mod topology;
 pub mod trace;
 pub mod type_object;
 pub mod window;

@@ -1956,7 +1956,16 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     maxdims: c_int,
     coords: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_coords", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_coords", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_coords(
+            call,
+            scope.handle(comm, "comm"),
+            rank,
+            maxdims,
+            scope.array_out(coords, "coords"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1979,7 +1988,18 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_create", always: false }, At::Comm(comm_old))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_create", always: false }, At::Comm(comm_old), |call, scope| unsafe {
+        imp::topology::cart_create(
+            call,
+            scope.handle(comm_old, "comm_old"),
+            ndims,
+            scope.array(dims, "dims"),
+            scope.array(periods, "periods"),
+            reorder,
+            scope.handle_out(comm_cart, "comm_cart"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2003,7 +2023,17 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     periods: *mut c_int,
     coords: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_get", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_get", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_get(
+            call,
+            scope.handle(comm, "comm"),
+            maxdims,
+            scope.array_out(dims, "dims"),
+            scope.array_out(periods, "periods"),
+            scope.array_out(coords, "coords"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2026,7 +2056,17 @@ pub unsafe extern "C" fn PMPI_Cart_map(
     periods: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_map", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_map", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_map(
+            call,
+            scope.handle(comm, "comm"),
+            ndims,
+            scope.array(dims, "dims"),
+            scope.array(periods, "periods"),
+            scope.out(newrank, "newrank"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2043,7 +2083,15 @@ pub unsafe extern "C" fn MPI_Cart_map(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cart_rank(comm: MPI_Comm, coords: *const c_int, rank: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_rank", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_rank", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_rank(
+            call,
+            scope.handle(comm, "comm"),
+            scope.array(coords, "coords"),
+            scope.out(rank, "rank"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2060,7 +2108,17 @@ pub unsafe extern "C" fn PMPI_Cart_shift(
     rank_source: *mut c_int,
     rank_dest: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_shift", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_shift", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_shift(
+            call,
+            scope.handle(comm, "comm"),
+            direction,
+            disp,
+            scope.out(rank_source, "rank_source"),
+            scope.out(rank_dest, "rank_dest"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2081,7 +2139,15 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Cart_sub", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cart_sub", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cart_sub(
+            call,
+            scope.handle(comm, "comm"),
+            scope.array(remain_dims, "remain_dims"),
+            scope.handle_out(newcomm, "newcomm"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2096,7 +2162,10 @@ pub unsafe extern "C" fn MPI_Cart_sub(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Cartdim_get(comm: MPI_Comm, ndims: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Cartdim_get", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Cartdim_get", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::cartdim_get(call, scope.handle(comm, "comm"), scope.out(ndims, "ndims"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -2186,7 +2255,25 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Dist_graph_create", always: false }, At::Comm(comm_old))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Dist_graph_create", always: false },
+        At::Comm(comm_old),
+        |call, scope| unsafe {
+            imp::topology::dist_graph_create(
+                call,
+                scope.handle(comm_old, "comm_old"),
+                n,
+                scope.array(sources, "sources"),
+                scope.array(degrees, "degrees"),
+                scope.array(destinations, "destinations"),
+                scope.array(weights, "weights"),
+                scope.handle(info, "info"),
+                reorder,
+                scope.handle_out(comm_dist_graph, "comm_dist_graph"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2230,7 +2317,26 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Dist_graph_create_adjacent", always: false }, At::Comm(comm_old))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Dist_graph_create_adjacent", always: false },
+        At::Comm(comm_old),
+        |call, scope| unsafe {
+            imp::topology::dist_graph_create_adjacent(
+                call,
+                scope.handle(comm_old, "comm_old"),
+                indegree,
+                scope.array(sources, "sources"),
+                scope.array(sourceweights, "sourceweights"),
+                outdegree,
+                scope.array(destinations, "destinations"),
+                scope.array(destweights, "destweights"),
+                scope.handle(info, "info"),
+                reorder,
+                scope.handle_out(comm_dist_graph, "comm_dist_graph"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2273,7 +2379,23 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
     destinations: *mut c_int,
     destweights: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Dist_graph_neighbors", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Dist_graph_neighbors", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::topology::dist_graph_neighbors(
+                call,
+                scope.handle(comm, "comm"),
+                maxindegree,
+                scope.array_out(sources, "sources"),
+                scope.array_out(sourceweights, "sourceweights"),
+                maxoutdegree,
+                scope.array_out(destinations, "destinations"),
+                scope.array_out(destweights, "destweights"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -2307,7 +2429,20 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     outdegree: *mut c_int,
     weighted: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Dist_graph_neighbors_count", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Dist_graph_neighbors_count", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::topology::dist_graph_neighbors_count(
+                call,
+                scope.handle(comm, "comm"),
+                scope.out(indegree, "indegree"),
+                scope.out(outdegree, "outdegree"),
+                scope.out(weighted, "weighted"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3492,7 +3627,18 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Graph_create", always: false }, At::Comm(comm_old))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Graph_create", always: false }, At::Comm(comm_old), |call, scope| unsafe {
+        imp::topology::graph_create(
+            call,
+            scope.handle(comm_old, "comm_old"),
+            nnodes,
+            scope.array(indx, "indx"),
+            scope.array(edges, "edges"),
+            reorder,
+            scope.handle_out(comm_graph, "comm_graph"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3516,7 +3662,17 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     indx: *mut c_int,
     edges: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Graph_get", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Graph_get", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::graph_get(
+            call,
+            scope.handle(comm, "comm"),
+            maxindex,
+            maxedges,
+            scope.array_out(indx, "indx"),
+            scope.array_out(edges, "edges"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3539,7 +3695,17 @@ pub unsafe extern "C" fn PMPI_Graph_map(
     edges: *const c_int,
     newrank: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Graph_map", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Graph_map", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::graph_map(
+            call,
+            scope.handle(comm, "comm"),
+            nnodes,
+            scope.array(indx, "indx"),
+            scope.array(edges, "edges"),
+            scope.out(newrank, "newrank"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3561,7 +3727,16 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     maxneighbors: c_int,
     neighbors: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Graph_neighbors", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Graph_neighbors", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::graph_neighbors(
+            call,
+            scope.handle(comm, "comm"),
+            rank,
+            maxneighbors,
+            scope.array_out(neighbors, "neighbors"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -3581,7 +3756,19 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     rank: c_int,
     nneighbors: *mut c_int,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Graph_neighbors_count", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Graph_neighbors_count", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::topology::graph_neighbors_count(
+                call,
+                scope.handle(comm, "comm"),
+                rank,
+                scope.out(nneighbors, "nneighbors"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -3596,7 +3783,15 @@ pub unsafe extern "C" fn MPI_Graph_neighbors_count(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Graphdims_get(comm: MPI_Comm, nnodes: *mut c_int, nedges: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_Graphdims_get", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Graphdims_get", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::topology::graphdims_get(
+            call,
+            scope.handle(comm, "comm"),
+            scope.out(nnodes, "nnodes"),
+            scope.out(nedges, "nedges"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1132,7 +1132,25 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_allgather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_allgather", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1163,7 +1181,25 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_allgather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_allgather_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1195,7 +1231,25 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_allgatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_allgatherv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1230,7 +1284,25 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_allgatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_allgatherv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1264,7 +1336,21 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoall", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Ineighbor_alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::neighbourhood::regular(
+            call,
+            tutti_core::collective::Collective::NeighborAlltoall,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1295,7 +1381,25 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoall_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_alltoall_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1328,7 +1432,26 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoallv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_alltoallv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1365,7 +1488,26 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoallv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_alltoallv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1402,7 +1544,26 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoallw", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_alltoallw", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1439,7 +1600,26 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     comm: MPI_Comm,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Ineighbor_alltoallw_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Ineighbor_alltoallw_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Nonblocking(scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

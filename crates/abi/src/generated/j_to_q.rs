@@ -227,7 +227,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgather", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Neighbor_allgather", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::neighbourhood::regular(
+            call,
+            tutti_core::collective::Collective::NeighborAllgather,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -254,7 +268,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgather_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgather_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -283,7 +315,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgather_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgather_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -318,7 +368,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgather_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgather_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAllgather,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -352,7 +420,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgatherv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgatherv", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -383,7 +469,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgatherv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgatherv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -416,7 +520,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgatherv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgatherv_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -453,7 +575,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_allgatherv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_allgatherv_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::allgatherv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(displs, "displs"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -487,7 +627,21 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoall", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Neighbor_alltoall", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::neighbourhood::regular(
+            call,
+            tutti_core::collective::Collective::NeighborAlltoall,
+            scope.address(sendbuf.cast_mut()),
+            sendcount as i64,
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            recvcount as i64,
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -514,7 +668,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoall_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoall_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -543,7 +715,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoall_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoall_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -578,7 +768,25 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoall_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoall_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::regular(
+                call,
+                tutti_core::collective::Collective::NeighborAlltoall,
+                scope.address(sendbuf.cast_mut()),
+                sendcount as i64,
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                recvcount as i64,
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -613,7 +821,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallv", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Neighbor_alltoallv", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::neighbourhood::alltoallv(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.counts(sdispls, "sdispls"),
+            scope.handle(sendtype, "sendtype"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.counts(rdispls, "rdispls"),
+            scope.handle(recvtype, "recvtype"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -648,7 +871,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
     recvtype: MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallv_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallv_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -685,7 +927,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallv_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallv_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -725,7 +986,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallv_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallv_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallv(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.counts(sdispls, "sdispls"),
+                scope.handle(sendtype, "sendtype"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.counts(rdispls, "rdispls"),
+                scope.handle(recvtype, "recvtype"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -763,7 +1043,22 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallw", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_Neighbor_alltoallw", always: false }, At::Comm(comm), |call, scope| unsafe {
+        imp::neighbourhood::alltoallw(
+            call,
+            scope.address(sendbuf.cast_mut()),
+            scope.counts(sendcounts, "sendcounts"),
+            scope.array(sdispls, "sdispls"),
+            scope.array(sendtypes, "sendtypes"),
+            scope.address(recvbuf),
+            scope.counts(recvcounts, "recvcounts"),
+            scope.array(rdispls, "rdispls"),
+            scope.array(recvtypes, "recvtypes"),
+            scope.handle(comm, "comm"),
+            Form::Blocking(StatusOut::IGNORE),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -798,7 +1093,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
     recvtypes: *const MPI_Datatype,
     comm: MPI_Comm,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallw_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallw_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Blocking(StatusOut::IGNORE),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -835,7 +1149,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallw_init", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallw_init", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -875,7 +1208,26 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     info: MPI_Info,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Neighbor_alltoallw_init_c", always: false }, At::Comm(comm))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Neighbor_alltoallw_init_c", always: false },
+        At::Comm(comm),
+        |call, scope| unsafe {
+            imp::neighbourhood::alltoallw(
+                call,
+                scope.address(sendbuf.cast_mut()),
+                scope.counts(sendcounts, "sendcounts"),
+                scope.array(sdispls, "sdispls"),
+                scope.array(sendtypes, "sendtypes"),
+                scope.address(recvbuf),
+                scope.counts(recvcounts, "recvcounts"),
+                scope.array(rdispls, "rdispls"),
+                scope.array(recvtypes, "recvtypes"),
+                scope.handle(comm, "comm"),
+                Form::Persistent(scope.handle(info, "info"), scope.handle_out(request, "request")),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -3174,7 +3174,7 @@ pub unsafe extern "C" fn MPI_Testsome(
 pub unsafe extern "C" fn PMPI_Topo_test(comm: MPI_Comm, status: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
     entry(&Function { name: "MPI_Topo_test", always: false }, At::Comm(comm), |call, scope| unsafe {
-        imp::comm::topo_test(call, scope.handle(comm, "comm"), scope.out(status, "status"))
+        imp::topology::topo_test(call, scope.handle(comm, "comm"), scope.out(status, "status"))
     })
 }
 

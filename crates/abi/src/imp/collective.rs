@@ -6,36 +6,69 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::collective::{self, Collective, Operation, Side, Words};
+use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_core::collective::{self, Collective, Operation, Shape, Side, Words};
 use tutti_core::communicator::Communicator;
 use tutti_core::engine::Array;
 use tutti_data::Reducer;
 
 use crate::entry::Call;
 use crate::form::Form;
+use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
 use crate::imp::memory::{count, datatype, process};
 use crate::imp::request::handle_of;
 use crate::kind::{Comm, Datatype, Op};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
 
-/// The intracommunicator of a collective.
+/// The intracommunicator of a collective that intercommunicators do not have.
 fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     let found = comm.get()?;
     if found.inter().is_none() {
         return Ok(found);
     }
-    let reason = "collective operations on intercommunicators are not implemented yet";
-    Err(Error::new(ErrorClass::UnsupportedOperation, reason))
+    let reason = "argument comm is an intercommunicator; this operation is for intracommunicators";
+    Err(Error::new(ErrorClass::Comm, reason))
 }
 
-/// A root.
-fn root_of(root: c_int, comm: &Communicator) -> Result<u32> {
-    u32::try_from(root).ok().filter(|root| *root < comm.size()).ok_or_else(|| {
-        let last = comm.size() - 1;
-        Error::new(ErrorClass::Root, format!("argument root is {root}; it must be 0 to {last}"))
-    })
+/// What the caller has to do with the root of an operation.
+struct Part {
+    /// The number of the root.
+    root: u32,
+    at_root: bool,
+    /// The root deals with the caller: it may be the root itself, and is not, between two groups.
+    with_root: bool,
+    /// MPI_IN_PLACE has a meaning.
+    may_be_in_place: bool,
+}
+
+/// What the argument `root` says: between two groups a rank of the other one, MPI_ROOT, or MPI_PROC_NULL where another
+/// member of the own group is the root (MPI-5 section 6.2.3).
+fn part(root: c_int, comm: &Communicator) -> Result<Part> {
+    let peers = comm.peers().size();
+    let known = u32::try_from(root).ok().filter(|root| *root < peers);
+    if comm.inter().is_none() {
+        let root = known.ok_or_else(|| wrong_root(root, peers, ""))?;
+        let at_root = comm.rank().0 == root;
+        return Ok(Part { root, at_root, with_root: true, may_be_in_place: at_root });
+    }
+    let none = Part { root: Shape::NOBODY, at_root: false, with_root: false, may_be_in_place: false };
+    match (root, known) {
+        (MPI_ROOT, _) => Ok(Part { root: comm.number(comm.rank(), false), at_root: true, ..none }),
+        (MPI_PROC_NULL, _) => Ok(none),
+        (_, Some(rank)) => Ok(Part { root: comm.number(Rank(rank), true), with_root: true, ..none }),
+        _ => Err(wrong_root(root, peers, ", MPI_ROOT or MPI_PROC_NULL")),
+    }
+}
+
+#[cold]
+fn wrong_root(root: c_int, peers: u32, or: &str) -> Error {
+    Error::new(ErrorClass::Root, format!("argument root is {root}; it must be 0 to {}{or}", peers - 1))
+}
+
+/// What the root has at the root, and nothing elsewhere.
+fn where_so<'s>(so: bool, side: impl FnOnce() -> Result<Side<'s>>) -> Result<Side<'s>> {
+    if so { side() } else { Ok(Side::Absent) }
 }
 
 /// A buffer of one kind of items.
@@ -68,7 +101,7 @@ fn items_at<'s>(
     Ok(Array { base: at.pointer(), count: items, datatype })
 }
 
-fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
+pub(super) fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
     array(address, items, handle).map(Side::Block)
 }
 
@@ -82,15 +115,15 @@ fn block_or_in_place<'s>(
     if allowed && address.is_in_place() { Ok(Side::InPlace) } else { block(address, items, handle) }
 }
 
-/// An array of items for each rank, with counts and displacements in extents.
-fn entries<'s>(
+/// An array of items for each of so many ranks, with counts and displacements in extents.
+pub(super) fn entries<'s>(
     address: Address,
     counts: CountArray,
     displs: CountArray,
     handle: In<'s, Datatype>,
-    comm: &Communicator,
+    ranks: u32,
 ) -> Result<Side<'s>> {
-    let ranks = i64::from(comm.size());
+    let ranks = i64::from(ranks);
     let datatype = datatype(handle)?;
     let extent = datatype.extent() as isize;
     let mut all = Vec::with_capacity(ranks as usize);
@@ -101,19 +134,22 @@ fn entries<'s>(
     Ok(Side::Entries(all))
 }
 
-/// An array of items of its own datatype for each rank, with displacements in bytes.
-fn typed_entries<'s>(
+/// An array of items of its own datatype for each of so many ranks, with displacements in bytes.
+pub(super) fn typed_entries<'s>(
     address: Address,
     counts: CountArray,
-    displs: CountArray,
+    displs: impl Iterator<Item = i64>,
     types: Handles<'s, MPI_Datatype>,
-    comm: &Communicator,
+    ranks: u32,
 ) -> Result<Side<'s>> {
-    let ranks = i64::from(comm.size());
+    let ranks = i64::from(ranks);
     let mut all = Vec::with_capacity(ranks as usize);
-    let places = counts.read(ranks)?.zip(displs.read(ranks)?);
+    let places = counts.read(ranks)?.zip(displs);
     for ((items, displacement), handle) in places.zip(types.handles(ranks)?) {
-        all.push(items_at(address, address.offset(displacement as isize), items, datatype(handle)?)?);
+        let at = address.offset(displacement as isize);
+        // From MPI_BOTTOM on, displacements are addresses.
+        let checked = if address.is_null() { at } else { address };
+        all.push(items_at(checked, at, items, datatype(handle)?)?);
     }
     Ok(Side::Entries(all))
 }
@@ -125,7 +161,7 @@ fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
     Ok((op.bind(datatype)?, op.is_commutative()))
 }
 
-fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {
+pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {
     if let (Some(from), Some(into)) = (first_byte(&send), first_byte(&recv))
         && from == into
     {
@@ -151,7 +187,12 @@ fn first_byte(side: &Side<'_>) -> Option<usize> {
 
 /// Runs an operation in the form that was asked for.
 #[inline]
-fn perform(call: &mut Call, comm: &Arc<Communicator>, operation: &Operation<'_>, form: Form) -> Result<()> {
+pub(super) fn perform(
+    call: &mut Call,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+    form: Form,
+) -> Result<()> {
     let process = process()?;
     let (id, request) = match form {
         Form::Blocking(_) => return collective::run(&mut call.held, process, comm, operation),
@@ -253,6 +294,10 @@ fn listed<'s>(
     buffers: [Address; 2],
     comm: &Communicator,
 ) -> Result<Operation<'s>> {
+    if comm.inter().is_some() {
+        // What is done between two groups is not remembered by its arguments.
+        return Ok(operation);
+    }
     let ranks = i64::from(comm.size());
     let mut all = Vec::with_capacity(lists.len() * ranks as usize);
     for list in lists {
@@ -263,7 +308,7 @@ fn listed<'s>(
 
 /// MPI_Barrier.
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
     // Two different addresses that nobody looks at.
     let nothing = [Address::NOWHERE, Address::NOWHERE.offset(1)];
@@ -283,14 +328,16 @@ pub fn bcast(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [Address::NOWHERE, buffer];
     let said = words(Collective::Bcast, root, buffers, [0, count], [datatype]);
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let whole = operation(Collective::Bcast, Side::Absent, block(buffer, count, datatype)?)?;
-    perform(call, comm, &whole.rooted(root_of(root, comm)?).said(said), form)
+    let part = part(root, comm)?;
+    let all = where_so(part.with_root || part.at_root, || block(buffer, count, datatype))?;
+    let whole = operation(Collective::Bcast, Side::Absent, all)?;
+    perform(call, comm, &whole.rooted(part.root).said(said), form)
 }
 
 /// MPI_Gather.
@@ -307,17 +354,17 @@ pub fn gather(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Gather, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let root = root_of(root, comm)?;
-    let at_root = comm.rank().0 == root;
-    let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
-    let recv = if at_root { block(recvbuf, recvcount, recvtype)? } else { Side::Absent };
-    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(root).said(said), form)
+    let part = part(root, comm)?;
+    let give = || block_or_in_place(sendbuf, sendcount, sendtype, part.may_be_in_place);
+    let send = where_so(part.with_root, give)?;
+    let recv = where_so(part.at_root, || block(recvbuf, recvcount, recvtype))?;
+    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(part.root).said(said), form)
 }
 
 /// MPI_Gatherv.
@@ -335,22 +382,23 @@ pub fn gatherv(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
-    let (root, buffers) = (root_of(root, comm)?, [sendbuf, recvbuf]);
-    let at_root = comm.rank().0 == root;
-    let said = words(Collective::Gatherv, root as c_int, buffers, [sendcount, 0], [sendtype, recvtype]);
+    let comm = comm.get()?;
+    let (part, buffers) = (part(root, comm)?, [sendbuf, recvbuf]);
+    let said = words(Collective::Gatherv, root, buffers, [sendcount, 0], [sendtype, recvtype]);
     let lists = [recvcounts, displs];
-    let before = match at_root {
+    let before = match part.at_root {
         true => again_with(call, comm, &said, lists, buffers, form),
         false => again(call, comm, &said, buffers, form),
     };
     if let Some(result) = before {
         return result;
     }
-    let send = block_or_in_place(sendbuf, sendcount, sendtype, at_root)?;
-    let recv = if at_root { entries(recvbuf, recvcounts, displs, recvtype, comm)? } else { Side::Absent };
-    let mut whole = operation(Collective::Gatherv, send, recv)?.rooted(root).said(said);
-    if at_root {
+    let give = || block_or_in_place(sendbuf, sendcount, sendtype, part.may_be_in_place);
+    let send = where_so(part.with_root, give)?;
+    let peers = comm.peers().size();
+    let recv = where_so(part.at_root, || entries(recvbuf, recvcounts, displs, recvtype, peers))?;
+    let mut whole = operation(Collective::Gatherv, send, recv)?.rooted(part.root).said(said);
+    if part.at_root {
         whole = listed(whole, &lists, buffers, comm)?;
     }
     perform(call, comm, &whole, form)
@@ -370,17 +418,17 @@ pub fn scatter(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Scatter, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let root = root_of(root, comm)?;
-    let at_root = comm.rank().0 == root;
-    let send = if at_root { block(sendbuf, sendcount, sendtype)? } else { Side::Absent };
-    let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(root).said(said), form)
+    let part = part(root, comm)?;
+    let send = where_so(part.at_root, || block(sendbuf, sendcount, sendtype))?;
+    let take = || block_or_in_place(recvbuf, recvcount, recvtype, part.may_be_in_place);
+    let recv = where_so(part.with_root, take)?;
+    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(part.root).said(said), form)
 }
 
 /// MPI_Scatterv.
@@ -398,22 +446,23 @@ pub fn scatterv(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
-    let (root, buffers) = (root_of(root, comm)?, [sendbuf, recvbuf]);
-    let at_root = comm.rank().0 == root;
-    let said = words(Collective::Scatterv, root as c_int, buffers, [0, recvcount], [sendtype, recvtype]);
+    let comm = comm.get()?;
+    let (part, buffers) = (part(root, comm)?, [sendbuf, recvbuf]);
+    let said = words(Collective::Scatterv, root, buffers, [0, recvcount], [sendtype, recvtype]);
     let lists = [sendcounts, displs];
-    let before = match at_root {
+    let before = match part.at_root {
         true => again_with(call, comm, &said, lists, buffers, form),
         false => again(call, comm, &said, buffers, form),
     };
     if let Some(result) = before {
         return result;
     }
-    let send = if at_root { entries(sendbuf, sendcounts, displs, sendtype, comm)? } else { Side::Absent };
-    let recv = block_or_in_place(recvbuf, recvcount, recvtype, at_root)?;
-    let mut whole = operation(Collective::Scatterv, send, recv)?.rooted(root).said(said);
-    if at_root {
+    let peers = comm.peers().size();
+    let send = where_so(part.at_root, || entries(sendbuf, sendcounts, displs, sendtype, peers))?;
+    let take = || block_or_in_place(recvbuf, recvcount, recvtype, part.may_be_in_place);
+    let recv = where_so(part.with_root, take)?;
+    let mut whole = operation(Collective::Scatterv, send, recv)?.rooted(part.root).said(said);
+    if part.at_root {
         whole = listed(whole, &lists, buffers, comm)?;
     }
     perform(call, comm, &whole, form)
@@ -432,13 +481,13 @@ pub fn allgather(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Allgather, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, recvtype)?;
     perform(call, comm, &operation(Collective::Allgather, send, recv)?.said(said), form)
 }
@@ -457,14 +506,14 @@ pub fn allgatherv(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let (buffers, lists) = ([sendbuf, recvbuf], [recvcounts, displs]);
     let said = words(Collective::Allgatherv, 0, buffers, [sendcount, 0], [sendtype, recvtype]);
     if let Some(result) = again_with(call, comm, &said, lists, buffers, form) {
         return result;
     }
-    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
-    let recv = entries(recvbuf, recvcounts, displs, recvtype, comm)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
+    let recv = entries(recvbuf, recvcounts, displs, recvtype, comm.peers().size())?;
     let whole = operation(Collective::Allgatherv, send, recv)?.said(said);
     perform(call, comm, &listed(whole, &lists, buffers, comm)?, form)
 }
@@ -482,13 +531,13 @@ pub fn alltoall(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Alltoall, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let send = block_or_in_place(sendbuf, sendcount, sendtype, true)?;
+    let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, recvtype)?;
     perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
 }
@@ -508,11 +557,11 @@ pub fn alltoallv(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Alltoallv, 0, buffers, [0; 2], [sendtype, recvtype]);
     let (received, all) = ([recvcounts, rdispls], [sendcounts, sdispls, recvcounts, rdispls]);
-    let in_place = sendbuf.is_in_place();
+    let in_place = sendbuf.is_in_place() && comm.inter().is_none();
     let before = match in_place {
         true => again_with(call, comm, &said, received, buffers, form),
         false => again_with(call, comm, &said, all, buffers, form),
@@ -522,9 +571,9 @@ pub fn alltoallv(
     }
     let send = match in_place {
         true => Side::InPlace,
-        false => entries(sendbuf, sendcounts, sdispls, sendtype, comm)?,
+        false => entries(sendbuf, sendcounts, sdispls, sendtype, comm.peers().size())?,
     };
-    let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm)?;
+    let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm.peers().size())?;
     let whole = operation(Collective::Alltoallv, send, recv)?.said(said);
     let lists: &[CountArray] = if in_place { &received } else { &all };
     perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
@@ -545,12 +594,13 @@ pub fn alltoallw(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
-    let send = match sendbuf.is_in_place() {
+    let comm = comm.get()?;
+    let peers = comm.peers().size();
+    let send = match sendbuf.is_in_place() && comm.inter().is_none() {
         true => Side::InPlace,
-        false => typed_entries(sendbuf, sendcounts, sdispls, sendtypes, comm)?,
+        false => typed_entries(sendbuf, sendcounts, sdispls.read(peers.into())?, sendtypes, peers)?,
     };
-    let recv = typed_entries(recvbuf, recvcounts, rdispls, recvtypes, comm)?;
+    let recv = typed_entries(recvbuf, recvcounts, rdispls.read(peers.into())?, recvtypes, peers)?;
     perform(call, comm, &operation(Collective::Alltoallv, send, recv)?, form)
 }
 
@@ -567,7 +617,7 @@ pub fn reduce(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = Words {
         operator: op.raw().bits(),
@@ -576,14 +626,16 @@ pub fn reduce(
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
-    let root = root_of(root, comm)?;
-    let at_root = comm.rank().0 == root;
-    let (reducer, commutative) = operator(op, datatype)?;
-    let send = block_or_in_place(sendbuf, count, datatype, at_root)?;
-    let recv = if at_root { block(recvbuf, count, datatype)? } else { Side::Absent };
-    let whole =
-        operation(Collective::Reduce, send, recv)?.rooted(root).reducing(reducer, commutative).said(said);
-    perform(call, comm, &whole, form)
+    let part = part(root, comm)?;
+    let give = || block_or_in_place(sendbuf, count, datatype, part.may_be_in_place);
+    let send = where_so(part.with_root, give)?;
+    let recv = where_so(part.at_root, || block(recvbuf, count, datatype))?;
+    let mut whole = operation(Collective::Reduce, send, recv)?.rooted(part.root);
+    if part.with_root || part.at_root {
+        let (reducer, commutative) = operator(op, datatype)?;
+        whole = whole.reducing(reducer, commutative);
+    }
+    perform(call, comm, &whole.said(said), form)
 }
 
 /// The reductions that every rank gets a result of, as long as what it gives: MPI_Allreduce, MPI_Scan, MPI_Exscan.
@@ -599,14 +651,14 @@ pub fn reduce_everywhere(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = if collective == Collective::Allreduce { comm.get()? } else { intra(comm)? };
     let buffers = [sendbuf, recvbuf];
     let said = Words { operator: op.raw().bits(), ..words(collective, 0, buffers, [count; 2], [datatype]) };
     if let Some(result) = again(call, comm, &said, buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(op, datatype)?;
-    let send = block_or_in_place(sendbuf, count, datatype, true)?;
+    let send = block_or_in_place(sendbuf, count, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, count, datatype)?;
     perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative).said(said), form)
 }
@@ -623,7 +675,7 @@ pub fn reduce_scatter_block(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = Words {
         operator: op.raw().bits(),
@@ -633,7 +685,7 @@ pub fn reduce_scatter_block(
         return result;
     }
     let (reducer, commutative) = operator(op, datatype)?;
-    let send = block_or_in_place(sendbuf, recvcount, datatype, true)?;
+    let send = block_or_in_place(sendbuf, recvcount, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, datatype)?;
     let whole =
         operation(Collective::ReduceScatterBlock, send, recv)?.reducing(reducer, commutative).said(said);
@@ -652,7 +704,7 @@ pub fn reduce_scatter(
     comm: In<Comm>,
     form: Form,
 ) -> Result<()> {
-    let comm = intra(comm)?;
+    let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = Words {
         operator: op.raw().bits(),
@@ -668,7 +720,7 @@ pub fn reduce_scatter(
     let total = total.and_then(|total| i64::try_from(total).ok()).ok_or_else(|| {
         Error::new(ErrorClass::Count, "the counts of argument recvcounts add up to too many")
     })?;
-    let send = block_or_in_place(sendbuf, total, datatype, true)?;
+    let send = block_or_in_place(sendbuf, total, datatype, comm.inter().is_none())?;
     let own = blocks[comm.rank().0 as usize] as i64;
     let recv = block(recvbuf, own, datatype)?;
     let whole =

@@ -305,9 +305,3 @@ pub fn intercomm_merge(
     let new = intercommunicator::merge(&mut call.held, process()?, intercomm.get()?, high != 0)?;
     give(newintracomm, Some(new))
 }
-
-/// MPI_Topo_test: there are no topologies yet.
-pub fn topo_test(_call: &mut Call, comm: In<Comm>, status: Out<c_int>) -> Result<()> {
-    comm.get()?;
-    status.set(MPI_UNDEFINED)
-}

@@ -54,6 +54,7 @@ pub mod error_handler;
 pub mod group;
 pub mod info;
 pub mod memory;
+pub mod neighbourhood;
 pub mod one_sided;
 pub mod op;
 pub mod p2p;

@@ -39,6 +39,8 @@ pub fn said(shape: &Shape) -> Said {
     use Collective as C;
     let bytes = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
+        // Neighbours agree among themselves only.
+        neighbours if neighbours.is_of_neighbours() => 0,
         _ => shape.count.wrapping_mul(shape.unit_bytes),
     };
     let kind = kind(shape.collective);
@@ -55,7 +57,8 @@ fn kind(collective: Collective) -> u8 {
 
 fn name(kind: u8) -> &'static str {
     let place = usize::from(kind).wrapping_sub(1);
-    Collective::ALL.get(place).map_or("another operation", |collective| collective.name())
+    let mut all = Collective::ALL.iter().chain(&Collective::OF_NEIGHBOURS);
+    all.nth(place).map_or("another operation", |collective| collective.name())
 }
 
 impl Accord {
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn kinds_have_names() {
-        for collective in Collective::ALL {
+        for collective in Collective::ALL.into_iter().chain(Collective::OF_NEIGHBOURS) {
             assert_eq!(name(kind(collective)), collective.name());
         }
         assert_eq!(name(0), "another operation");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_coll::registry::Node;
 use tutti_coll::select::{self, Choice};
-use tutti_coll::{Environment, Plan, Shape};
+use tutti_coll::{Environment, Neighbours, Plan, Shape};
 use tutti_sys::cpu;
 use tutti_transport::banks::found::{Found, Look};
 
@@ -44,8 +44,8 @@ pub enum Whose {
 }
 
 impl Choices {
-    /// The plan for `shape`; `whose` says what the layout of the environment belongs to, `found` is what the members of the
-    /// communicator have found so far.
+    /// The plan for `shape`, of a rank with these neighbours; `whose` says what the layout of the environment belongs to, `found` is
+    /// what the members of the communicator have found so far.
     pub fn plan(
         &mut self,
         shape: &Shape,
@@ -53,6 +53,7 @@ impl Choices {
         whose: Whose,
         forced: Option<&str>,
         found: Option<Found<'_>>,
+        neighbours: Option<&Arc<Neighbours>>,
     ) -> Plan {
         if self.0.len() >= MOST {
             self.0.clear();
@@ -67,7 +68,7 @@ impl Choices {
             (None, Some(found)) => shared(shape, environment, found),
             _ => select::select(shape, environment, forced),
         });
-        Plan::chosen(shape, choice.clone())
+        Plan::chosen(shape, choice.clone(), neighbours)
     }
 }
 

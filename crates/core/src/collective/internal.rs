@@ -143,6 +143,37 @@ pub fn allgather_bytes(
     Ok(all)
 }
 
+/// What every member has for this one, by rank; `parts` is what this one has for each.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn alltoall_bytes(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    parts: &[Vec<u8>],
+) -> Result<Vec<Vec<u8>>> {
+    let lengths: Vec<u8> = parts.iter().flat_map(|part| (part.len() as u64).to_le_bytes()).collect();
+    let mut theirs = vec![0u8; lengths.len()];
+    let array = |base: *mut u8, count| Array { base, count, datatype: datatype(BYTE) };
+    let send = Side::Block(array(lengths.as_ptr().cast_mut(), 8));
+    // SAFETY: both vectors outlive the call and have eight bytes a member; the send side is only read.
+    let operation =
+        unsafe { Operation::new(Collective::Alltoall, send, Side::Block(array(theirs.as_mut_ptr(), 8))) };
+    run(held, process, comm, &operation)?;
+    drop(operation);
+    let length = |eight: &[u8]| eight.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte));
+    let mut received: Vec<Vec<u8>> = theirs.chunks_exact(8).map(|eight| vec![0; length(eight)]).collect();
+    let send = parts.iter().map(|part| array(part.as_ptr().cast_mut(), part.len() as u64)).collect();
+    let recv = received.iter_mut().map(|part| array(part.as_mut_ptr(), part.len() as u64)).collect();
+    // SAFETY: all vectors outlive the call; those to send are only read.
+    let operation =
+        unsafe { Operation::new(Collective::Alltoallv, Side::Entries(send), Side::Entries(recv)) };
+    run(held, process, comm, &operation)?;
+    drop(operation);
+    Ok(received)
+}
+
 /// Gives what `root` has to all members; they need not know how long it is.
 ///
 /// # Errors

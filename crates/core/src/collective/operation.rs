@@ -12,6 +12,7 @@ use tutti_coll::{Collective, Shape};
 use tutti_data::Reducer;
 
 use super::Words;
+use crate::communicator::Communicator;
 use crate::engine::{Array, Bindings, Memory};
 
 /// One of the two buffers of an operation.
@@ -102,11 +103,12 @@ impl<'a> Operation<'a> {
     }
 
     /// What the planner looks at.
-    pub fn shape(&self, ranks: u32, rank: u32) -> Shape {
+    pub fn shape(&self, comm: &Communicator) -> Shape {
         use Collective as C;
+        let rank = comm.number(comm.rank(), false);
         let in_place = matches!(self.send, Side::InPlace) || matches!(self.recv, Side::InPlace);
         let count = match self.collective {
-            C::Barrier => 0,
+            C::Barrier | C::NeighborAllgatherv | C::NeighborAlltoallv => 0,
             C::Bcast => bytes(&self.recv),
             C::Gather | C::Reduce if rank != self.root => self.units(&self.send),
             C::Scatter if rank == self.root => bytes(&self.send),
@@ -118,9 +120,15 @@ impl<'a> Operation<'a> {
             C::ReduceScatter => self.blocks.iter().sum(),
             _ => self.units(&self.recv),
         };
-        let own = self.blocks.get(rank as usize).copied().unwrap_or(0);
-        let mut shape =
-            Shape { root: self.root, own, in_place, ..Shape::new(self.collective, ranks, rank, count) };
+        let between = comm.inter().is_some();
+        let own = match self.collective {
+            C::ReduceScatter => self.blocks.get(comm.rank().0 as usize).copied().unwrap_or(0),
+            C::Allgather | C::Allgatherv | C::Alltoall if between => bytes(&self.send),
+            C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall => bytes(&self.send),
+            _ => 0,
+        };
+        let shape = Shape::new(self.collective, comm.everybody(), rank, count);
+        let mut shape = Shape { first_group: comm.first_group(), root: self.root, own, in_place, ..shape };
         if let Some((reducer, commutative)) = &self.reducer {
             (shape.unit_bytes, shape.commutative) = (reducer.datatype().size() as u64, *commutative);
         }
@@ -128,19 +136,25 @@ impl<'a> Operation<'a> {
     }
 
     /// Gives the engine its memory.
-    pub(super) fn bind(&self, bindings: &mut Bindings, ranks: u32) {
+    pub(super) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
         use Collective as C;
         if let Some((reducer, _)) = &self.reducer {
             bindings.operate(reducer);
         }
-        let all = u64::from(ranks);
+        // The ranks that a block comes from or goes to, and those that a result is divided among.
+        let (all, members) = (u64::from(comm.peers().size()), u64::from(comm.size()));
         let total = self.blocks.iter().sum::<u64>();
         let in_place = matches!(self.send, Side::InPlace);
         let (send_blocks, recv_blocks) = match self.collective {
             C::Scatter => (all, 1),
             C::Gather | C::Allgather => (1, all),
             C::Alltoall => (all, all),
-            C::ReduceScatterBlock => (all, if in_place { all } else { 1 }),
+            C::ReduceScatterBlock => (members, if in_place { members } else { 1 }),
+            C::NeighborAllgather | C::NeighborAlltoall => {
+                let (sources, destinations) = comm.degrees();
+                let one = self.collective == C::NeighborAllgather;
+                (if one { 1 } else { destinations as u64 }, sources as u64)
+            }
             _ => (1, 1),
         };
         let mut send_entries = arrays(&self.send).iter().copied();

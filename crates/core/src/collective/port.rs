@@ -1,8 +1,8 @@
 //! The messages of one collective operation on one communicator, and its part of the node, for the engine.
 
+use tutti_base::Result;
 use tutti_base::trace::Level;
 use tutti_base::traffic::TRAFFIC;
-use tutti_base::{Rank, Result};
 use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
@@ -117,8 +117,8 @@ impl Port for CommPort<'_> {
 
     #[inline]
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
-        let envelope = self.envelope(self.comm.rank().0, lane);
-        let peer = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator");
+        let envelope = self.envelope(self.comm.number(self.comm.rank(), false), lane);
+        let peer = self.comm.process(peer).expect("a schedule names ranks of its communicator");
         let spec = SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: 0 };
         let mut messages = self.process.messages.borrow_mut(self.held);
         if messages.send_now(&spec) {
@@ -133,7 +133,7 @@ impl Port for CommPort<'_> {
     fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
         let Envelope { context, source, tag } = self.envelope(peer, lane);
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
-        let from = self.comm.group().get(Rank(peer)).map(|world| Peer(world.0));
+        let from = self.comm.process(peer).map(|world| Peer(world.0));
         let spec = ReceiveSpec { buffer, pattern, from, check: None };
         let mut messages = self.process.messages.borrow_mut(self.held);
         // It may be there already: then it needs no request.

@@ -182,6 +182,12 @@ impl Communicator {
     fn open(self: &Arc<Self>, held: &Held, process: &Process, context: ContextId) {
         self.context.store(context.0, Ordering::Relaxed);
         self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
+        if let Some(inter) = &self.inter {
+            // Numbers of processes of other jobs are not the same everywhere, names are.
+            let names = process.dynamic.borrow(held);
+            let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
+            self.is_first.store(first(&self.group) < first(&inter.remote), Ordering::Relaxed);
+        }
         process.communicators.borrow_mut(held).insert(context.0, Arc::clone(self));
     }
 }
@@ -204,6 +210,8 @@ fn copy_of(
     new.attributes.adopt(held, comm.attributes.duplicate(held, comm.handle())?);
     let info = info.unwrap_or_else(|| comm.info.borrow(held).clone());
     *new.info.borrow_mut(held) = info;
+    // A duplicate has the topology too (MPI-5 section 7.4.2).
+    comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));
     Ok(new)
 }
 

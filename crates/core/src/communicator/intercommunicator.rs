@@ -137,14 +137,11 @@ pub fn merge(
     };
     let theirs = collective::swap_bytes(held, process, comm, vec![u8::from(high)])?;
     let their_high = theirs.first().is_some_and(|flag| *flag != 0);
-    let names = process.dynamic.borrow(held);
-    let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
     let own_first = match (high, their_high) {
         (false, true) => true,
         (true, false) => false,
-        _ => first(comm.group()) < first(&inter.remote),
+        _ => comm.is_first(),
     };
-    drop(names);
     let (low, up) = if own_first { (comm.group(), &inter.remote) } else { (&inter.remote, comm.group()) };
     let group = low.union(up);
     let rank = group.rank_of(process.rank).expect("the union contains the own group");

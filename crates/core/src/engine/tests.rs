@@ -350,6 +350,7 @@ impl Case {
             }
             C::Scan => (own(n), reduced(rank + 1, 0, n)),
             C::Exscan => (own(n), if rank == 0 { vec![None; n as usize] } else { reduced(rank, 0, n) }),
+            neighbours => unreachable!("{neighbours} needs a topology"),
         };
         self.placed(rank, send, after, start)
     }

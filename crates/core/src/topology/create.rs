@@ -1,0 +1,216 @@
+//! Communicators with a topology (MPI-5 section 8.5). All are collective over an intracommunicator.
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Rank, Result};
+
+use super::{Cartesian, Distributed, Graph, Topology, reorder};
+use crate::collective;
+use crate::communicator::{Communicator, create, split};
+use crate::giant::Held;
+use crate::process::Process;
+
+/// One of the arguments of MPI_Dist_graph_create: an edge that any member may tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// Where it begins.
+    pub source: u32,
+    /// Where it ends.
+    pub destination: u32,
+    /// Its weight, or 1.
+    pub weight: i32,
+}
+
+/// Bytes of an edge end in a message: which end it is, the other rank, the weight.
+const END_BYTES: usize = 9;
+
+/// MPI_Cart_create: `None` for a member that the grid has no place for.
+///
+/// # Errors
+/// `Dims` if the grid is larger than the group, `Comm` for an intercommunicator.
+pub fn cartesian(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    grid: Cartesian,
+    reorder: bool,
+) -> Result<Option<Arc<Communicator>>> {
+    check_grid(comm, &grid)?;
+    let (order, size) = (reorder.then(|| reorder::of_grid(process, comm, &grid)), grid.size());
+    with(held, process, comm, order, size, Topology::Cartesian(grid))
+}
+
+/// MPI_Cart_map: the rank that the caller would have in the grid; `None` if it has no place there.
+///
+/// # Errors
+/// As [`cartesian`].
+pub fn cartesian_rank(process: &Process, comm: &Communicator, grid: &Cartesian) -> Result<Option<u32>> {
+    check_grid(comm, grid)?;
+    Ok(rank_in(&reorder::of_grid(process, comm, grid), comm, grid.size()))
+}
+
+/// MPI_Graph_create: `None` for a member that the graph has no node for.
+///
+/// # Errors
+/// `Arg` if the graph is larger than the group, `Comm` for an intercommunicator.
+pub fn graph(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    graph: Graph,
+    reorder: bool,
+) -> Result<Option<Arc<Communicator>>> {
+    check_graph(comm, &graph)?;
+    if graph.size() == 0 {
+        return Ok(None);
+    }
+    let (order, size) = (reorder.then(|| reorder::of_graph(process, comm, &graph)), graph.size());
+    with(held, process, comm, order, size, Topology::Graph(graph))
+}
+
+/// MPI_Graph_map: the rank that the caller would have in the graph; `None` if it has no node there.
+///
+/// # Errors
+/// As [`graph`].
+pub fn graph_rank(process: &Process, comm: &Communicator, graph: &Graph) -> Result<Option<u32>> {
+    check_graph(comm, graph)?;
+    Ok(rank_in(&reorder::of_graph(process, comm, graph), comm, graph.size()))
+}
+
+/// MPI_Cart_sub: one communicator for every grid of the dimensions that remain.
+///
+/// # Errors
+/// `Topology` if `comm` is no grid.
+pub fn sub(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    remain: &[bool],
+) -> Result<Option<Arc<Communicator>>> {
+    let grid = Topology::cartesian(comm.topology())?;
+    let (part, color) = grid.sub(comm.rank().0, remain);
+    let new = split::split(held, process, comm, color as i32, comm.rank().0 as i32)?;
+    Ok(new.inspect(|new| new.arrange(Arc::new(Topology::Cartesian(part)))))
+}
+
+/// MPI_Dist_graph_create_adjacent: every member knows its own edges.
+///
+/// # Errors
+/// `Comm` for an intercommunicator.
+pub fn adjacent(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    edges: Distributed,
+    reorder: bool,
+) -> Result<Option<Arc<Communicator>>> {
+    check_intra(comm)?;
+    with_edges(held, process, comm, edges, reorder)
+}
+
+/// MPI_Dist_graph_create: edges are told by anybody, and brought to their two ends. A member has its edges in the order
+/// of the ranks that told them.
+///
+/// # Errors
+/// `Comm` for an intercommunicator.
+pub fn distributed(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    told: &[Edge],
+    weighted: bool,
+    reorder: bool,
+) -> Result<Option<Arc<Communicator>>> {
+    check_intra(comm)?;
+    let mut parts = vec![Vec::new(); comm.size() as usize];
+    for edge in told {
+        encode(&mut parts[edge.source as usize], false, edge.destination, edge.weight);
+        encode(&mut parts[edge.destination as usize], true, edge.source, edge.weight);
+    }
+    let mut edges = Distributed { weighted, ..Distributed::default() };
+    for part in collective::alltoall_bytes(held, process, comm, &parts)? {
+        decode(&part, &mut edges);
+    }
+    with_edges(held, process, comm, edges, reorder)
+}
+
+fn with_edges(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    edges: Distributed,
+    reorder: bool,
+) -> Result<Option<Arc<Communicator>>> {
+    let (order, edges) = match reorder {
+        true => {
+            let (order, edges) = reorder::of_distributed(held, process, comm, edges)?;
+            (Some(order), edges)
+        }
+        false => (None, edges),
+    };
+    with(held, process, comm, order, comm.size(), Topology::Distributed(edges))
+}
+
+/// A communicator with this topology of the first `size` members, in this order or their own.
+fn with(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    order: Option<Vec<u32>>,
+    size: u32,
+    topology: Topology,
+) -> Result<Option<Arc<Communicator>>> {
+    let order = order.unwrap_or_else(|| (0..size).collect());
+    let member = |rank: &u32| comm.group().get(Rank(*rank)).expect("a member of the communicator");
+    let group = order[..size as usize].iter().map(member).collect();
+    let new = create::create(held, process, comm, &group)?;
+    Ok(new.inspect(|new| new.arrange(Arc::new(topology))))
+}
+
+fn rank_in(order: &[u32], comm: &Communicator, size: u32) -> Option<u32> {
+    let place = order[..size as usize].iter().position(|rank| *rank == comm.rank().0);
+    place.map(|place| place as u32)
+}
+
+fn encode(part: &mut Vec<u8>, incoming: bool, other: u32, weight: i32) {
+    part.push(u8::from(incoming));
+    part.extend(other.to_le_bytes());
+    part.extend(weight.to_le_bytes());
+}
+
+fn decode(part: &[u8], edges: &mut Distributed) {
+    for end in part.chunks_exact(END_BYTES) {
+        let number = |at: usize| [end[at], end[at + 1], end[at + 2], end[at + 3]];
+        let (other, weight) = (u32::from_le_bytes(number(1)), i32::from_le_bytes(number(5)));
+        let side = if end[0] == 0 { &mut edges.destinations } else { &mut edges.sources };
+        side.push(other, weight);
+    }
+}
+
+fn check_intra(comm: &Communicator) -> Result<()> {
+    match comm.inter() {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorClass::Comm,
+            "argument comm_old is an intercommunicator; topologies are for intracommunicators",
+        )),
+    }
+}
+
+fn check_grid(comm: &Communicator, grid: &Cartesian) -> Result<()> {
+    check_intra(comm)?;
+    check_size(comm, grid.size(), ErrorClass::Dims, "dims")
+}
+
+fn check_graph(comm: &Communicator, graph: &Graph) -> Result<()> {
+    check_intra(comm)?;
+    check_size(comm, graph.size(), ErrorClass::Arg, "nnodes")
+}
+
+fn check_size(comm: &Communicator, size: u32, class: ErrorClass, argument: &str) -> Result<()> {
+    if size <= comm.size() {
+        return Ok(());
+    }
+    let reason = format!("argument {argument} asks for {size} processes; comm_old has {}", comm.size());
+    Err(Error::new(class, reason))
+}

@@ -1,0 +1,99 @@
+//! Which member takes which rank of a topology, where the program lets ranks be reordered: neighbours come near one another in
+//! the hardware ([`tutti_coll::hierarchy::mapping`]). Members know of one another where they are bound, so everybody finds the same.
+
+use std::sync::Arc;
+
+use tutti_base::{Rank, Result};
+use tutti_coll::hierarchy::mapping::Traffic;
+use tutti_coll::simulate::Layout;
+
+use super::graph::{Distributed, Edges};
+use super::{Cartesian, Graph};
+use crate::collective;
+use crate::communicator::Communicator;
+use crate::giant::Held;
+use crate::process::Process;
+
+/// More ranks stay where they are: the mapping would take seconds.
+const MOST: u32 = 1 << 14;
+/// Bytes of one edge in a message.
+const EDGE_BYTES: usize = 8;
+
+/// The member that takes each place of a grid, then those that get none.
+pub(super) fn of_grid(process: &Process, comm: &Communicator, grid: &Cartesian) -> Vec<u32> {
+    order(process, comm, || Traffic::grid(grid.dims(), grid.periodic(), comm.size(), 1))
+}
+
+/// The member that takes each node of a graph, then those that get none.
+pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) -> Vec<u32> {
+    let edges = (0..graph.size())
+        .flat_map(|node| graph.neighbours(node).iter().map(move |other| (node, *other as u32, 1)));
+    order(process, comm, || Traffic::new(comm.size(), edges))
+}
+
+/// Members exchange their parts in a distributed graph, of which each knows its own edges. Gives the member that takes each
+/// node, and the edges of the node that this one takes.
+pub(super) fn of_distributed(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    edges: Distributed,
+) -> Result<(Vec<u32>, Distributed)> {
+    if places(process, comm).is_none() {
+        return Ok(((0..comm.size()).collect(), edges));
+    }
+    // One member finds the mapping, so that only it needs to hold the whole graph.
+    let mut parts = vec![Vec::new(); comm.size() as usize];
+    parts[0] = encode(&edges.destinations);
+    let told = collective::alltoall_bytes(held, process, comm, &parts)?;
+    let mut text = Vec::new();
+    if comm.rank() == Rank(0) {
+        let all = (0..).zip(&told).flat_map(|(from, part)| {
+            let ends = decode(part);
+            let weights = ends.weights.into_iter().map(|weight| weight as u64);
+            ends.ranks.into_iter().zip(weights).map(move |(to, weight)| (from, to, weight))
+        });
+        let found = order(process, comm, || Traffic::new(comm.size(), all));
+        text = found.iter().flat_map(|rank| rank.to_le_bytes()).collect();
+    }
+    collective::broadcast_bytes(held, process, comm, Rank(0), &mut text)?;
+    let found: Vec<u32> = text.chunks_exact(4).map(number).collect();
+    let mut moved = Distributed { weighted: edges.weighted, ..Distributed::default() };
+    for (side, into) in [(&edges.sources, &mut moved.sources), (&edges.destinations, &mut moved.destinations)]
+    {
+        parts.iter_mut().for_each(Vec::clear);
+        parts[found[comm.rank().0 as usize] as usize] = encode(side);
+        let received = collective::alltoall_bytes(held, process, comm, &parts)?;
+        *into = decode(&received.concat());
+    }
+    Ok((found, moved))
+}
+
+fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> Traffic) -> Vec<u32> {
+    match places(process, comm) {
+        Some(layout) => traffic().map(layout.hierarchy()),
+        None => (0..comm.size()).collect(),
+    }
+}
+
+/// Where members are, if it is known and they are few enough.
+fn places(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
+    collective::near(process, comm).filter(|_| comm.size() <= MOST)
+}
+
+fn encode(edges: &Edges) -> Vec<u8> {
+    let each = edges.ranks.iter().zip(&edges.weights);
+    each.flat_map(|(rank, weight)| [rank.to_le_bytes(), weight.to_le_bytes()].concat()).collect()
+}
+
+fn decode(bytes: &[u8]) -> Edges {
+    let mut edges = Edges::default();
+    for edge in bytes.chunks_exact(EDGE_BYTES) {
+        edges.push(number(&edge[..4]), number(&edge[4..8]) as i32);
+    }
+    edges
+}
+
+fn number(four: &[u8]) -> u32 {
+    four.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
