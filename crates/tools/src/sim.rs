@@ -155,9 +155,6 @@ fn table(options: &Setup) -> Result<String, String> {
     Ok(text)
 }
 
-<<<<<<< HEAD
-fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
-=======
 /// The machine of this file, or this one.
 ///
 /// # Errors
@@ -169,8 +166,7 @@ pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
     }
 }
 
-fn environment(options: &Options, machine: &Machine) -> Result<Environment, String> {
->>>>>>> e6a7342 (tools: tutti sim reorder shows what reordering a grid's ranks brings)
+fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
     let hosts = options.hosts.clamp(1, operation.ranks);
     let place = if options.map_by == "node" { Layout::dealt } else { Layout::bound };

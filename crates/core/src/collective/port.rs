@@ -249,7 +249,7 @@ impl NodePort for CommPort<'_> {
     }
 
     fn whereabouts(&self, peer: u32) -> (u32, Level) {
-        let world = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator").0;
+        let world = self.comm.process(peer).expect("a schedule names ranks of its communicator").0;
         (world, trace::level_of(self.process, world))
     }
 
