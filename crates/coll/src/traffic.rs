@@ -62,6 +62,8 @@ pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
     let here = on_host.get(&host(shape.root)).copied().unwrap_or(ranks);
     let (all, pairs) = (shape.bytes(), on_host.values().map(|count| count * (ranks - count)).sum::<u64>());
     match shape.collective {
+        // Who sends to whom is the program's.
+        C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => 0,
         C::Barrier => 0,
         // Every other host has to get, or to give, as much as the result is long.
         C::Bcast | C::Reduce => others * all,
