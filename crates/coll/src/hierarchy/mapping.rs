@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn who_is_well_placed_stays() {
         let traffic = Traffic::grid(&[4, 2], &[false; 2], 8, 1);
-        let place = |rank| Place { host: rank / 4, at: Places::default() };
+        let place = |rank: u32| Place { host: rank / 4, at: Places::default() };
         let hierarchy = Hierarchy::new(&(0..8).map(place).collect::<Vec<_>>());
         assert_eq!(traffic.map(&hierarchy), (0..8).collect::<Vec<_>>());
         assert_eq!(Traffic::grid(&[], &[], 3, 1).map(&Hierarchy::flat(3)), [0, 1, 2]);
