@@ -79,6 +79,21 @@ impl Collective {
         Collective::NeighborAlltoallv,
     ];
 
+    /// All of them.
+    pub const EVERY: [Collective; 20] = {
+        let mut every = [Collective::Barrier; 20];
+        let mut place = 0;
+        while place < every.len() {
+            let neighbours = place.checked_sub(Collective::ALL.len());
+            every[place] = match neighbours {
+                None => Collective::ALL[place],
+                Some(place) => Collective::OF_NEIGHBOURS[place],
+            };
+            place += 1;
+        }
+        every
+    };
+
     /// The name used in settings and reports.
     pub fn name(self) -> &'static str {
         match self {

@@ -57,8 +57,7 @@ fn kind(collective: Collective) -> u8 {
 
 fn name(kind: u8) -> &'static str {
     let place = usize::from(kind).wrapping_sub(1);
-    let mut all = Collective::ALL.iter().chain(&Collective::OF_NEIGHBOURS);
-    all.nth(place).map_or("another operation", |collective| collective.name())
+    Collective::EVERY.get(place).map_or("another operation", |collective| collective.name())
 }
 
 impl Accord {

@@ -64,7 +64,7 @@ enum Source {
 }
 
 /// The algorithm that was chosen last for each collective: its place among those of the collective, or -1.
-static CHOSEN: [AtomicI32; Collective::ALL.len()] = [const { AtomicI32::new(-1) }; Collective::ALL.len()];
+static CHOSEN: [AtomicI32; Collective::EVERY.len()] = [const { AtomicI32::new(-1) }; Collective::EVERY.len()];
 
 /// Notes a choice; the place of the algorithm among those of its collective.
 pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
@@ -75,9 +75,9 @@ pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
     place
 }
 
-/// The place of a collective in [`Collective::ALL`].
+/// The place of a collective in [`Collective::EVERY`].
 pub fn number_of(collective: Collective) -> usize {
-    Collective::ALL.iter().position(|one| *one == collective).expect("all collectives are listed")
+    Collective::EVERY.iter().position(|one| *one == collective).expect("all collectives are listed")
 }
 
 /// The names of the algorithms of a collective, given by its number.
@@ -88,14 +88,14 @@ pub fn algorithms(collective: usize) -> Names {
             let named = registry().iter().filter(|one| one.collective == *collective).map(|one| one.name);
             named.collect::<Vec<_>>().leak()
         };
-        Collective::ALL.iter().map(of).collect()
+        Collective::EVERY.iter().map(of).collect()
     })[collective]
 }
 
 /// The names of the collectives.
 pub fn collectives() -> Names {
     static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-    NAMES.get_or_init(|| Collective::ALL.map(Collective::name).to_vec())
+    NAMES.get_or_init(|| Collective::EVERY.map(Collective::name).to_vec())
 }
 
 /// All performance variables.
@@ -106,7 +106,7 @@ pub fn all() -> &'static [Variable] {
         traffic(&mut all);
         network(&mut all);
         matching(&mut all);
-        for (number, collective) in Collective::ALL.iter().enumerate() {
+        for (number, collective) in Collective::EVERY.iter().enumerate() {
             all.push(Variable {
                 name: format!("tutti_algorithm_{collective}"),
                 doc: format!("the algorithm chosen last for {collective}"),

@@ -51,6 +51,7 @@ fn is_proved(schedules: &[Schedule]) -> bool {
         commutative: true,
         in_place: false,
         params: Params::default(),
+        pattern: verify::Pattern::Whole,
     };
     verify::verify(&case, schedules).is_ok()
 }
