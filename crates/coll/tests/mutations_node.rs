@@ -387,9 +387,9 @@ fn wrong_peers() {
                     shifted(*span, &at.all[at.rank])?;
                     *peer = another(*peer, at.all.len());
                 }
-                // Who has awaited the same peer is as good as the peer; the rank itself is not.
+                // Who has awaited the same peer, or reads from it, is as good as the peer; the rank itself is not.
                 Kind::Await { value, .. } if !waits(at, *value) => return None,
-                Kind::Await { peer, .. } if peer.step == 0 && peer.at(0) != at.rank as u64 => {
+                Kind::Await { peer, .. } if peer.at(0) != at.rank as u64 => {
                     *peer = Index::from(at.rank as u32)
                 }
                 Kind::Await { peer, .. } => *peer = another(*peer, at.all.len()),
