@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_flush_needs_a_lock() {
-        check("flush fence flush lock:1 flush:1 flush:2 unlock:1 all flush:2 none", "!.!..!...");
+        check("flush fence flush lock:1 flush:1 flush:2 unlock:1 all flush:2 none", "!.!..!....");
     }
 
     #[test]
