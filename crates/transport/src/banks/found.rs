@@ -12,6 +12,7 @@ pub const KEY_WORDS: usize = 2;
 /// Words of what is known.
 pub const VALUE_WORDS: usize = 4;
 /// Entries of a table.
+#[cfg_attr(loom, allow(dead_code, reason = "the model has smaller tables"))]
 pub(super) const ENTRIES: usize = 64;
 /// Entries that a key may be at.
 const PROBES: usize = 8;
