@@ -139,10 +139,7 @@ impl Waiter {
         if self.yield_rounds > 0 && self.stays_awake() {
             return Paused::Yielded;
         }
-        match sleepers {
-            [sleeper] => self.park(*sleeper, watch, pending),
-            several => self.park_in_several(several, pending),
-        }
+        self.park(sleepers, watch, pending);
         Paused::Parked
     }
 
@@ -163,49 +160,40 @@ impl Waiter {
         true
     }
 
-    /// Sleeps on the doorbell unless something is pending.
-    fn park(&mut self, sleeper: Sleeper<'_>, watch: Option<&Watch<'_>>, mut pending: impl FnMut() -> bool) {
-        let bell = bell(sleeper.doorbell);
-        let announced = bell.announce(sleeper.parked);
+    /// Sleeps on the doorbells unless something is pending.
+    fn park(
+        &mut self,
+        sleepers: &[Sleeper<'_>],
+        watch: Option<&Watch<'_>>,
+        mut pending: impl FnMut() -> bool,
+    ) {
+        assert!((1..=MAX_LANES as usize).contains(&sleepers.len()), "a doorbell for each lane, one at least");
+        let mut announced: [Option<Announced<'_>>; MAX_LANES as usize] = [const { None }; MAX_LANES as usize];
+        for (place, sleeper) in announced.iter_mut().zip(sleepers) {
+            *place = Some(bell(sleeper.doorbell).announce(sleeper.parked));
+        }
         // The second look comes when every store made before the announcement was seen has arrived.
         let quiet = !pending() && {
             cpu::yield_now();
             !pending()
         };
         if quiet {
-            match watch {
-                Some(watch) if watch.is_wanted() && bell.polls(&announced) => {
+            let first = bell(sleepers[0].doorbell);
+            match (watch, &announced[0]) {
+                (Some(watch), Some(announced)) if watch.is_wanted() && first.polls(announced) => {
                     watch.sleep(self.sleep);
-                    bell.polls_no_more();
+                    first.polls_no_more();
                 }
-                _ => futex::wait(bell.futex, announced.ticket, self.sleep),
+                _ => {
+                    let tickets = announced.iter().flatten().map(|announced| announced.ticket);
+                    let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
+                    futex::wait_any(words.zip(tickets), self.sleep);
+                }
             }
             self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         }
-        bell.withdraw(announced);
-    }
-
-    /// The same on several doorbells at once.
-    fn park_in_several(&mut self, sleepers: &[Sleeper<'_>], mut pending: impl FnMut() -> bool) {
-        assert!(sleepers.len() <= MAX_LANES as usize, "more doorbells than lanes");
-        let mut announced: [Option<Announced<'_>>; MAX_LANES as usize] = [const { None }; MAX_LANES as usize];
-        for (place, sleeper) in announced.iter_mut().zip(sleepers) {
-            *place = Some(bell(sleeper.doorbell).announce(sleeper.parked));
-        }
-        let quiet = !pending() && {
-            cpu::yield_now();
-            !pending()
-        };
-        if quiet {
-            let tickets = announced.iter().flatten().map(|announced| announced.ticket);
-            let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
-            futex::wait_any(words.zip(tickets), self.sleep);
-            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
-        }
-        for (announced, sleeper) in announced.into_iter().zip(sleepers) {
-            if let Some(announced) = announced {
-                bell(sleeper.doorbell).withdraw(announced);
-            }
+        for (announced, sleeper) in announced.into_iter().flatten().zip(sleepers) {
+            bell(sleeper.doorbell).withdraw(announced);
         }
     }
 }
