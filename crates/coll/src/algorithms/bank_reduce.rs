@@ -15,7 +15,7 @@ fn whole(shape: &Shape, buffer: BufferId) -> Span {
 }
 
 /// What a rank alone does: the result is its operand.
-fn alone(shape: &Shape, b: &mut Builder) {
+pub(super) fn alone(shape: &Shape, b: &mut Builder) {
     Folding::alone(whole(shape, own(shape)), whole(shape, BufferId::RECV), b);
 }
 

@@ -2,6 +2,7 @@
 //! puts each piece where it belongs while it is in the cache.
 
 use super::bank::{Folding, fold_ordered, others};
+use super::bank_reduce::alone;
 use super::exposed::{Pieces, SOURCE, TARGET, meet, part};
 use super::own;
 use crate::build::{self, Builder};
@@ -35,11 +36,6 @@ fn fold(shape: &Shape, mine: Span, theirs: Span, into: Span, b: &mut Builder) {
 /// Whether the operand, lying where the result goes, would be overwritten before its turn.
 fn in_the_way(shape: &Shape) -> bool {
     shape.in_place && !shape.commutative && shape.rank + 1 < shape.ranks
-}
-
-fn alone(shape: &Shape, b: &mut Builder) {
-    let all = |buffer| build::range(buffer, 0, shape.count);
-    Folding::alone(all(own(shape)), all(BufferId::RECV), b);
 }
 
 /// Every rank writes its slice of the result to the root.

@@ -2,7 +2,7 @@
 //! what its children have, where it lies (section 4.4.2, in the other direction); and down again, where everybody wants the result.
 
 use super::bank::{Folding, RESULT, await_others};
-use super::bank_reduce::fold_subtree;
+use super::bank_reduce::{alone, fold_subtree};
 use super::exposed::{DONE, SOURCE};
 use super::hierarchical::{node, ordered};
 use super::hierarchical_exposed::{HERE, segments};
@@ -96,11 +96,6 @@ fn climb<'a>(
         _ => inner.unwrap_or_else(|| b.temporary(shape.count)),
     };
     Climb { shape, node, division, count, into, whole: None }
-}
-
-fn alone(shape: &Shape, b: &mut Builder) {
-    let all = |buffer| build::range(buffer, 0, shape.count);
-    Folding::alone(all(own(shape)), all(BufferId::RECV), b);
 }
 
 /// Up the tree, in segments.
