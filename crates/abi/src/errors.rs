@@ -6,6 +6,7 @@ use tutti_base::{Error, ErrorClass};
 use tutti_core::communicator::by_context;
 use tutti_core::error_handler::{ErrorHandler, Outcome};
 use tutti_core::giant;
+use tutti_core::names::ObjectName;
 use tutti_core::process::process;
 
 use crate::entry::{At, Function};
@@ -97,22 +98,23 @@ fn name_of(at: At) -> Option<String> {
             let held = giant::enter();
             // SAFETY: used only below, under the lock.
             let comm = unsafe { handles::resolve(raw, "comm") }.ok()?;
-            Some(match comm.name.borrow(&held).as_bytes() {
-                [] => "a communicator without a name".to_string(),
-                name => String::from_utf8_lossy(name).into_owned(),
-            })
+            Some(named(&comm.name.borrow(&held), "a communicator"))
         }
         At::Win(raw) => {
             let held = giant::enter();
             // SAFETY: used only below, under the lock.
             let window = unsafe { handles::resolve(raw, "win") }.ok()?;
-            Some(match window.name.borrow(&held).as_bytes() {
-                [] => "a window without a name".to_string(),
-                name => String::from_utf8_lossy(name).into_owned(),
-            })
+            Some(named(&window.name.borrow(&held), "a window"))
         }
         At::File(_) => Some("a file".to_string()),
         At::Session(_) => Some("a session".to_string()),
+    }
+}
+
+fn named(name: &ObjectName, what: &str) -> String {
+    match name.as_bytes() {
+        [] => format!("{what} without a name"),
+        name => String::from_utf8_lossy(name).into_owned(),
     }
 }
 

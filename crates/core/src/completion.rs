@@ -139,21 +139,23 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
 /// # Errors
 /// `Request` for an unknown one; what a query callback returned.
 pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Status>> {
-    let query = within(held, process, id, |held| {
+    let mut query = None;
+    let seen = within(held, process, id, |held| {
         let mut messages = process.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         if request.is_inactive() {
-            return Ok(Err(Some(Status::EMPTY)));
+            return Ok(Some(Status::EMPTY));
         }
         if !request.complete {
-            return Ok(Err(None));
+            return Ok(None);
         }
-        match &request.work {
-            Work::Generalised(callbacks) => Ok(Ok(Arc::clone(callbacks))),
-            _ => request.error.clone().map_or(Ok(Err(Some(request.status))), |error| Err(*error)),
+        if let Work::Generalised(callbacks) = &request.work {
+            query = Some(Arc::clone(callbacks));
         }
-    })?;
-    query.map_or_else(Ok, |callbacks| callbacks.query().map(Some))
+        request.error.clone().map_or(Ok(Some(request.status)), |error| Err(*error))
+    });
+    // Asked when nothing is borrowed: the callback may call MPI.
+    query.map_or(seen, |callbacks| callbacks.query().map(Some))
 }
 
 /// MPI_Request_free: an active operation goes on and its slot goes with its completion.
