@@ -1,0 +1,444 @@
+//! The rows of the registry, and how the values of settings are written.
+
+use super::{Config, Connections, CopyBy, Mapped, OneSided, SingleCopy, Starter};
+
+/// One row of the registry.
+pub struct Setting {
+    /// Name of the environment variable.
+    pub name: &'static str,
+    /// Type and unit, for people.
+    pub kind: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    pub(super) set: fn(&mut Config, &str) -> std::result::Result<(), String>,
+    show: fn(&Config) -> String,
+}
+
+impl Setting {
+    /// The value in `config`, as it would be written in the environment.
+    pub fn show(&self, config: &Config) -> String {
+        (self.show)(config)
+    }
+}
+
+/// The registry. Rows in the order in which `tutti info` shows them.
+pub static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_EAGER_BYTES",
+        kind: "size",
+        doc: "largest message sent before its receive is known",
+        set: |c, v| size(v).map(|x| c.eager_bytes = x),
+        show: |c| c.eager_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_UNEXPECTED_BYTES",
+        kind: "size",
+        doc: "bound on payload kept for receives not posted yet; beyond it senders wait",
+        set: |c, v| size(v).map(|x| c.unexpected_bytes = x),
+        show: |c| c.unexpected_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_RING_BYTES",
+        kind: "size",
+        doc: "shared ring between two processes that talk; 0: by the number of ranks",
+        set: |c, v| size(v).map(|x| c.ring_bytes = x),
+        show: |c| c.ring_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_FRAGMENT_BYTES",
+        kind: "size",
+        doc: "piece in which a long message passes through shared memory",
+        set: |c, v| size(v).map(|x| c.fragment_bytes = x),
+        show: |c| c.fragment_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY",
+        kind: "auto | always | never",
+        doc: "copy long messages by process_vm_readv",
+        set: |c, v| single_copy(v).map(|x| c.single_copy = x),
+        show: |c| format!("{:?}", c.single_copy).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY_BYTES",
+        kind: "size",
+        doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
+        set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
+        show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_REMOTE_READ_BYTES",
+        kind: "size",
+        doc: "smallest message between hosts that its receiver reads without a copy; 0: all are streamed",
+        set: |c, v| size(v).map(|x| c.remote_read_bytes = x),
+        show: |c| c.remote_read_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_COPY_BY",
+        kind: "auto | attach | xpmem | knem",
+        doc: "what collectives reach private memory of peers by; attach: process_vm_readv",
+        set: |c, v| copy_by(v).map(|x| c.copy_by = x),
+        show: |c| format!("{:?}", c.copy_by).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_MAPPED",
+        kind: "auto | always | never",
+        doc: "let peers work in buffers in place: their pages become shared memory after some uses",
+        set: |c, v| mapped(v).map(|x| c.mapped = x),
+        show: |c| format!("{:?}", c.mapped).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_MAP_AFTER",
+        kind: "count",
+        doc: "uses of a buffer before it is mapped where TUTTI_MAPPED=auto",
+        set: |c, v| size(v).map(|x| c.map_after = x),
+        show: |c| c.map_after.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAP_BYTES",
+        kind: "size",
+        doc: "smallest buffer that is mapped",
+        set: |c, v| size(v).map(|x| c.map_bytes = x),
+        show: |c| c.map_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAPPED_LIMIT",
+        kind: "size",
+        doc: "most mapped memory of a process; a fork copies it",
+        set: |c, v| size(v).map(|x| c.mapped_limit = x),
+        show: |c| c.mapped_limit.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SPIN_US",
+        kind: "microseconds",
+        doc: "how long a wait spins before it parks; -1: by ranks and cores",
+        set: |c, v| number(v).map(|x| c.spin_us = x),
+        show: |c| c.spin_us.to_string(),
+    },
+    Setting {
+        name: "TUTTI_YIELD_ROUNDS",
+        kind: "count",
+        doc: "how often a wait yields its core before it parks",
+        set: |c, v| size(v).map(|x| c.yield_rounds = x),
+        show: |c| c.yield_rounds.to_string(),
+    },
+    Setting {
+        name: "TUTTI_THREAD_LANES",
+        kind: "count",
+        doc: "lanes in which threads communicate beside each other (1 to 8; fewer where many ranks share a host)",
+        set: |c, v| size(v).map(|x| c.thread_lanes = x),
+        show: |c| c.thread_lanes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECK_TYPES",
+        kind: "0 | 1",
+        doc: "refuse a receive whose datatype does not match the sender's (debugging)",
+        set: |c, v| flag(v).map(|x| c.check_types = x),
+        show: |c| (c.check_types as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECK_ARGUMENTS",
+        kind: "0 | 1",
+        doc: "check the arguments of MPI functions",
+        set: |c, v| flag(v).map(|x| c.check_arguments = x),
+        show: |c| (c.check_arguments as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_COLLECTIVE_BYTES",
+        kind: "size | auto",
+        doc: "bound on the shared memory of collectives, a node (read by mpirun); 0: none; auto: by the number of ranks",
+        set: |c, v| size_or_auto(v).map(|x| c.collective_bytes = x),
+        show: |c| shown_or_auto(c.collective_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_BYTES",
+        kind: "size | auto",
+        doc: "shared scratch of a rank in an operation, large (read by mpirun); auto: by the number of members",
+        set: |c, v| size_or_auto(v).map(|x| c.bank_bytes = x),
+        show: |c| shown_or_auto(c.bank_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_BYTES",
+        kind: "size",
+        doc: "shared scratch of a rank in an operation, small (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.bank_small_bytes = x),
+        show: |c| c.bank_small_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_SLOTS",
+        kind: "count",
+        doc: "small operations that may be under way before the first must have ended everywhere; at most 64 (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.bank_small_slots = x),
+        show: |c| c.bank_small_slots.to_string(),
+    },
+    Setting {
+        name: "TUTTI_ALGORITHM",
+        kind: "list of collective=algorithm",
+        doc: "force algorithms, for example allreduce=ring,bcast=knomial:radix=4:segment=32K:window=8",
+        set: |c, v| {
+            c.algorithm = v.to_string();
+            Ok(())
+        },
+        show: |c| c.algorithm.clone(),
+    },
+    Setting {
+        name: "TUTTI_MODEL_FILE",
+        kind: "path",
+        doc: "what this machine costs, as tutti probe wrote it; by default in the user's cache directory",
+        set: |c, v| {
+            c.model_file = v.to_string();
+            Ok(())
+        },
+        show: |c| c.model_file.clone(),
+    },
+    Setting {
+        name: "TUTTI_DETERMINISTIC",
+        kind: "0 | 1",
+        doc: "reductions combine operands in one fixed order of ranks: the same bits for any machine, binding and size",
+        set: |c, v| flag(v).map(|x| c.deterministic = x),
+        show: |c| (c.deterministic as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_EXPLAIN",
+        kind: "0 | 1",
+        doc: "print every choice of transport and algorithm to standard error",
+        set: |c, v| flag(v).map(|x| c.explain = x),
+        show: |c| (c.explain as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_AGENT",
+        kind: "command",
+        doc: "how mpirun reaches other hosts: called as COMMAND HOST PROGRAM...; {host} in it stands for the host",
+        set: |c, v| {
+            c.agent = v.to_string();
+            Ok(())
+        },
+        show: |c| c.agent.clone(),
+    },
+    Setting {
+        name: "TUTTI_LAUNCH_RADIX",
+        kind: "count",
+        doc: "other hosts that each host starts (read by mpirun); 0: the first starts all",
+        set: |c, v| size(v).map(|x| c.launch_radix = x),
+        show: |c| c.launch_radix.to_string(),
+    },
+    Setting {
+        name: "TUTTI_INTERFACE",
+        kind: "name | address | network",
+        doc: "interface by which hosts reach each other, for example eth0 or 10.1.0.0/16; empty: the one that leads there",
+        set: |c, v| {
+            c.interface = v.to_string();
+            Ok(())
+        },
+        show: |c| c.interface.clone(),
+    },
+    Setting {
+        name: "TUTTI_HEARTBEAT_MS",
+        kind: "milliseconds",
+        doc: "longest time without a word between the daemons of two hosts (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.heartbeat_ms = x.max(1)),
+        show: |c| c.heartbeat_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SILENCE_MS",
+        kind: "milliseconds",
+        doc: "how long a host may be silent before the job is ended (read by mpirun)",
+        set: |c, v| size(v).map(|x| c.silence_ms = x.max(1)),
+        show: |c| c.silence_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_START_MS",
+        kind: "milliseconds",
+        doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
+        set: |c, v| size(v).map(|x| c.start_ms = x.max(1)),
+        show: |c| c.start_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_FABRIC",
+        kind: "auto | sockets | tcp | verbs | efa | cxi | psm2 | psm3 | opx | other provider of libfabric",
+        doc: "what carries messages between hosts; auto: a fast network that is there, else sockets of the system",
+        set: |c, v| fabric(v).map(|x| c.fabric = x),
+        show: |c| c.fabric.clone(),
+    },
+    Setting {
+        name: "TUTTI_CONNECTIONS",
+        kind: "never | on-demand | partially-static | static",
+        doc: "when ranks on different hosts connect; until then they exchange datagrams",
+        set: |c, v| connections(v).map(|x| c.connections = x),
+        show: |c| c.connections.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_MESSAGES",
+        kind: "count",
+        doc: "messages between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.connect_messages = x),
+        show: |c| c.connect_messages.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_BYTES",
+        kind: "size",
+        doc: "bytes between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.connect_bytes = x),
+        show: |c| c.connect_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAX_CONNECTIONS",
+        kind: "count",
+        doc: "most connections of a rank at a time; 0: by the limit on descriptors",
+        set: |c, v| size(v).map(|x| c.max_connections = x),
+        show: |c| c.max_connections.to_string(),
+    },
+    Setting {
+        name: "TUTTI_ONE_SIDED",
+        kind: "auto | messages",
+        doc: "how one-sided communication reaches memory of other ranks of the node: directly where it can, or always by messages",
+        set: |c, v| one_sided(v).map(|x| c.one_sided = x),
+        show: |c| {
+            let name = match c.one_sided {
+                OneSided::Auto => "auto",
+                OneSided::Messages => "messages",
+            };
+            name.to_string()
+        },
+    },
+    Setting {
+        name: "TUTTI_COUNTERS",
+        kind: "0 | 1",
+        doc: "at the end print what each rank has sent, by way, and its traffic with other hosts",
+        set: |c, v| flag(v).map(|x| c.counters = x),
+        show: |c| (c.counters as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_TRACE",
+        kind: "path",
+        doc: "at the end write a trace of all ranks there: for Perfetto, and for tutti trace",
+        set: |c, v| {
+            c.trace = v.to_string();
+            Ok(())
+        },
+        show: |c| c.trace.clone(),
+    },
+    Setting {
+        name: "TUTTI_TRACE_EVENTS",
+        kind: "count",
+        doc: "most events of a rank in a trace",
+        set: |c, v| size(v).map(|x| c.trace_events = x),
+        show: |c| c.trace_events.to_string(),
+    },
+    Setting {
+        name: "TUTTI_STARTER",
+        kind: "auto | pmix | pmi | alone",
+        doc: "who started this process, if not mpirun: found out, PMIx, PMI-1 or PMI-2, or nobody (a job of its own)",
+        set: |c, v| starter(v).map(|x| c.starter = x),
+        show: |c| {
+            let name = match c.starter {
+                Starter::Auto => "auto",
+                Starter::Pmix => "pmix",
+                Starter::Pmi => "pmi",
+                Starter::Alone => "alone",
+            };
+            name.to_string()
+        },
+    },
+    Setting {
+        name: "TUTTI_PMIX_LIBRARY",
+        kind: "path",
+        doc: "the library of PMIx; by default that of the starter if it says where it is, or libpmix.so.2 of the system",
+        set: |c, v| {
+            c.pmix_library = v.to_string();
+            Ok(())
+        },
+        show: |c| c.pmix_library.clone(),
+    },
+];
+
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 10),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let wrong = || "a size such as 65536, 64K or 1M".to_string();
+    let value: u64 = digits.parse().map_err(|_| wrong())?;
+    value.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+fn size_or_auto(text: &str) -> std::result::Result<Option<u64>, String> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    size(text).map(Some).map_err(|expected| format!("{expected}, or auto"))
+}
+
+fn shown_or_auto(value: Option<u64>) -> String {
+    value.map_or("auto".to_string(), |bytes| bytes.to_string())
+}
+
+fn number(text: &str) -> std::result::Result<i64, String> {
+    text.parse().map_err(|_| "a whole number".to_string())
+}
+
+fn flag(text: &str) -> std::result::Result<bool, String> {
+    match text {
+        "0" | "no" | "off" | "false" => Ok(false),
+        "1" | "yes" | "on" | "true" => Ok(true),
+        _ => Err("0 or 1".to_string()),
+    }
+}
+
+fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
+    match text {
+        "auto" => Ok(SingleCopy::Auto),
+        "always" => Ok(SingleCopy::Always),
+        "never" => Ok(SingleCopy::Never),
+        _ => Err("auto, always or never".to_string()),
+    }
+}
+
+fn fabric(text: &str) -> std::result::Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-".contains(&byte);
+    let named = !text.is_empty() && text.bytes().all(plain);
+    if named { Ok(text.to_string()) } else { Err("auto, sockets or a provider of libfabric".to_string()) }
+}
+
+fn connections(text: &str) -> std::result::Result<Connections, String> {
+    let found = Connections::NAMES.iter().find(|entry| entry.0 == text);
+    found.map(|entry| entry.1).ok_or_else(|| "never, on-demand, partially-static or static".to_string())
+}
+
+fn one_sided(text: &str) -> std::result::Result<OneSided, String> {
+    match text {
+        "auto" => Ok(OneSided::Auto),
+        "messages" => Ok(OneSided::Messages),
+        _ => Err("auto or messages".to_string()),
+    }
+}
+
+fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {
+    match text {
+        "auto" => Ok(CopyBy::Auto),
+        "attach" => Ok(CopyBy::Attach),
+        "xpmem" => Ok(CopyBy::Xpmem),
+        "knem" => Ok(CopyBy::Knem),
+        _ => Err("auto, attach, xpmem or knem".to_string()),
+    }
+}
+
+fn starter(text: &str) -> std::result::Result<Starter, String> {
+    match text {
+        "auto" => Ok(Starter::Auto),
+        "pmix" => Ok(Starter::Pmix),
+        "pmi" => Ok(Starter::Pmi),
+        "alone" => Ok(Starter::Alone),
+        _ => Err("auto, pmix, pmi or alone".to_string()),
+    }
+}
+
+fn mapped(text: &str) -> std::result::Result<Mapped, String> {
+    match text {
+        "auto" => Ok(Mapped::Auto),
+        "always" => Ok(Mapped::Always),
+        "never" => Ok(Mapped::Never),
+        _ => Err("auto, always or never".to_string()),
+    }
+}
