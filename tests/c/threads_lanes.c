@@ -1,27 +1,11 @@
 /* MPI_THREAD_MULTIPLE with a communicator for each of eight threads: they communicate beside each other, and whatever
  * crosses from one communicator to another (waits for requests of several, collectives under way, buffered sends) works too. */
-#include "check.h"
-#include <pthread.h>
 
 enum { THREADS = 8, ROUNDS = 40 };
 
-static MPI_Comm comms[THREADS];
-static long failures[THREADS];
+#include "crew.h"
 
-static void in_threads(void *(*work)(void *), const char *what)
-{
-    pthread_t threads[THREADS];
-    for (long i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++) {
-        if (failures[i])
-            check_say(__FILE__, __LINE__, "%s: %ld wrong in thread %d", what, failures[i], i);
-        failures[i] = 0;
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-}
+static MPI_Comm comms[THREADS];
 
 static int left(void) { return (check_rank + check_size - 1) % check_size; }
 static int right(void) { return (check_rank + 1) % check_size; }

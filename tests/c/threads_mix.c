@@ -1,31 +1,12 @@
 /* MPI_THREAD_MULTIPLE, the awkward cases: threads that park while another thread takes in what they wait for, messages
  * from a process to itself, communicators made at the same time, several threads that probe for the same messages. */
-#include "check.h"
-#include <pthread.h>
 #include <unistd.h>
 
 enum { THREADS = 4 };
 
-static MPI_Comm comms[THREADS];
-static long failures[THREADS];
+#include "crew.h"
 
-static void in_threads(void *(*work)(void *), const char *what)
-{
-    pthread_t threads[THREADS];
-    double start = MPI_Wtime();
-    for (long i = 0; i < THREADS; i++)
-        pthread_create(&threads[i], NULL, work, (void *)i);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
-    for (int i = 0; i < THREADS; i++) {
-        if (failures[i])
-            check_say(__FILE__, __LINE__, "%s: %ld wrong in thread %d", what, failures[i], i);
-        failures[i] = 0;
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (getenv("VERBOSE") && check_rank == 0)
-        fprintf(stderr, "%s: %.3f s\n", what, MPI_Wtime() - start);
-}
+static MPI_Comm comms[THREADS];
 
 /* Each thread with its like on the neighbour, on its own communicator and its own tag of the world. */
 static void *ping_pong(void *argument)
