@@ -49,6 +49,14 @@ def test_bad_input(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("bad_input.c"), "freed"))
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_wrong_arguments_are_named(tutti, ranks):
+    program = tutti.compile("arguments.c")
+    check(tutti.run(ranks, program))
+    # Handles, ranks and all that takes no time is checked whatever the setting.
+    check(tutti.run(ranks, program, "unchecked", env={"TUTTI_CHECK_ARGUMENTS": "off"}))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("program", ["topology", "coll_inter"])
 def test_mistakes(tutti, program, ranks):

@@ -1,5 +1,10 @@
-//! Raising an error: find the error handler of the right object, do what it says.
+//! Raising an error: find the error handler of the right object, do what it says. And remembering it in words.
+//!
+//! The code that a function returns is the class itself, so that programs may compare it. MPI_Error_string tells more
+//! than the class means: what the calling thread's last error of the class was ([`said`]).
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
@@ -16,6 +21,28 @@ use crate::imp::environment;
 use crate::phase;
 use crate::types::Raw;
 
+thread_local! {
+    /// The last error of each class that this thread was told of, in words.
+    static SAID: RefCell<BTreeMap<ErrorClass, String>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The last error of a class that this thread was told of, in words: rank, function, argument, what to do.
+pub fn said(class: ErrorClass) -> Option<String> {
+    SAID.try_with(|said| said.borrow().get(&class).cloned()).ok().flatten()
+}
+
+/// Remembers an error of `function`: one that is raised, or one that is told in a status.
+#[cold]
+pub fn remember(function: &'static Function, at: At, error: &Error) {
+    if error.code.is_some() {
+        // A code that the program's own callback chose, with a string of its own.
+        return;
+    }
+    let words = sentence(function.name, at, error);
+    // A thread that ends has no memory any more.
+    let _ = SAID.try_with(|said| said.borrow_mut().insert(error.class, words));
+}
+
 /// Handles an error of `function` and gives the code it returns, if it returns.
 #[cold]
 pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
@@ -25,6 +52,7 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
     }
     let at = known(at);
     let (handler, handle) = handler_of(at);
+    remember(function, at, error);
     match handler.call(handle, error.code()) {
         Outcome::Return(code) => code,
         Outcome::Abort | Outcome::Fatal => die(function, at, error),
@@ -73,14 +101,19 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
     (handler.unwrap_or(ErrorHandler::Fatal), MPI_COMM_SELF.bits())
 }
 
-/// What MPI_ERRORS_ARE_FATAL prints.
-pub fn describe(function: &str, at: At, error: &Error) -> String {
+/// Who made which error in which function on what.
+fn sentence(function: &str, at: At, error: &Error) -> String {
     let rank = phase::world_rank().map_or_else(rank_to_be, |rank| format!("rank {rank}: "));
     let object = name_of(at).map_or(String::new(), |name| format!(" on {name}"));
+    format!("{rank}error in {function}{object}: {}", error.message)
+}
+
+/// What MPI_ERRORS_ARE_FATAL prints.
+pub fn describe(function: &str, at: At, error: &Error) -> String {
     format!(
-        "tutti: {rank}error in {function}{object}: {}\n  class: {} ({})\n  this is fatal; to handle it in the \
+        "tutti: {}\n  class: {} ({})\n  this is fatal; to handle it in the \
          program, set MPI_ERRORS_RETURN or an error handler of its own",
-        error.message,
+        sentence(function, at, error),
         error.class.name(),
         error.class.meaning(),
     )

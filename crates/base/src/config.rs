@@ -134,7 +134,8 @@ pub struct Config {
     pub thread_lanes: u64,
     /// Compare the datatypes of sender and receiver (debugging).
     pub check_types: bool,
-    /// Check arguments of MPI functions.
+    /// Check also what takes time in proportion to the length of lists: whether buffers overlap. What handles, pointers,
+    /// counts, ranks, roots, tags, graphs are worth is always checked.
     pub check_arguments: bool,
     /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
     pub collective_bytes: Option<u64>,

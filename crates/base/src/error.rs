@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// An error class of MPI-5 section 9.4 with the number that the standard ABI gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i32)]
 #[rustfmt::skip]
 #[allow(missing_docs, reason = "the names are those of the standard, less their prefix MPI_ERR_")]

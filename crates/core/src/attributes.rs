@@ -289,9 +289,11 @@ impl Attributes {
 
 fn no_keyval(number: i32, kind: ObjectKind) -> Error {
     let reason = match number {
-        0 => "the key is MPI_KEYVAL_INVALID".to_string(),
-        501..=507 | 601..=605 => format!("{number} is a predefined key and cannot be changed"),
-        _ => format!("{number} is not a key for attributes of a {kind:?}"),
+        0 => "argument keyval is MPI_KEYVAL_INVALID".to_string(),
+        501..=507 | 601..=605 => {
+            format!("argument keyval is {number}, a predefined key that cannot be changed")
+        }
+        _ => format!("argument keyval is {number}, not a key for attributes of a {kind:?}"),
     };
     Error::new(ErrorClass::Keyval, reason)
 }

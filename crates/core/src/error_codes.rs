@@ -90,7 +90,7 @@ impl ErrorCodes {
     /// `Arg` if there is no such class, `Other` if there are no more numbers.
     pub fn add_code(&mut self, class: i32) -> Result<i32> {
         if !self.is_class(class) {
-            return Err(arg(format!("errorclass: there is no error class {class}")));
+            return Err(arg(format!("argument errorclass: there is no error class {class}")));
         }
         let number = self.next_number()?;
         self.added.insert(number, Added { class, string: Vec::new() });
@@ -113,12 +113,12 @@ impl ErrorCodes {
     /// `Arg` if `class` was not added, or has a string or codes.
     pub fn remove_class(&mut self, class: i32) -> Result<()> {
         if self.added_mut(class)?.class != class {
-            return Err(arg(format!("errorclass: {class} is an error code, not a class")));
+            return Err(arg(format!("argument errorclass: {class} is an error code, not a class")));
         }
         let code = self.added.iter().find(|(code, added)| added.class == class && **code != class);
         if let Some((code, _)) = code {
             return Err(arg(format!(
-                "errorclass: class {class} still has the code {code}; remove that first"
+                "argument errorclass: class {class} still has the code {code}; remove that first"
             )));
         }
         self.remove(class)
@@ -130,7 +130,7 @@ impl ErrorCodes {
     /// `Arg` if `code` was not added or has a string.
     pub fn remove_code(&mut self, code: i32) -> Result<()> {
         if self.added_mut(code)?.class == code {
-            return Err(arg(format!("errorcode: {code} is an error class; remove it as such")));
+            return Err(arg(format!("argument errorcode: {code} is an error class; remove it as such")));
         }
         self.remove(code)
     }
@@ -142,7 +142,7 @@ impl ErrorCodes {
     pub fn remove_string(&mut self, code: i32) -> Result<()> {
         let added = self.added_mut(code)?;
         if added.string.is_empty() {
-            return Err(arg(format!("errorcode: {code} has no string")));
+            return Err(arg(format!("argument errorcode: {code} has no string")));
         }
         added.string.clear();
         Ok(())
@@ -193,7 +193,7 @@ impl ErrorCodes {
 
     fn added_mut(&mut self, code: i32) -> Result<&mut Added> {
         self.added.get_mut(&code).ok_or_else(|| match is_of_standard(code) {
-            true => arg(format!("{code} is an error code of the standard; only added ones can be changed")),
+            true => arg(format!("argument errorcode or errorclass is {code}, which is one of the standard; only added ones can be changed")),
             false => unknown(code),
         })
     }
@@ -216,7 +216,7 @@ fn tool_error(code: i32) -> Option<&'static &'static str> {
 }
 
 fn unknown(code: i32) -> Error {
-    arg(format!("{code} is not an error code"))
+    arg(format!("argument errorcode or errorclass is {code}, which is not known"))
 }
 
 fn arg(reason: String) -> Error {

@@ -84,7 +84,8 @@ impl ErrorHandler {
     pub fn check_kind(&self, kind: HandlerKind) -> Result<()> {
         match self {
             ErrorHandler::User(user) if user.kind != kind => {
-                let reason = format!("errhandler: it was created for a {:?}, this is a {kind:?}", user.kind);
+                let reason =
+                    format!("argument errhandler: it was created for a {:?}, this is a {kind:?}", user.kind);
                 Err(Error::new(ErrorClass::Errhandler, reason))
             }
             _ => Ok(()),

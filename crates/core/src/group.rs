@@ -319,7 +319,7 @@ impl Selection {
     fn of_list(group: &Group, ranks: &[i32]) -> Result<Selection> {
         let mut selection = Selection::new(group);
         for (index, rank) in ranks.iter().enumerate() {
-            selection.choose(i64::from(*rank), group, || format!("ranks[{index}]"))?;
+            selection.choose(i64::from(*rank), group, || format!("argument ranks[{index}]"))?;
             selection.ranks.push(Progression { first: *rank as u32, step: 1, size: 1 });
         }
         Ok(selection)
@@ -329,7 +329,7 @@ impl Selection {
         let mut selection = Selection::new(group);
         for (index, [first, last, stride]) in ranges.iter().enumerate() {
             let [first, last, stride] = [*first, *last, *stride].map(i64::from);
-            let place = || format!("ranges[{index}] = ({first}, {last}, {stride})");
+            let place = || format!("argument ranges[{index}] = ({first}, {last}, {stride})");
             if stride == 0 {
                 let reason = format!("{}: the stride must not be zero", place());
                 return Err(Error::new(ErrorClass::Arg, reason));

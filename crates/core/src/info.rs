@@ -81,7 +81,8 @@ impl Info {
     pub fn nth_key(&self, position: i32) -> Result<&[u8]> {
         let key = usize::try_from(position).ok().and_then(|place| self.pairs.get(place));
         key.map(|(key, _)| &**key).ok_or_else(|| {
-            let reason = format!("n is {position}, but the info object has {} keys", self.pairs.len());
+            let reason =
+                format!("argument n is {position}, but the info object has {} keys", self.pairs.len());
             Error::new(ErrorClass::Arg, reason)
         })
     }
@@ -141,10 +142,10 @@ impl Info {
 
 fn checked_key(key: &[u8]) -> Result<&[u8]> {
     match key.len() {
-        0 => Err(Error::new(ErrorClass::InfoKey, "the key is empty")),
+        0 => Err(Error::new(ErrorClass::InfoKey, "argument key is empty")),
         1..=MAX_KEY_BYTES => Ok(key),
         long => {
-            let reason = format!("the key has {long} bytes; {MAX_KEY_BYTES} are allowed");
+            let reason = format!("argument key has {long} bytes; {MAX_KEY_BYTES} are allowed");
             Err(Error::new(ErrorClass::InfoKey, reason))
         }
     }

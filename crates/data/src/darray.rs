@@ -29,7 +29,7 @@ impl Distribution {
             17 => Ok(Distribution::Block),
             18 => Ok(Distribution::Cyclic),
             _ => Err(error(format!(
-                "a distribution is {code}; give MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC or MPI_DISTRIBUTE_NONE"
+                "argument array_of_distribs holds {code}; give MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC or MPI_DISTRIBUTE_NONE"
             ))),
         }
     }

@@ -52,8 +52,8 @@ impl Datatype {
 
     /// `MPI_Type_create_f90_integer`: the smallest kind for `range` decimal digits.
     pub fn f90_integer(range: i32) -> Result<Datatype> {
-        let row = INTEGERS.iter().find(|kind| range <= kind.0).ok_or_else(|| {
-            let message = format!("r is {range}; the largest integer kind has 38 decimal digits");
+        let row = INTEGERS.iter().find(|kind| (0..=kind.0).contains(&range)).ok_or_else(|| {
+            let message = format!("argument r is {range}; integer kinds have 0 to 38 decimal digits");
             Error::new(ErrorClass::Arg, message)
         })?;
         Ok(kind(Kind::Integer { range }, row.1))
@@ -140,12 +140,19 @@ fn unnamed(key: Key, make: impl FnOnce() -> Constructor) -> Datatype {
 /// The smallest real kind with this precision and range.
 fn real(precision: i32, range: i32) -> Result<&'static (i32, i32, u32, u32)> {
     if precision == UNDEFINED && range == UNDEFINED {
-        return Err(Error::new(ErrorClass::Arg, "p and r are both MPI_UNDEFINED; give one of them"));
+        return Err(Error::new(
+            ErrorClass::Arg,
+            "arguments p and r are both MPI_UNDEFINED; give one of them",
+        ));
     }
-    let fits = |kind: &&(i32, i32, u32, u32)| precision <= kind.0 && range <= kind.1;
+    let known = |number: i32| number >= 0 || number == UNDEFINED;
+    let fits = |kind: &&(i32, i32, u32, u32)| {
+        known(precision) && known(range) && precision <= kind.0 && range <= kind.1
+    };
     REALS.iter().find(fits).ok_or_else(|| {
-        let message =
-            format!("p is {precision} and r {range}; the largest real kind has p = 33 and r = 4931");
+        let message = format!(
+            "arguments p and r are {precision} and {range}; real kinds have p up to 33 and r up to 4931"
+        );
         Error::new(ErrorClass::Arg, message)
     })
 }

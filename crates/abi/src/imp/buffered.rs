@@ -85,6 +85,9 @@ fn attach_at(call: &Call, place: &Place, buffer: Address, size: i64) -> Result<(
     let bytes = u64::try_from(size).map_err(|_| {
         Error::new(ErrorClass::Arg, format!("argument size is {size}; it must not be negative"))
     })?;
+    if buffer.is_null() && bytes > 0 {
+        return Err(Error::new(ErrorClass::Buffer, "argument buffer is a null pointer"));
+    }
     place.attach(&call.held, buffer.bits(), Some(bytes))
 }
 

@@ -15,11 +15,13 @@ use tutti_data::Reducer;
 use crate::entry::Call;
 use crate::form::Form;
 use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
-use crate::imp::memory::{count, datatype, process};
+use crate::imp::memory::{beside, count, count_of, datatype, process};
 use crate::imp::request::handle_of;
 use crate::kind::{Comm, Datatype, Op};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
+
+mod overlap;
 
 /// The intracommunicator of a collective that intercommunicators do not have.
 fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
@@ -73,32 +75,38 @@ fn where_so<'s>(so: bool, side: impl FnOnce() -> Result<Side<'s>>) -> Result<Sid
 
 /// A buffer of one kind of items.
 fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Array<'s>> {
-    items_at(address, address, items, datatype(handle)?)
+    items_at((address, handle.name()), address, count_of(items, handle)?, datatype(handle)?)
 }
 
-/// As [`array`] at a place beside an address that must not be null itself.
+/// As [`array`] at a place beside an address that must not be null itself; `name` is that of the datatype's argument.
 #[inline]
 fn items_at<'s>(
-    address: Address,
+    (address, name): (Address, &str),
     at: Address,
-    items: i64,
+    items: u64,
     datatype: &'s tutti_data::Datatype,
 ) -> Result<Array<'s>> {
-    let items = count(items, "count")?;
     if address.is_in_place() {
-        return Err(Error::new(
-            ErrorClass::Buffer,
-            "MPI_IN_PLACE is not allowed for this buffer at this rank",
-        ));
+        return Err(wrong_buffer(name, "MPI_IN_PLACE, which is not allowed at this rank"));
     }
     let size = datatype.size() as u64;
     if items.checked_mul(size).is_none_or(|bytes| bytes > i64::MAX as u64) {
         return Err(Error::new(ErrorClass::Count, format!("{items} items of {size} bytes are too many")));
     }
     if address.is_null() && items > 0 && size > 0 && datatype.true_lb() == 0 {
-        return Err(Error::new(ErrorClass::Buffer, "a buffer is a null pointer"));
+        return Err(wrong_buffer(name, "a null pointer"));
     }
     Ok(Array { base: at.pointer(), count: items, datatype })
+}
+
+#[cold]
+fn wrong_buffer(datatype: &str, what: &str) -> Error {
+    let reason = match datatype {
+        // Reductions have two buffers of it.
+        "datatype" => format!("a buffer is {what}"),
+        _ => format!("argument {} is {what}", beside(datatype.trim_end_matches('s'), "buf")),
+    };
+    Error::new(ErrorClass::Buffer, reason)
 }
 
 pub(super) fn block<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<Side<'s>> {
@@ -129,7 +137,7 @@ pub(super) fn entries<'s>(
     let mut all = Vec::with_capacity(ranks as usize);
     for (items, displacement) in counts.read(ranks)?.zip(displs.read(ranks)?) {
         let at = address.offset((displacement as isize).wrapping_mul(extent));
-        all.push(items_at(address, at, items, datatype)?);
+        all.push(items_at((address, handle.name()), at, count(items, counts.name())?, datatype)?);
     }
     Ok(Side::Entries(all))
 }
@@ -149,7 +157,8 @@ pub(super) fn typed_entries<'s>(
         let at = address.offset(displacement as isize);
         // From MPI_BOTTOM on, displacements are addresses.
         let checked = if address.is_null() { at } else { address };
-        all.push(items_at(checked, at, items, datatype(handle)?)?);
+        let items = count(items, counts.name())?;
+        all.push(items_at((checked, handle.name()), at, items, datatype(handle)?)?);
     }
     Ok(Side::Entries(all))
 }
@@ -167,6 +176,9 @@ pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'
     {
         let reason = "arguments sendbuf and recvbuf are the same memory; say MPI_IN_PLACE if that is meant";
         return Err(Error::new(ErrorClass::Buffer, reason));
+    }
+    if process()?.config.check_arguments {
+        overlap::check(collective, &send, &recv)?;
     }
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
     Ok(unsafe { Operation::new(collective, send, recv) })

@@ -8,6 +8,7 @@ use tutti_core::error_codes::CODES;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind, Outcome};
 
 use crate::entry::Call;
+use crate::errors;
 use crate::generated::callbacks::{
     MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
     MPI_Win_errhandler_function,
@@ -123,10 +124,15 @@ pub fn error_class(call: &mut Call, errorcode: c_int, errorclass: Out<c_int>) ->
     errorclass.set(CODES.borrow(&call.held).class_of(errorcode)?)
 }
 
-/// MPI_Error_string.
+/// MPI_Error_string: for a class of the standard also what this thread's last error of it was.
 pub fn error_string(call: &mut Call, errorcode: c_int, string: TextOut, resultlen: Out<c_int>) -> Result<()> {
+    resultlen.check()?;
     let codes = CODES.borrow(&call.held);
-    resultlen.set(string.set(&codes.string_of(errorcode)?, MPI_MAX_ERROR_STRING as usize)? as c_int)
+    let mut text = codes.string_of(errorcode)?;
+    if let Some(said) = ErrorClass::from_code(errorcode).and_then(errors::said) {
+        text.to_mut().extend_from_slice(format!("; the last one: {said}").as_bytes());
+    }
+    resultlen.set(string.set(&text, MPI_MAX_ERROR_STRING as usize)? as c_int)
 }
 
 /// MPI_Add_error_class.
@@ -178,12 +184,13 @@ pub fn get_comm(call: &mut Call, comm: In<Comm>, errhandler: HandleOut<Errhandle
 /// MPI_Comm_call_errhandler.
 pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()> {
     let handler = comm.get()?.error_handler.borrow(&call.held).clone();
-    call_handler(&handler, comm.raw().bits(), errorcode)
+    call_handler(call, &handler, comm.raw().bits(), errorcode)
 }
 
 /// Calls the handler of an object that the program knows by `handle`. A handler that ends the job does so when
 /// the error that this returns is raised.
-pub fn call_handler(handler: &ErrorHandler, handle: usize, errorcode: c_int) -> Result<()> {
+pub fn call_handler(call: &Call, handler: &ErrorHandler, handle: usize, errorcode: c_int) -> Result<()> {
+    CODES.borrow(&call.held).class_of(errorcode)?;
     match handler.call(handle, errorcode) {
         Outcome::Return(_) => Ok(()),
         Outcome::Abort | Outcome::Fatal => {

@@ -139,6 +139,7 @@ pub fn get_valuelen(
     valuelen: Out<c_int>,
     flag: Out<c_int>,
 ) -> Result<()> {
+    valuelen.check()?;
     let entries = info.get()?.borrow(&call.held);
     let found = entries.get(key.bytes()?)?;
     if let Some(text) = found {

@@ -65,13 +65,30 @@ pub fn count(count: i64, name: &str) -> Result<u64> {
     })
 }
 
+/// The count of items of a datatype, which is named like that: `sendcount` beside `sendtype`.
+///
+/// # Errors
+/// `Count` when it is negative.
+#[inline]
+pub fn count_of(items: i64, handle: In<'_, kind::Datatype>) -> Result<u64> {
+    u64::try_from(items).or_else(|_| count(items, &beside(handle.name(), "count")))
+}
+
+/// The name of an argument that belongs to a datatype of this name: its count, its buffer.
+#[cold]
+pub fn beside(datatype: &str, what: &str) -> String {
+    let one = datatype.strip_suffix('s').unwrap_or(datatype);
+    let whose = one.strip_suffix("datatype").or(one.strip_suffix("type"));
+    format!("{}{what}{}", whose.unwrap_or_default(), &datatype[one.len()..])
+}
+
 /// A buffer of a message.
 ///
 /// # Errors
 /// `Count`, `Type` or `Buffer`, naming the argument.
 #[inline]
 pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
-    let items = count(items, "count")?;
+    let items = count_of(items, handle)?;
     message_of(address, items, datatype(handle)?)
 }
 
@@ -98,4 +115,21 @@ pub fn check_address(address: Address, name: &str, count: u64, datatype: &Dataty
         return Err(Error::new(ErrorClass::Buffer, reason));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(datatype: &str, expected: &str) {
+        assert_eq!(beside(datatype, "count"), expected);
+    }
+
+    #[test]
+    fn arguments_are_named_like_their_datatypes() {
+        check("datatype", "count");
+        check("sendtype", "sendcount");
+        check("recvtypes", "recvcounts");
+        check("origin_datatype", "origin_count");
+    }
 }

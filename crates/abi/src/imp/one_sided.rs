@@ -18,7 +18,7 @@ use crate::scope::{Address, HandleOut, In};
 
 /// The target's side of an operation.
 fn target<'s>(rank: c_int, displacement: i64, count: i64, datatype: In<'s, Datatype>) -> Result<Target<'s>> {
-    let count = memory::count(count, "target_count")?;
+    let count = memory::count_of(count, datatype)?;
     Ok(Target { rank, displacement, count, datatype: memory::datatype(datatype)? })
 }
 

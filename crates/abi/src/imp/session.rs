@@ -99,10 +99,11 @@ pub fn get_info(_call: &mut Call, session: In<Session>, info_used: HandleOut<Inf
 pub fn get_num_psets(
     _call: &mut Call,
     session: In<Session>,
-    _info: In<Info>,
+    info: In<Info>,
     npset_names: Out<c_int>,
 ) -> Result<()> {
     session.get()?;
+    info.optional()?;
     npset_names.set(session::process_sets(process()?).len() as c_int)
 }
 
@@ -110,12 +111,13 @@ pub fn get_num_psets(
 pub fn get_nth_pset(
     _call: &mut Call,
     session: In<Session>,
-    _info: In<Info>,
+    info: In<Info>,
     n: c_int,
     pset_len: Out<c_int>,
     pset_name: TextOut,
 ) -> Result<()> {
     session.get()?;
+    info.optional()?;
     let sets = session::process_sets(process()?);
     let name = usize::try_from(n).ok().and_then(|n| sets.get(n)).ok_or_else(|| {
         let reason = format!("argument n is {n}; there are {} process sets", sets.len());
@@ -250,5 +252,5 @@ pub fn get_errhandler(
 pub fn call_errhandler(call: &mut Call, session: In<Session>, errorcode: c_int) -> Result<()> {
     let handler = session.get()?.error_handler.borrow(&call.held).clone();
     call.at = At::Session(session.raw());
-    call_handler(&handler, session.raw().bits(), errorcode)
+    call_handler(call, &handler, session.raw().bits(), errorcode)
 }

@@ -44,7 +44,7 @@ pub fn cart_create(
 ) -> Result<()> {
     comm_cart.check()?;
     let comm = comm_old.get()?;
-    let grid = Cartesian::new(dims.slice(ndims.into())?, periods.slice(ndims.into())?)?;
+    let grid = grid_of(ndims, dims, periods)?;
     give(comm_cart, create::cartesian(&mut call.held, process()?, comm, grid, reorder != 0)?)
 }
 
@@ -57,7 +57,7 @@ pub fn cart_map(
     periods: Array<c_int>,
     newrank: Out<c_int>,
 ) -> Result<()> {
-    let grid = Cartesian::new(dims.slice(ndims.into())?, periods.slice(ndims.into())?)?;
+    let grid = grid_of(ndims, dims, periods)?;
     mapped(newrank, create::cartesian_rank(process()?, comm.get()?, &grid)?)
 }
 
@@ -342,6 +342,14 @@ fn given_weights<'s>(weights: Array<'s, c_int>, all: i64) -> Result<Option<&'s [
 
 fn is_unweighted(weights: *const c_int) -> bool {
     weights as usize == MPI_UNWEIGHTED
+}
+
+fn grid_of(ndims: c_int, dims: Array<c_int>, periods: Array<c_int>) -> Result<Cartesian> {
+    if ndims < 0 {
+        let reason = format!("argument ndims is {ndims}; it must not be negative");
+        return Err(Error::new(ErrorClass::Dims, reason));
+    }
+    Cartesian::new(dims.slice(ndims.into())?, periods.slice(ndims.into())?)
 }
 
 fn graph_of(nnodes: c_int, indx: Array<c_int>, edges: Array<c_int>) -> Result<Graph> {

@@ -213,7 +213,7 @@ pub fn get_errhandler(call: &mut Call, win: In<Win>, errhandler: HandleOut<Errha
 /// MPI_Win_call_errhandler.
 pub fn call_errhandler(call: &mut Call, win: In<Win>, errorcode: c_int) -> Result<()> {
     let handler = win.get()?.error_handler.borrow(&call.held).clone();
-    call_handler(&handler, win.raw().bits(), errorcode)
+    call_handler(call, &handler, win.raw().bits(), errorcode)
 }
 
 /// What a program gets for a predefined attribute: the base itself, the address of any other.
