@@ -57,6 +57,40 @@ def test_wrong_arguments_are_named(tutti, ranks):
     check(tutti.run(ranks, program, "unchecked", env={"TUTTI_CHECK_ARGUMENTS": "off"}))
 
 
+def test_every_error_class_has_its_call(tutti):
+    """The list of the program is that of the ABI, and each class is raised or says why it cannot be."""
+    from harness import ROOT, Job
+
+    program = tutti.compile("error_classes.c")
+    rows = [line.split("\t") for line in (ROOT / "spec" / "constants.tsv").read_text(encoding="ascii").splitlines()]
+    known = {row[0]: row[2] for row in rows if row[0].startswith("MPI_ERR_") and row[0] != "MPI_ERR_LASTCODE"}
+    listed = [line.split(maxsplit=2) for line in Job([program, "list"], tutti.env).wait(10).out.splitlines()]
+    assert {words[0]: words[1] for words in listed} == known and len(listed) == len(known)
+    for ranks in (1, 2):
+        check(tutti.run(ranks, program, "try"))
+
+
+@pytest.mark.parametrize("name", ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"])
+def test_initial_error_handler(tutti, name):
+    program = tutti.compile("initial_errors.c")
+    check(tutti.run(3, program, name, options=["--initial-errhandler", name]))
+    check(tutti.run(2, program, name, env={"TUTTI_INITIAL_ERROR_HANDLER": name}))
+    returns = name == "mpi_errors_return"
+    for when in ("early", "late"):
+        outcome = tutti.run(1, program, name, when, options=["-initial-errhandler", name])
+        assert (outcome.status == 0) == returns and ("MPI_Comm_size: called" in outcome.err) != returns, str(outcome)
+
+
+def test_initial_error_handler_is_one_of_three(tutti):
+    outcome = tutti.run(1, "true", options=["--initial-errhandler", "mpi_errors_ignore"])
+    assert outcome.status == 2 and "mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return is needed" in outcome.err, str(outcome)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_conversions(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("conversions.c")))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("program", ["topology", "coll_inter"])
 def test_mistakes(tutti, program, ranks):

@@ -90,6 +90,18 @@ void work(int rank, int size)
     MPI_Comm_free(&copy);
     MPI_Comm_free_keyval(&key);
 
+    std::vector<MPI_Comm> handles(1, MPI_Comm_fromint(MPI_Comm_toint(*comm)));
+    expect(handles[0] == *comm, "handles as integers");
+#ifdef MPI_Comm_c2f
+    MPI_Status status, back;
+    std::vector<MPI_Fint> words(MPI_F_STATUS_SIZE);
+    MPI_Sendrecv(&rank, 1, MPI_INT, rank, 3, &mine, 1, MPI_INT, rank, 3, *comm, &status);
+    MPI_Status_c2f(&status, words.data());
+    MPI_Status_f2c(words.data(), &back);
+    expect(words[MPI_F_TAG] == 3 && back.MPI_SOURCE == rank, "statuses of Fortran");
+    expect(MPI_Comm_f2c(MPI_Comm_c2f(*comm)) == *comm && MPI_Type_c2f(MPI_INT) == MPI_Type_toint(MPI_INT), "handles of Fortran");
+#endif
+
     MPI_Errhandler handler;
     MPI_Comm_create_errhandler(note, &handler);
     MPI_Comm_set_errhandler(*comm, handler);

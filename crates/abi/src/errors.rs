@@ -9,10 +9,11 @@ use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
 use tutti_core::communicator::by_context;
-use tutti_core::error_handler::{ErrorHandler, Outcome};
+use tutti_core::error_handler::{ErrorHandler, OF_FILES, Outcome};
 use tutti_core::giant;
 use tutti_core::names::ObjectName;
 use tutti_core::process::process;
+use tutti_core::tool::settings;
 
 use crate::entry::{At, Function};
 use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
@@ -94,11 +95,15 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
         }
     }
     if let At::File(raw) = at {
-        // Files return errors unless told otherwise (MPI-5 section 14.7); there are none yet that could be told.
-        return (ErrorHandler::Return, raw.bits());
+        return (OF_FILES.borrow(&held).clone(), raw.bits());
     }
     let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
-    (handler.unwrap_or(ErrorHandler::Fatal), MPI_COMM_SELF.bits())
+    (handler.unwrap_or_else(initial), MPI_COMM_SELF.bits())
+}
+
+/// What holds before there is a communicator.
+fn initial() -> ErrorHandler {
+    settings::at_start().map_or(ErrorHandler::Fatal, |config| config.initial_error_handler.into())
 }
 
 /// Who made which error in which function on what.

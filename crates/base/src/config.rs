@@ -97,6 +97,30 @@ pub enum Starter {
     Alone,
 }
 
+/// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF, and of errors without an object, from the start (MPI-5 section 9.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialErrorHandler {
+    /// MPI_ERRORS_ARE_FATAL.
+    Fatal,
+    /// MPI_ERRORS_ABORT.
+    Abort,
+    /// MPI_ERRORS_RETURN.
+    Return,
+}
+
+impl InitialErrorHandler {
+    /// As the info key `mpi_initial_errhandler` names them (MPI-5 section 11.8.4).
+    pub const NAMES: [(&str, InitialErrorHandler); 3] = [
+        ("mpi_errors_are_fatal", InitialErrorHandler::Fatal),
+        ("mpi_errors_abort", InitialErrorHandler::Abort),
+        ("mpi_errors_return", InitialErrorHandler::Return),
+    ];
+
+    fn name(self) -> &'static str {
+        InitialErrorHandler::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
 /// All settings, typed. Sizes in bytes, times with their unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -137,6 +161,8 @@ pub struct Config {
     /// Check also what takes time in proportion to the length of lists: whether buffers overlap. What handles, pointers,
     /// counts, ranks, roots, tags, graphs are worth is always checked.
     pub check_arguments: bool,
+    /// The error handler that communicators have from the start.
+    pub initial_error_handler: InitialErrorHandler,
     /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
     pub collective_bytes: Option<u64>,
     /// Payload of a large slot of a bank (`None`: by the number of members).
@@ -208,6 +234,7 @@ impl Default for Config {
             thread_lanes: 8,
             check_types: false,
             check_arguments: true,
+            initial_error_handler: InitialErrorHandler::Fatal,
             collective_bytes: None,
             bank_bytes: None,
             bank_small_bytes: 4096,
@@ -249,7 +276,6 @@ pub const INTERNAL_NAMES: &[&str] = &[
     "TUTTI_DIRECTORY_FD",
     "TUTTI_BELL_FDS",
     "TUTTI_PARENT_PORT",
-    "TUTTI_INITIAL_ERROR_HANDLER",
     "TUTTI_CC",
     "TUTTI_CXX",
 ];

@@ -91,8 +91,14 @@ const UNKNOWN_CONTEXT: u32 = u32::MAX;
 
 impl Communicator {
     /// One that exists from the start.
-    pub(crate) fn predefined(context: ContextId, name: &str, group: Group, rank: Rank) -> Arc<Communicator> {
-        let comm = Communicator::new(Some(context), group, rank, None, ErrorHandler::Fatal);
+    pub(crate) fn predefined(
+        context: ContextId,
+        name: &str,
+        group: Group,
+        rank: Rank,
+        handler: ErrorHandler,
+    ) -> Arc<Communicator> {
+        let comm = Communicator::new(Some(context), group, rank, None, handler);
         let named = Communicator { name: GiantCell::new(ObjectName::new(name.as_bytes())), ..comm };
         Arc::new(named)
     }

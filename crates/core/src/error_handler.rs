@@ -3,7 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
+
+use crate::giant::GiantCell;
+
+/// The error handler of MPI_FILE_NULL: what files have that are opened from now on, and what errors get that are no file's
+/// (MPI-5 section 14.7).
+pub static OF_FILES: GiantCell<ErrorHandler> = GiantCell::new(ErrorHandler::Return);
 
 /// What kind of object a user's error handler is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +74,16 @@ impl PartialEq for ErrorHandler {
                 Arc::ptr_eq(&mine.function, &theirs.function)
             }
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+impl From<InitialErrorHandler> for ErrorHandler {
+    fn from(handler: InitialErrorHandler) -> ErrorHandler {
+        match handler {
+            InitialErrorHandler::Fatal => ErrorHandler::Fatal,
+            InitialErrorHandler::Abort => ErrorHandler::Abort,
+            InitialErrorHandler::Return => ErrorHandler::Return,
         }
     }
 }

@@ -215,8 +215,11 @@ impl Process {
             waiter = waiter.across_hosts(&config, header.local_ranks, header.processors);
         }
         let world_group = Group::world(header.world_size);
-        let world = Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", world_group, Rank(rank.0));
-        let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", Group::single(rank), Rank(0));
+        let initial = || config.initial_error_handler.into();
+        let (of_world, of_self) = ((world_group, Rank(rank.0)), (Group::single(rank), Rank(0)));
+        let world =
+            Communicator::predefined(WORLD_CONTEXT, "MPI_COMM_WORLD", of_world.0, of_world.1, initial());
+        let myself = Communicator::predefined(SELF_CONTEXT, "MPI_COMM_SELF", of_self.0, of_self.1, initial());
         let communicators = [(WORLD_CONTEXT.0, Arc::clone(&world)), (SELF_CONTEXT.0, Arc::clone(&myself))]
             .into_iter()
             .collect();

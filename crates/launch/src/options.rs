@@ -6,6 +6,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use tutti_base::config::InitialErrorHandler;
+use tutti_sys::spawning;
+
 use crate::request::{Across, BindTo, MapBy, Program, Request, Tagging, Verbosity};
 
 /// What a command line means.
@@ -182,6 +185,18 @@ static OPTIONS: &[Row] = &[
             let path = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
             let path = path.to_str().ok_or("a name in UTF-8 is needed")?;
             r.request.environment.push(variable("TUTTI_TRACE", path)?);
+            Ok(())
+        },
+    ),
+    row(
+        &["initial-errhandler"],
+        &["NAME"],
+        "error handler from the start: mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return",
+        |r, v| {
+            let known = InitialErrorHandler::NAMES.iter().any(|(name, _)| *name == v[0]);
+            let wrong = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ") + " is needed";
+            known.then_some(()).ok_or_else(wrong)?;
+            r.request.environment.push(variable(spawning::ENV_ERROR_HANDLER, &v[0])?);
             Ok(())
         },
     ),

@@ -57,6 +57,41 @@ typedef struct {
 } MPI_Status;
 ";
 
+/// What is not in the library, since the ABI has no Fortran; the functions' names are macros that programs may undefine.
+const FORTRAN: &str = "
+/* Fortran (MPI-5 section 19.3): its handles are the integers of MPI_X_toint, its statuses arrays of MPI_F_STATUS_SIZE
+ * integers in the order of the fields. */
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+static inline int MPI_ABI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status)
+{
+    int word;
+    f_status[MPI_F_SOURCE] = c_status->MPI_SOURCE;
+    f_status[MPI_F_TAG] = c_status->MPI_TAG;
+    f_status[MPI_F_ERROR] = c_status->MPI_ERROR;
+    for (word = 3; word < MPI_F_STATUS_SIZE; word++)
+        f_status[word] = c_status->MPI_internal[word - 3];
+    return MPI_SUCCESS;
+}
+
+static inline int MPI_ABI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status)
+{
+    int word;
+    c_status->MPI_SOURCE = f_status[MPI_F_SOURCE];
+    c_status->MPI_TAG = f_status[MPI_F_TAG];
+    c_status->MPI_ERROR = f_status[MPI_F_ERROR];
+    for (word = 3; word < MPI_F_STATUS_SIZE; word++)
+        c_status->MPI_internal[word - 3] = f_status[word];
+    return MPI_SUCCESS;
+}
+
+#define MPI_Status_c2f                     MPI_ABI_Status_c2f
+#define MPI_Status_f2c                     MPI_ABI_Status_f2c
+#define PMPI_Status_c2f                    MPI_ABI_Status_c2f
+#define PMPI_Status_f2c                    MPI_ABI_Status_f2c
+#endif
+
+";
+
 const TAIL: &str = "
 #if defined(__cplusplus)
 }
@@ -92,6 +127,17 @@ pub fn header(spec: &Spec) -> String {
         out.push_str(&format!("\n/* Functions, {prefix}MPI_ */\n"));
         for function in &spec.functions {
             out.push_str(&prototype(function, prefix));
+        }
+    }
+    out.push_str(FORTRAN);
+    for prefix in ["", "P"] {
+        for handle in HANDLES {
+            // Datatypes are called types in the names of functions.
+            let kind = if *handle == "Datatype" { "Type" } else { handle };
+            for (there, here) in [("c2f", "toint"), ("f2c", "fromint")] {
+                let name = format!("{prefix}MPI_{kind}_{there}");
+                out.push_str(&format!("#define {name:<34} {prefix}MPI_{kind}_{here}\n"));
+            }
         }
     }
     out.push_str(TAIL);

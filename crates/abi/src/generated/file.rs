@@ -27,7 +27,10 @@ use crate::types::*;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: MPI_File, errorcode: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_call_errhandler", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_call_errhandler", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::error_handler::call_file(call, scope.handle(fh, "fh"), errorcode)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -132,7 +135,18 @@ pub unsafe extern "C" fn MPI_File_get_byte_offset(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_errhandler", always: false }, At::File(file))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_get_errhandler", always: false },
+        At::File(file),
+        |call, scope| unsafe {
+            imp::error_handler::get_file(
+                call,
+                scope.handle(file, "file"),
+                scope.handle_out(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1273,7 +1287,18 @@ pub unsafe extern "C" fn MPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) -> c_int {
-    unsupported(&Function { name: "MPI_File_set_errhandler", always: false }, At::File(file))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_set_errhandler", always: false },
+        At::File(file),
+        |call, scope| unsafe {
+            imp::error_handler::set_file(
+                call,
+                scope.handle(file, "file"),
+                scope.handle(errhandler, "errhandler"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -118,8 +118,9 @@ fn duplicate(
     newcomm: HandleOut<Comm>,
     form: Form,
 ) -> Result<()> {
-    newcomm.check()?;
     let (process, comm) = (process()?, comm.get()?);
+    // What stays if a copy callback fails.
+    newcomm.set_null()?;
     let Form::Nonblocking(request) = form else {
         return give(newcomm, Some(create::duplicate(&mut call.held, process, comm, info)?));
     };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::error_codes::CODES;
-use tutti_core::error_handler::{ErrorHandler, HandlerKind, Outcome};
+use tutti_core::error_handler::{ErrorHandler, HandlerKind, OF_FILES, Outcome};
 
-use crate::entry::Call;
+use crate::entry::{At, Call};
 use crate::errors;
 use crate::generated::callbacks::{
     MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
@@ -16,7 +16,7 @@ use crate::generated::callbacks::{
 use crate::generated::constants::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
 };
-use crate::kind::{Comm, Errhandler};
+use crate::kind::{Comm, Errhandler, File};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// A user's error handler whichever kind of object it is for: handles are numbers in the ABI.
@@ -185,6 +185,35 @@ pub fn get_comm(call: &mut Call, comm: In<Comm>, errhandler: HandleOut<Errhandle
 pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()> {
     let handler = comm.get()?.error_handler.borrow(&call.held).clone();
     call_handler(call, &handler, comm.raw().bits(), errorcode)
+}
+
+/// The default handler of files, which the handle MPI_FILE_NULL stands for (MPI-5 section 14.7).
+fn default_of_files(call: &mut Call, file: In<File>) -> Result<()> {
+    call.at = At::File(file.raw());
+    if file.is_null() { Ok(()) } else { Err(file.complaint()) }
+}
+
+/// MPI_File_set_errhandler.
+pub fn set_file(call: &mut Call, file: In<File>, errhandler: In<Errhandler>) -> Result<()> {
+    default_of_files(call, file)?;
+    let handler = errhandler.get()?;
+    handler.check_kind(HandlerKind::File)?;
+    *OF_FILES.borrow_mut(&call.held) = handler.clone();
+    Ok(())
+}
+
+/// MPI_File_get_errhandler.
+pub fn get_file(call: &mut Call, file: In<File>, errhandler: HandleOut<Errhandler>) -> Result<()> {
+    default_of_files(call, file)?;
+    let handler = OF_FILES.borrow(&call.held).clone();
+    return_handle(&handler, errhandler)
+}
+
+/// MPI_File_call_errhandler.
+pub fn call_file(call: &mut Call, fh: In<File>, errorcode: c_int) -> Result<()> {
+    default_of_files(call, fh)?;
+    let handler = OF_FILES.borrow(&call.held).clone();
+    call_handler(call, &handler, fh.raw().bits(), errorcode)
 }
 
 /// Calls the handler of an object that the program knows by `handle`. A handler that ends the job does so when

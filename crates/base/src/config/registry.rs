@@ -1,6 +1,6 @@
 //! The rows of the registry, and how the values of settings are written.
 
-use super::{Config, Connections, CopyBy, Mapped, OneSided, SingleCopy, Starter};
+use super::{Config, Connections, CopyBy, InitialErrorHandler, Mapped, OneSided, SingleCopy, Starter};
 
 /// One row of the registry.
 pub struct Setting {
@@ -141,6 +141,13 @@ pub static SETTINGS: &[Setting] = &[
         doc: "0 leaves out the one check of arguments that takes time: whether blocks that a collective receives overlap",
         set: |c, v| flag(v).map(|x| c.check_arguments = x),
         show: |c| (c.check_arguments as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_INITIAL_ERROR_HANDLER",
+        kind: "mpi_errors_are_fatal | mpi_errors_abort | mpi_errors_return",
+        doc: "error handler of MPI_COMM_WORLD and MPI_COMM_SELF from the start (mpirun --initial-errhandler)",
+        set: |c, v| initial_error_handler(v).map(|x| c.initial_error_handler = x),
+        show: |c| c.initial_error_handler.name().to_string(),
     },
     Setting {
         name: "TUTTI_COLLECTIVE_BYTES",
@@ -384,6 +391,12 @@ fn flag(text: &str) -> std::result::Result<bool, String> {
         "1" | "yes" | "on" | "true" => Ok(true),
         _ => Err("0 or 1".to_string()),
     }
+}
+
+fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler, String> {
+    let found = InitialErrorHandler::NAMES.iter().find(|(name, _)| *name == text);
+    let names = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ");
+    found.map(|(_, handler)| *handler).ok_or_else(names)
 }
 
 fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {

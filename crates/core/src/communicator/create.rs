@@ -30,8 +30,11 @@ pub fn duplicate(
     info: Option<Info>,
 ) -> Result<Arc<Communicator>> {
     let context = agree(held, process, comm)?;
-    let new = copy_of(held, process, comm, info)?;
-    Ok(new.publish(held, process, context))
+    let (new, failure) = copy_of(held, process, comm, info)?;
+    match failure {
+        None => Ok(new.publish(held, process, context)),
+        Some(failure) => Err(failure),
+    }
 }
 
 /// MPI_Comm_idup: the new communicator, usable once the request is complete. Intracommunicators agree in the
@@ -45,21 +48,28 @@ pub fn start_duplicate(
     comm: &Arc<Communicator>,
     info: Option<Info>,
 ) -> Result<(Arc<Communicator>, RequestId)> {
-    let new = copy_of(held, process, comm, info)?;
+    let (new, failure) = copy_of(held, process, comm, info)?;
     if comm.inter.is_some() {
         let context = agree(held, process, comm)?;
+        failure.map_or(Ok(()), Err)?;
         let id = process.messages.borrow_mut(held).state.completed(Status::EMPTY, comm.context().0);
         return Ok((new.publish(held, process, context), id));
     }
     let (agreement, value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
     let tag = comm.collectives.next_tag(held);
     let round = collective::start_maximum(held, process, comm, tag, value)?;
-    let id = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
+    let mut request = Request::new(Work::Other, comm.context().0);
+    // The other members need this one to agree, also where its own duplicate comes to nothing.
+    request.detached = failure.is_some();
+    let id = process.messages.borrow_mut(held).state.insert(request);
     let new = Arc::new(new);
-    let duplicate =
-        Duplicate { comm: Arc::clone(comm), new: Arc::clone(&new), tag, agreement, round, request: id };
+    let (wanted, comm) = (failure.is_none(), Arc::clone(comm));
+    let duplicate = Duplicate { comm, new: Arc::clone(&new), wanted, tag, agreement, round, request: id };
     process.add_activity(held, Box::new(duplicate));
-    Ok((new, id))
+    match failure {
+        None => Ok((new, id)),
+        Some(failure) => Err(failure),
+    }
 }
 
 /// MPI_Comm_create on an intracommunicator: `None` for who is not in `group`.
@@ -192,12 +202,13 @@ impl Communicator {
     }
 }
 
+/// A copy; with the error of a copy callback it lacks attributes, and is only good for agreeing with the other members.
 fn copy_of(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
     info: Option<Info>,
-) -> Result<Communicator> {
+) -> Result<(Communicator, Option<Error>)> {
     let inter = match &comm.inter {
         None => None,
         Some(inter) => {
@@ -207,12 +218,13 @@ fn copy_of(
     };
     let handler = comm.error_handler.borrow(held).clone();
     let new = Communicator::new(None, comm.group.clone(), comm.rank, inter, handler);
-    new.attributes.adopt(held, comm.attributes.duplicate(held, comm.handle())?);
+    let copied = comm.attributes.duplicate(held, comm.handle());
+    let failure = copied.map(|copies| new.attributes.adopt(held, copies)).err();
     let info = info.unwrap_or_else(|| comm.info.borrow(held).clone());
     *new.info.borrow_mut(held) = info;
     // A duplicate has the topology too (MPI-5 section 7.4.2).
     comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));
-    Ok(new)
+    Ok((new, failure))
 }
 
 fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
@@ -230,6 +242,8 @@ fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
 struct Duplicate {
     comm: Arc<Communicator>,
     new: Arc<Communicator>,
+    /// A copy callback has not failed here.
+    wanted: bool,
     /// The number of the operation, taken when it was called for.
     tag: i32,
     agreement: Agreement,
@@ -256,7 +270,9 @@ impl Duplicate {
         let next = self.agreement.advance(&mut process.contexts.borrow_mut(held), highest);
         match next {
             Next::Agreed(context) => {
-                self.new.open(held, process, context);
+                if self.wanted {
+                    self.new.open(held, process, context);
+                }
                 self.end(held, process, None)
             }
             Next::Maximum(value) => {

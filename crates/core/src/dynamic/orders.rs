@@ -1,5 +1,6 @@
 //! From what a program says of processes to start (MPI-5 section 11.8) to what the launcher is asked for.
 
+use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::spawning::{ENV_ERROR_HANDLER, Program};
 
@@ -18,10 +19,6 @@ pub struct Wish {
     pub info: Info,
 }
 
-/// The error handlers that `mpi_initial_errhandler` names (MPI-5 section 11.2.1).
-pub const INITIAL_ERROR_HANDLERS: [&str; 3] =
-    ["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"];
-
 /// The program to start for a wish. Hints that mean nothing here are passed over, as the standard wants it.
 ///
 /// # Errors
@@ -39,9 +36,9 @@ pub fn program(wish: &Wish) -> Result<Program> {
         let named = |line: &&[u8]| line.contains(&b'=');
         lines.split(|byte| *byte == b'\n').filter(named).map(<[u8]>::to_vec).collect()
     });
-    let handler =
-        wish.info.text("mpi_initial_errhandler").filter(|name| INITIAL_ERROR_HANDLERS.contains(name));
-    environment.extend(handler.map(|name| format!("{ENV_ERROR_HANDLER}={name}").into_bytes()));
+    let handler = wish.info.text("mpi_initial_errhandler");
+    let handler = InitialErrorHandler::NAMES.iter().find(|(name, _)| handler == Some(name));
+    environment.extend(handler.map(|(name, _)| format!("{ENV_ERROR_HANDLER}={name}").into_bytes()));
     Ok(Program {
         count,
         command: [std::slice::from_ref(&wish.command), &wish.arguments[..]].concat(),

@@ -16,7 +16,6 @@ use super::background::wait_for;
 use super::meeting::{Part, meet};
 use super::ports::{self, Failed, Port};
 use crate::communicator::Communicator;
-use crate::error_handler::ErrorHandler;
 use crate::giant::Held;
 use crate::process::Process;
 
@@ -127,25 +126,12 @@ fn installed_launcher() -> Option<PathBuf> {
 /// `Other` when they cannot be reached.
 pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
     let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
-    if let Some(handler) = initial_error_handler() {
-        *process.world.error_handler.borrow_mut(held) = handler.clone();
-        *process.myself.error_handler.borrow_mut(held) = handler;
-    }
     let root = Rank(0);
     let line = (process.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
     let world = Arc::clone(&process.world);
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
     process.dynamic.borrow_mut(held).parent = Some(parent);
     Ok(())
-}
-
-/// What the parents have asked for by the hint `mpi_initial_errhandler` (MPI-5 section 11.8.4).
-fn initial_error_handler() -> Option<ErrorHandler> {
-    match std::env::var(ENV_ERROR_HANDLER).ok()?.as_str() {
-        "mpi_errors_abort" => Some(ErrorHandler::Abort),
-        "mpi_errors_return" => Some(ErrorHandler::Return),
-        _ => None,
-    }
 }
 
 /// The parents are parted from.
