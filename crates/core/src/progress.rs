@@ -140,27 +140,7 @@ pub fn wait_until(
                     told = true;
                 }
                 let held = giant::enter_lane(lane);
-                if lane.is_first() {
-                    ties::watch(&held, process);
-                }
-                let mut messages = process.messages.borrow_mut(&held);
-                // Another thread may have done it since `done` was asked.
-                let mut found = messages.state.requests.told != heard || messages.pending();
-                if let (Some(watch), Some(far)) = (&watch, messages.link.far()) {
-                    found |= !rest_on(watch, far);
-                }
-                drop(messages);
-                found |= help(&held, process);
-                if !lane.is_first() {
-                    return done(&held) || found;
-                }
-                // Operations within the node say what they wait for.
-                found |= process.before_sleeping(|| {
-                    let moved =
-                        !process.activities.borrow(&held).is_empty() && advance(&held, process, false);
-                    done(&held) || moved
-                });
-                found
+                last_look(&held, process, watch.as_ref(), heard, &mut done)
             })
         });
     }
@@ -168,6 +148,44 @@ pub fn wait_until(
         block.set_waiting("");
     }
     tell_threads(held, process);
+}
+
+/// Before a process sleeps: whether there is something to do first. `heard`: so often threads had been told of news when `done` was
+/// asked.
+fn last_look(
+    held: &Held,
+    process: &Process,
+    watch: Option<&Watch<'_>>,
+    heard: u64,
+    done: &mut impl FnMut(&Held) -> bool,
+) -> bool {
+    let lane = held.lane();
+    if lane.is_first() {
+        ties::watch(held, process);
+    }
+    let mut messages = process.messages.borrow_mut(held);
+    // Another thread may have done it meanwhile.
+    let mut found = messages.state.requests.told != heard;
+    let news = std::mem::take(&mut messages.state.requests.news);
+    drop(messages);
+    found |= help(held, process);
+    if lane.is_first() {
+        // Operations within the node say what they wait for.
+        found |= process.before_sleeping(|| {
+            let moved = !process.activities.borrow(held).is_empty() && advance(held, process, false);
+            done(held) || moved
+        });
+    } else {
+        found |= done(held);
+    }
+    // What was done last may have sent messages, and may have found some that others wait for.
+    let mut messages = process.messages.borrow_mut(held);
+    found |= messages.state.requests.news || messages.pending();
+    messages.state.requests.news |= news;
+    if let (Some(watch), Some(far)) = (watch, messages.link.far()) {
+        found |= !rest_on(watch, far);
+    }
+    found
 }
 
 /// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.

@@ -238,7 +238,14 @@ impl<H> Execution<H> {
             self.observed.begin();
         }
         self.land(port)?;
-        while self.advance(port)? && self.look(port) {}
+        loop {
+            while self.advance(port)? && self.look(port) {}
+            // A message may have been there when it was asked for, or have come meanwhile; nobody else would look again before the
+            // process sleeps.
+            if !self.land(port)? {
+                break;
+            }
+        }
         let Execution { plan, bindings, cursor, observed, .. } = self;
         let schedule = &plan.schedule;
         if !cursor.finished(schedule) {
@@ -255,9 +262,9 @@ impl<H> Execution<H> {
         Ok(Status::Done)
     }
 
-    /// Completes the messages that have come or gone.
-    fn land<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<()> {
-        let mut next = 0;
+    /// Completes the messages that have come or gone; whether there were any.
+    fn land<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
+        let (mut next, before) = (0, self.flying.len());
         while next < self.flying.len() {
             if port.done(&mut self.flying[next].1)? {
                 let (instance, _) = self.flying.swap_remove(next);
@@ -269,7 +276,7 @@ impl<H> Execution<H> {
                 next += 1;
             }
         }
-        Ok(())
+        Ok(self.flying.len() < before)
     }
 
     /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
