@@ -214,7 +214,7 @@ pub(super) fn perform(
         }
         Form::Persistent(_, request) => {
             request.check()?;
-            (collective::persistent(&call.held, process, comm, operation), request)
+            (collective::persistent(&mut call.held, process, comm, operation)?, request)
         }
     };
     request.set(handle_of(id))

@@ -10,7 +10,8 @@ use super::again::hope;
 use super::node::Neighbourhood;
 use super::port::{CommPort, Ticket};
 use super::{
-    Activity, Given, LANE_BITS, Means, Operation, Run, advance, dash, internal, is_within_node, prepare, rest,
+    Activity, Given, LANE_BITS, Means, Operation, Run, advance, agree, dash, internal, is_within_node,
+    prepare, rest,
 };
 use crate::communicator::Communicator;
 use crate::engine::Status;
@@ -66,17 +67,19 @@ pub(super) fn start_run(
     request
 }
 
-/// Keeps an operation to be started by MPI_Start.
+/// Keeps an operation to be started by MPI_Start. Members on several hosts agree on whether each host has banks for it: the
+/// call is not local (MPI-5 section 6.13).
+///
+/// # Errors
+/// What went wrong with a message of that agreement.
 pub fn persistent(
-    held: &Held,
+    held: &mut Held,
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
-) -> RequestId {
-    // On several hosts it would have to be agreed upon whether each has banks for it.
-    let several = comm.collectives.node.numbers(process, comm).is_some();
-    let means = if several { Means::Messages } else { Means::All };
-    let mut run = prepare(held, process, comm, operation, means);
+) -> Result<RequestId> {
+    agree(held, process, comm)?;
+    let mut run = prepare(held, process, comm, operation, Means::All);
     let number = comm.collectives.next_persistent(held);
     let compile = |run: &mut Run| {
         let Given(given) = run.given;
@@ -86,6 +89,10 @@ pub fn persistent(
     let mut banks = None;
     if is_within_node(run.execution.plan()) {
         banks = Neighbourhood::of_persistent(process, comm, number, run.execution.plan());
+        let several = comm.collectives.node.numbers(process, comm).is_some();
+        if several && internal::maximum(held, process, comm, u32::from(banks.is_none()))? > 0 {
+            banks = None;
+        }
         if banks.is_none() {
             run = prepare(held, process, comm, operation, Means::Messages);
             compile(&mut run);
@@ -106,7 +113,7 @@ pub fn persistent(
         })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
-    process.messages.borrow_mut(held).state.insert(request)
+    Ok(process.messages.borrow_mut(held).state.insert(request))
 }
 
 /// An operation under way behind a request. The box is used again and again.

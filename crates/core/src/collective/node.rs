@@ -7,7 +7,8 @@
 //! any order, so each has banks of its own.
 //!
 //! Where the members are on several hosts, those of each host have banks of their own. Whether all have some is then agreed
-//! upon in the first blocking operation ([`Neighbourhood::needs_accord`]); until then messages are sent.
+//! upon in the first operation that is blocking or made persistent ([`Neighbourhood::needs_accord`]); until then messages are sent. So
+//! it is for the banks of each persistent one, when it is made.
 //!
 //! [`BankPort`] is all that an operation needs which uses nothing but flags, banks and what travels by value: the usual small one.
 
