@@ -1,9 +1,10 @@
 //! An allreduce for long data on several hosts: reduce-scatter within each host, rings across, allgather within.
 //!
-//! The data are cut into slices, one or two for each of some leaders a host. A leader combines its slice over the ranks of its host,
-//! reading them in place; the leaders of a slice pass it around a ring of all hosts, in blocks, twice: first combining, then
-//! collecting; the others of the host fetch each block as soon as it is whole. Every host sends and receives each unit
-//! of data nearly twice, the least that is possible, and all its leaders drive the network at the same time.
+//! The data are cut into slices, two for each of some leaders a host. The leaders of a slice pass it around a ring of all hosts, in
+//! blocks, twice: first combining, then collecting. A leader combines each block over the ranks of its host, reading them in
+//! place, before it is its turn; the others of the host fetch each block as soon as it is whole. Every host sends and receives
+//! each unit of data nearly twice, the least that is possible, and all its leaders drive the network at the same time: as many as
+//! it takes ([`Params::radix`]), since every message costs a processor.
 
 use super::hosts::Hosts;
 use super::levels::{DONE, DOWN, READY, UP};
@@ -19,7 +20,7 @@ const STREAMS: u32 = 2;
 const MOST_LEADERS: u32 = 8;
 /// The first of the flags that count what is here of a slice: one when it is combined within the host, then the blocks of the ring.
 const HERE: u16 = 0;
-/// The private flag of slices that are combined within the host.
+/// The first of the private flags that count the blocks of a slice that are combined within the host.
 const COMBINED: u16 = Kind::FLAGS;
 
 /// Where a rank is, and who else is there.
@@ -39,12 +40,12 @@ struct Place {
 }
 
 /// See the module.
-pub fn allreduce(shape: &Shape, _params: &Params, b: &mut Builder) {
+pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
     if shape.count == 0 {
         return;
     }
-    let place = Place::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank);
+    let place = Place::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank, params.radix);
     let parts = place.leaders * STREAMS * place.hosts;
     let slices =
         Slices { place: &place, division: Division::Even { parts, total: shape.count }, own: own(shape) };
@@ -62,9 +63,10 @@ pub fn allreduce(shape: &Shape, _params: &Params, b: &mut Builder) {
 }
 
 impl Place {
-    fn new(hierarchy: &Hierarchy, rank: u32) -> Place {
+    fn new(hierarchy: &Hierarchy, rank: u32, leaders: u32) -> Place {
         let hosts = Hosts::new(hierarchy, rank);
-        let leaders = (0..hosts.count()).map(|host| hosts.size(host)).min().unwrap_or(1).min(MOST_LEADERS);
+        let smallest = (0..hosts.count()).map(|host| hosts.size(host)).min().unwrap_or(1);
+        let leaders = smallest.min(MOST_LEADERS).min(leaders);
         let (host, number) = (hosts.mine, hosts.number);
         let leader = |distance| hosts.members(hosts.neighbour(distance))[number.min(leaders - 1) as usize];
         let (left, right) = (leader(-1), leader(1));
@@ -116,12 +118,6 @@ impl Slices<'_> {
         (leader * STREAMS + stream) * self.place.hosts
     }
 
-    /// Its own slices, which lie side by side.
-    fn slices(&self, buffer: BufferId) -> Span {
-        let first = Index::fixed(u64::from(self.first(self.place.number, 0)));
-        build::blocks(buffer, self.division, first, STREAMS * self.place.hosts)
-    }
-
     /// The blocks of a slice in the order in which they pass a host, turn by turn: that of host `host + offset`, then those before.
     fn passing(&self, buffer: BufferId, leader: u32, stream: u32, offset: i64) -> Span {
         let host = Index::cyclic(i64::from(self.place.host) + offset, -1, self.place.hosts);
@@ -145,28 +141,34 @@ impl Slices<'_> {
         }
     }
 
-    /// The strand that combines the own slices over the host.
+    /// The strand that combines the own slices over the host, block by block in the order in which they are needed.
     fn combine(&self, b: &mut Builder) {
         b.strand();
         if self.place.members.len() > 1 {
             b.wait(self.place.me(), READY, 1);
         }
         self.place.each_other(0, b, |member, b| b.wait(member, READY, 1));
-        let (theirs, sum) = (self.slices(BufferId::exposed(UP)), self.slices(BufferId::RECV));
-        if let Some((_, member)) = self.place.others().next() {
-            b.combine(member, theirs, self.slices(self.own), sum);
-        } else if self.own != BufferId::RECV {
-            b.copy(self.slices(self.own), sum, &[]);
-        }
-        self.place.each_other(1, b, |member, b| b.combine(member, theirs, sum, sum));
-        b.post(COMBINED, 1);
+        b.repeat(self.place.hosts, 1, |b| {
+            for stream in 0..STREAMS {
+                let block = |buffer| self.passing(buffer, self.place.number, stream, 0);
+                let (theirs, sum) = (block(BufferId::exposed(UP)), block(BufferId::RECV));
+                if let Some((_, member)) = self.place.others().next() {
+                    b.combine(member, theirs, block(self.own), sum);
+                } else if self.own != BufferId::RECV {
+                    b.copy(block(self.own), sum, &[]);
+                }
+                self.place.each_other(1, b, |member, b| b.combine(member, theirs, sum, sum));
+                b.post(COMBINED + stream as u16, Index::linear(1, 1));
+            }
+        });
     }
 
     /// The strand that takes the blocks of a slice: combines each with its own in the first round, then collects them.
     fn receive(&self, stream: u32, room: Option<(BufferId, u64)>, b: &mut Builder) {
         let flag = HERE + stream as u16;
         b.strand();
-        b.wait(self.place.me(), COMBINED, 1);
+        let combined = COMBINED + stream as u16;
+        b.wait(self.place.me(), combined, 1);
         b.post(flag, 1);
         let Some((room, block)) = room else { return };
         let (left, lane, turns) = (self.place.left, stream as u16, self.place.hosts - 1);
@@ -174,6 +176,7 @@ impl Slices<'_> {
         b.repeat(turns, 1, |b| {
             let arrived = build::slot(room, block * u64::from(stream), 0, 0, passing(-1));
             b.recv(left, lane, arrived, &[]);
+            b.wait(self.place.me(), combined, Index::linear(2, 1));
             b.reduce(arrived, passing(-1), &[]);
             b.post(flag, Index::linear(2, 1));
         });

@@ -17,6 +17,7 @@ use super::prices::{Prices, Way};
 use super::resources::{Processors, Server, Time};
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Schedule, Span, StepId, Tables};
+use crate::model::DISTANCES;
 
 /// A piece of work of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,6 +103,8 @@ struct Rank {
     wrote: bool,
     /// The values of others' flags that it has seen.
     seen: Vec<(u32, u16, u64)>,
+    /// Until when the network is busy with the message that the rank is at.
+    carried: Time,
     /// It has a processor and work, or waits for a processor.
     awake: bool,
     /// It has a processor and waits for work.
@@ -238,6 +241,7 @@ impl<'a> Machine<'a> {
                 parting: schedule.parting(),
                 wrote: false,
                 seen,
+                carried: 0,
                 awake: true,
                 spins: false,
                 rests: 0,
@@ -359,7 +363,7 @@ impl<'a> Machine<'a> {
             let end = self.begin(rank, task);
             self.tasks += 1;
             if self.events.is_some() {
-                self.observe(rank, task, end);
+                self.observe(rank, task, end.max(self.ranks[rank as usize].carried));
             }
             if self.queue.until(end) {
                 return self.at(end, Event::Done(rank, task));
@@ -674,18 +678,28 @@ impl<'a> Machine<'a> {
         let prices = &mut self.prices;
         match task.work {
             Work::Nothing => now,
-            Work::Eager(message) => prices.send(now, self.layout, message.from, message.to, message.bytes),
-            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes),
+            Work::Eager(message) => {
+                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                self.ranks[rank as usize].carried = end;
+                own
+            }
+            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes).1,
             Work::Request(_) | Work::Clear(..) => now + prices.overhead,
             Work::Data(message, recv) => {
-                let end = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
                 let (first, last) = prices.fragments(self.layout, message.from, message.to, message.bytes);
                 let fetch = Task { instance: recv, work: Work::Fetch(message, end + last) };
                 self.at(now + first, Event::Ready(message.to, fetch));
-                end
+                self.ranks[rank as usize].carried = end;
+                own
             }
             Work::Fetch(message, end) => {
-                end.max(prices.take(now, self.layout, message.from, message.to, message.bytes))
+                let (own, carried) = prices.take(now, self.layout, message.from, message.to, message.bytes);
+                if self.layout.distance(message.from, message.to) < DISTANCES - 1 {
+                    return own.max(end);
+                }
+                self.ranks[rank as usize].carried = carried.max(end);
+                own
             }
             Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
             Work::Store(bytes) => prices.store(now, self.layout, rank, bytes),
@@ -704,12 +718,17 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// What a piece of work causes when it is done.
+    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from other work.
     fn done(&mut self, rank: u32, task: Task) {
+        let carried = std::mem::take(&mut self.ranks[rank as usize].carried).max(self.now);
         match task.work {
+            Work::Data(..) | Work::Fetch(..) if carried > self.now => {
+                let over = Task { instance: task.instance, work: Work::Nothing };
+                return self.at(carried, Event::Ready(rank, over));
+            }
             Work::Eager(message) | Work::Request(message) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
-                self.at(self.now + latency, Event::Arrived(message));
+                self.at(carried + latency, Event::Arrived(message));
                 if matches!(task.work, Work::Request(_)) {
                     return;
                 }

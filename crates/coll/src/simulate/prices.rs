@@ -128,17 +128,17 @@ impl<'a> Prices<'a> {
         self.memories[layout.place(owner).memory as usize].book(now, service)
     }
 
-    /// The sender's part of a message: into the transport.
-    pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+    /// The sender's part of a message: into the transport. When the rank is done, and when the network is, if it takes part.
+    pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let overhead = self.overhead_between(layout, from, to);
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
         self.work += own - now;
         let end = own.max(self.memory(now, layout, from, bytes));
-        self.network(end, layout, from, to, bytes, 0)
+        (end, self.network(end, layout, from, to, bytes, 0))
     }
 
-    /// The receiver's part: out of the transport, where the bytes are in the sender's cache.
-    pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. As [`Prices::send`].
+    pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let distance = layout.distance(from, to);
         let far = match distance {
             BETWEEN_HOSTS => 0.0,
@@ -148,7 +148,7 @@ impl<'a> Prices<'a> {
         let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
         self.work += own - now;
         let end = own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes));
-        self.network(end, layout, to, from, bytes, 1)
+        (end, self.network(end, layout, to, from, bytes, 1))
     }
 
     /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many pairs meet.
