@@ -4,7 +4,9 @@
 
 #include <stdint.h>
 
-static uint64_t seed = 1, state, operation;
+static uint64_t seed = 1, state;
+/* Number of what is drawn, for programs that count. */
+static uint64_t operation __attribute__((unused));
 
 static uint64_t mix(uint64_t x)
 {
