@@ -478,6 +478,13 @@ pub(crate) fn allreduce_tree(shape: &Shape, params: &Params) -> Work {
     reduce_kary(shape, params).then(bcast_kary(shape, params))
 }
 
+/// The blocks of all ranks go everywhere.
+pub(crate) fn reduce_scatter_whole(shape: &Shape, params: &Params) -> Work {
+    use crate::shape::Collective as C;
+    let blocks = if shape.collective == C::ReduceScatter { 1 } else { u64::from(shape.ranks) };
+    allreduce_tree(&Shape { count: shape.count * blocks, ..*shape }, params)
+}
+
 pub(crate) fn reduce_scatter_halving(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     let all = n.ranks * block_bytes(shape);

@@ -204,12 +204,14 @@ static GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
     entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
+    entry(C::ReduceScatterBlock, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
+    entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
-    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, FIXED_NEAR, levels_slices::allreduce, cost::allreduce_ring),
+    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, RADIX_NEAR, levels_slices::allreduce, cost::allreduce_ring),
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
@@ -343,6 +345,9 @@ static GENERATORS: &[Generator] = &[
     entry(C::NeighborAlltoallv, "direct", ANY, FIXED, neighbourhood::direct, cost::neighbourhood),
 ];
 
+/// Segments for several hosts are told apart more finely: with each host a pipeline grows by one, and a network is slow.
+const SEGMENTS_ACROSS: &[u64] = &[0, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
+
 /// All algorithms: those for several hosts, those that send messages, those within a node, those of two groups and of neighbours. Of equal times
 /// the first wins.
 pub fn registry() -> &'static [Generator] {
@@ -411,7 +416,11 @@ impl Generator {
         let Parameters { radix, fan_out, readers, segment, window, distances } = self.parameters;
         let radices = if radix { self.radices(shape) } else { vec![2] };
         let downwards = if fan_out { radices.clone() } else { vec![0] };
-        let sizes: &[u64] = if segment { &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10] } else { &[0] };
+        let sizes: &[u64] = match segment {
+            false => &[0],
+            true if self.requires.several_hosts => SEGMENTS_ACROSS,
+            true => &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10],
+        };
         let windows: &[u32] = if segment || !window { &[4] } else { &[64, 8] };
         let bounds: &[u32] = if readers { &[0, 4, 8, 16] } else { &[0] };
         let ignored: &[Ignored] =
@@ -437,6 +446,10 @@ impl Generator {
 
     /// The radixes worth a try: those that make a tree flat are one.
     fn radices(&self, shape: &Shape) -> Vec<u32> {
+        if self.name == "levels_slices" {
+            // So many leaders a host.
+            return vec![1, 2, 4, Params::FLAT];
+        }
         let knomial = self.name == "knomial";
         let chain = if self.parameters.segment && !knomial { &[1][..] } else { &[] };
         let flat = if knomial { &[][..] } else { &[Params::FLAT] };

@@ -7,7 +7,7 @@
 
 use super::bank::{READY, RESULT};
 use super::levels::Edges;
-use super::own;
+use super::{own, reduce_scatter};
 use crate::build::{self, Builder};
 use crate::hierarchy::{Child, NETWORK};
 use crate::ir::{BufferId, Span};
@@ -51,6 +51,45 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
     let edges = Edges::for_few(shape, params, b);
     let sum = up(shape, &edges, BufferId::BANK, b);
     down(shape, &edges, RESULT, Some(sum), b);
+}
+
+/// The same for the blocks of all ranks, of which each takes its own at last.
+pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let (blocks, total) = reduce_scatter::division(shape);
+    let result = reduce_scatter::result(shape, blocks);
+    if shape.ranks == 1 {
+        return reduce_scatter::copy_whole(shape, build::block(own(shape), blocks, 0), result, b);
+    }
+    if total == 0 {
+        return;
+    }
+    b.bank(total);
+    let whole = Shape { count: total, ..*shape };
+    let edges = Edges::for_few(&whole, params, b);
+    up(&whole, &edges, BufferId::BANK, b);
+    let (bank, mine) = (all(&whole, BufferId::BANK), build::block(BufferId::BANK, blocks, shape.rank));
+    match edges.parent {
+        None => {}
+        Some(parent) if edges.parent_is_near => {
+            b.wait(parent, RESULT, 1);
+            if edges.children.is_empty() {
+                b.pull(parent, mine, result);
+                return;
+            }
+            b.pull(parent, bank, bank);
+        }
+        Some(parent) => {
+            b.recv(parent, 0, bank, &[]);
+        }
+    }
+    for child in &edges.far {
+        b.send(*child, 0, bank, &[]);
+    }
+    if !edges.near.is_empty() {
+        b.post(RESULT, 1);
+    }
+    b.copy(mine, result, &[]);
 }
 
 /// The same with nothing to combine.

@@ -8,7 +8,7 @@ use crate::ir::{BufferId, Division, Index, Loop, Span, StepId, Table};
 use crate::shape::{Collective, Params, Shape};
 
 /// How the operand is divided, and its units.
-fn division(shape: &Shape) -> (Division, u64) {
+pub(super) fn division(shape: &Shape) -> (Division, u64) {
     if shape.collective == Collective::ReduceScatter {
         return (Division::Table(Table::Recv), shape.count);
     }
@@ -17,7 +17,7 @@ fn division(shape: &Shape) -> (Division, u64) {
 }
 
 /// The result, at the beginning of the receive buffer.
-fn result(shape: &Shape, blocks: Division) -> Span {
+pub(super) fn result(shape: &Shape, blocks: Division) -> Span {
     build::slot(BufferId::RECV, 0, 0, 0, build::block(BufferId::RECV, blocks, shape.rank))
 }
 
@@ -99,7 +99,7 @@ pub fn ring(shape: &Shape, _: &Params, b: &mut Builder) {
     }
 }
 
-fn copy_whole(shape: &Shape, from: Span, into: Span, b: &mut Builder) {
+pub(super) fn copy_whole(shape: &Shape, from: Span, into: Span, b: &mut Builder) {
     if !shape.in_place {
         b.copy(from, into, &[]);
         b.join();
