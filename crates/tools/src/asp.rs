@@ -11,7 +11,7 @@ use clap::Args;
 use crate::compare::home;
 use crate::hosts::Raised;
 use crate::job_end::last;
-use crate::library::Library;
+use crate::library::{Library, Place};
 use crate::programs::Programs;
 use crate::results::median;
 use crate::run::{self, End};
@@ -25,6 +25,9 @@ pub struct Options {
     /// Ranks on each.
     #[arg(long, default_value_t = 4)]
     ranks_per_host: u32,
+    /// Deal the ranks out like cards, so that neighbours are on different hosts.
+    #[arg(long)]
+    by_node: bool,
     /// Rate of the links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "1gbit")]
     rate: String,
@@ -74,7 +77,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     std::fs::write(&graph, ring(options.cities)).map_err(|error| format!("{}: {error}", graph.display()))?;
     let testbed =
         Raised::new(options.hosts.max(2), &options.rate, &[&home, &options.peers, &programs.directory])?;
-    let place = testbed.place(options.hosts, options.ranks_per_host);
+    let by_node = options.by_node;
+    let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
     let mut samples: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
     for round in 0..options.rounds as usize {
         for turn in 0..libraries.len() {
@@ -84,8 +88,13 @@ pub fn run(options: &Options) -> Result<(), String> {
         }
     }
     let title = format!(
-        "ASP, {} cities, {} hosts x {} ranks, links of {}: median of {} runs",
-        options.cities, options.hosts, options.ranks_per_host, options.rate, options.rounds
+        "ASP, {} cities, {} hosts x {} ranks by {}, links of {}: median of {} runs",
+        options.cities,
+        options.hosts,
+        options.ranks_per_host,
+        if by_node { "node" } else { "core" },
+        options.rate,
+        options.rounds
     );
     let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
     let out = table(&title, &names, &samples);

@@ -79,6 +79,7 @@ impl Raised {
             agent: self.testbed.agent().to_string_lossy().into_owned(),
             hosts: all.iter().take(hosts as usize).map(|host| host.name.clone()).collect(),
             per_host,
+            by_node: false,
         }
     }
 }

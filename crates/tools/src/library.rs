@@ -36,6 +36,8 @@ pub struct Place {
     pub hosts: Vec<String>,
     /// Ranks on each.
     pub per_host: u32,
+    /// Ranks are dealt out like cards, so that neighbours are on different hosts.
+    pub by_node: bool,
 }
 
 impl Place {
@@ -47,13 +49,19 @@ impl Place {
     /// Options of the launcher of `library`. Ranks are not bound: all hosts have the same few cores.
     fn options(&self, library: &str) -> Vec<String> {
         let slots: Vec<_> = self.hosts.iter().map(|host| format!("{host}:{}", self.per_host)).collect();
-        let (slots, names, per_host) = (slots.join(","), self.hosts.join(","), self.per_host.to_string());
+        let (slots, names) = (slots.join(","), self.hosts.join(","));
+        // Hydra goes around the hosts until all ranks have a place.
+        let in_a_row = if self.by_node { 1 } else { self.per_host }.to_string();
         let words: &[&str] = match library {
             "tutti" => &["--agent", &self.agent, "--bind-to", "none", "--host", &slots],
             "openmpi" => &["--prtemca", "plm_ssh_agent", &self.agent, "--bind-to", "none", "--host", &slots],
-            _ => &["-launcher", "ssh", "-launcher-exec", &self.agent, "-hosts", &names, "-ppn", &per_host],
+            _ => &["-launcher", "ssh", "-launcher-exec", &self.agent, "-hosts", &names, "-ppn", &in_a_row],
         };
-        words.iter().map(ToString::to_string).collect()
+        let dealt: &[&str] = match library {
+            "tutti" | "openmpi" if self.by_node => &["--map-by", "node"],
+            _ => &[],
+        };
+        words.iter().chain(dealt).map(ToString::to_string).collect()
     }
 }
 
@@ -234,9 +242,13 @@ mod tests {
             agent: "/a".to_string(),
             hosts: vec!["n0".to_string(), "n1".to_string()],
             per_host: 3,
+            by_node: false,
         };
         assert_eq!(place.ranks(), 6);
-        let line = |library: Library| words(&library.on(&place).command(6, Path::new("/x"))).join(" ");
+        let dealt = Place { by_node: true, ..place.clone() };
+        let words_on =
+            |library: Library, place| words(&library.on(place).command(6, Path::new("/x"))).join(" ");
+        let line = |library| words_on(library, &place);
         let home = Path::new("/p");
         let slots = "--bind-to none --host n0:3,n1:3 -n 6 /x";
         assert_eq!(line(tutti(home)), format!("enter /p/bin/mpirun --agent /a {slots}"));
@@ -245,6 +257,8 @@ mod tests {
             line(mpich(home, "mpich-p2p", &[])),
             "enter /p/bin/mpiexec -launcher ssh -launcher-exec /a -hosts n0,n1 -ppn 3 -n 6 /x"
         );
+        assert!(words_on(tutti(home), &dealt).ends_with(" --host n0:3,n1:3 --map-by node -n 6 /x"));
+        assert!(words_on(mpich(home, "mpich", &[]), &dealt).ends_with(" -ppn 1 -n 6 /x"));
     }
 
     #[test]

@@ -79,8 +79,13 @@ fn across(options: &Options, model: &mut Model) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
-    let place =
-        Place { enter: Vec::new(), agent: options.agent.clone(), hosts: options.hosts.clone(), per_host: 1 };
+    let place = Place {
+        enter: Vec::new(),
+        agent: options.agent.clone(),
+        hosts: options.hosts.clone(),
+        per_host: 1,
+        by_node: false,
+    };
     network::probe(&tutti, &programs, &place, model)
 }
 
