@@ -57,6 +57,23 @@ static void reductions(MPI_Comm comm, int rank, int size, int count, int root, i
     MPI_Reduce(in_place && rank == root ? MPI_IN_PLACE : in, out, count, MPI_INT, MPI_SUM, root, comm);
     if (rank == root)
         expect("reduce", out, count, size);
+    int block = count / size < 16 ? count / size : 16;
+    for (int i = 0; i < block; i++)
+        want[i] = size * value(0, rank * block + i) + 131 * size * (size - 1) / 2;
+    fill(rank, block * size);
+    MPI_Reduce_scatter_block(in, out, block, MPI_INT, MPI_SUM, comm);
+    expect("reduce_scatter_block", out, block, size);
+    MPI_Request again;
+    MPI_Allreduce_init(in, out, count, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &again);
+    for (int time = 0; time < 3; time++) {
+        fill(rank + time, count);
+        for (int i = 0; i < count; i++)
+            want[i] = size * value(time, i) + 131 * size * (size - 1) / 2;
+        MPI_Start(&again);
+        MPI_Wait(&again, MPI_STATUS_IGNORE);
+        expect("persistent allreduce", out, count, size);
+    }
+    MPI_Request_free(&again);
     int pairs = count / 2 < 500 ? count / 2 : 500;
     for (int i = 0; i < 2 * pairs; i++)
         want[i] = value(size - 1, i);
