@@ -38,6 +38,17 @@ pub enum CopyBy {
     Knem,
 }
 
+/// Whether long messages between hosts are read by the network itself (FI_RMA of libfabric).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemoteRead {
+    /// Where a network interface does it.
+    Auto,
+    /// Where the provider offers it.
+    Always,
+    /// Never: they are sent.
+    Never,
+}
+
 /// How one-sided communication reaches memory of other ranks of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneSided {
@@ -134,6 +145,8 @@ pub struct Config {
     pub fragment_bytes: u64,
     /// Use of process_vm_readv.
     pub single_copy: SingleCopy,
+    /// Whether the network reads long messages by itself.
+    pub remote_read: RemoteRead,
     /// Smallest message between hosts that its receiver reads (0: none).
     pub remote_read_bytes: u64,
     /// Smallest message for a single copy.
@@ -221,6 +234,7 @@ impl Default for Config {
             ring_bytes: 0,
             fragment_bytes: 32 << 10,
             single_copy: SingleCopy::Auto,
+            remote_read: RemoteRead::Auto,
             remote_read_bytes: 256 << 10,
             single_copy_bytes: 64 << 20,
             copy_by: CopyBy::Auto,

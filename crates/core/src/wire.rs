@@ -12,7 +12,7 @@
 //! they are an error, never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_transport::Header;
+use tutti_transport::{Header, Loan};
 
 use crate::matching::Envelope;
 use crate::request::RequestId;
@@ -53,8 +53,8 @@ pub struct Offer {
     pub bytes: u64,
     /// Address in the sender's memory; 0 when the message is not contiguous.
     pub address: u64,
-    /// The link's name of the sender's memory; 0 when it is not lent.
-    pub loan: u64,
+    /// The sender's memory, as the link calls it, if it is lent.
+    pub loan: Option<Loan>,
 }
 
 const EAGER: u64 = 1;
@@ -128,14 +128,16 @@ impl Packet {
 
 impl Offer {
     /// Bytes on the wire.
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 48;
 
     /// As payload.
     pub fn encode(self) -> [u8; Offer::BYTES] {
+        let Loan { name, address, key, runs } = self.loan.unwrap_or(Loan::named(0));
         let mut out = [0; Offer::BYTES];
-        out[..8].copy_from_slice(&self.bytes.to_le_bytes());
-        out[8..16].copy_from_slice(&self.address.to_le_bytes());
-        out[16..].copy_from_slice(&self.loan.to_le_bytes());
+        for (place, word) in out.chunks_exact_mut(8).zip([self.bytes, self.address, name, address, key, runs])
+        {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
         out
     }
 
@@ -144,11 +146,13 @@ impl Offer {
     /// # Errors
     /// `Intern` when the payload has another length.
     pub fn decode(payload: &[u8]) -> Result<Offer> {
-        let number = |at: usize| {
-            payload.get(at..at + 8).and_then(|piece| piece.try_into().ok()).map(u64::from_le_bytes)
-        };
-        match (payload.len(), number(0), number(8), number(16)) {
-            (Offer::BYTES, Some(bytes), Some(address), Some(loan)) => Ok(Offer { bytes, address, loan }),
+        let (words, rest) = payload.as_chunks::<8>();
+        match (<&[[u8; 8]; 6]>::try_from(words), rest) {
+            (Ok(words), []) => {
+                let [bytes, address, name, at, key, runs] = words.map(u64::from_le_bytes);
+                let loan = (name != 0).then_some(Loan { name, address: at, key, runs });
+                Ok(Offer { bytes, address, loan })
+            }
             _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),
         }
     }
@@ -184,8 +188,10 @@ mod tests {
         check(Packet::Open { sender: id, receiver: RequestId::from_bits(9) });
         check(Packet::Piece { receiver: id, offset: u64::MAX });
         check(Packet::Withdrawn { receiver: id });
-        let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan: 77 };
-        assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
+        for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
+            let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan };
+            assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
-use tutti_base::config::{Config, Connections};
+use tutti_base::config::{Config, Connections, RemoteRead};
 use tutti_sys::job::{Job, Plan};
 
 use crate::fabric::FabricLink;
@@ -321,7 +321,10 @@ fn datagrams_conform() {
 /// The suite over a provider of libfabric, where that is installed.
 fn provider_conforms(provider: &str, connections: Connections) {
     if tutti_sys::fabric::version().is_ok() {
-        fabric_conforms(&Config { fabric: provider.to_string(), connections, ..Config::default() });
+        for remote_read in [RemoteRead::Never, RemoteRead::Always] {
+            let fabric = provider.to_string();
+            fabric_conforms(&Config { fabric, connections, remote_read, ..Config::default() });
+        }
     }
 }
 

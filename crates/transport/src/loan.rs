@@ -24,9 +24,25 @@ pub trait Pieces: Debug + Send + Sync {
 /// Memory of a message. It stays valid as long as the link holds it.
 pub type Memory = Arc<dyn Pieces>;
 
-/// Names memory that a process has lent.
+/// Memory that a process has lent, as its peer is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Loan(pub u64);
+pub struct Loan {
+    /// Its name; never 0.
+    pub name: u64,
+    /// Where a network finds it that reads by itself, and by which key.
+    pub address: u64,
+    /// As above.
+    pub key: u64,
+    /// The runs that it consists of: 1: at that address; more: a list of them is there; 0: its owner is asked by the name.
+    pub runs: u64,
+}
+
+impl Loan {
+    /// One that its owner is asked for by name.
+    pub fn named(name: u64) -> Loan {
+        Loan { name, address: 0, key: 0, runs: 0 }
+    }
+}
 
 /// Stores `bytes` in `memory` from `position` on.
 pub(crate) fn store(memory: &Memory, mut position: u64, mut bytes: &[u8]) {

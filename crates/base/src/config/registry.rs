@@ -1,6 +1,8 @@
 //! The rows of the registry, and how the values of settings are written.
 
-use super::{Config, Connections, CopyBy, InitialErrorHandler, Mapped, OneSided, SingleCopy, Starter};
+use super::{
+    Config, Connections, CopyBy, InitialErrorHandler, Mapped, OneSided, RemoteRead, SingleCopy, Starter,
+};
 
 /// One row of the registry.
 pub struct Setting {
@@ -64,6 +66,13 @@ pub static SETTINGS: &[Setting] = &[
         doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_REMOTE_READ",
+        kind: "auto | always | never",
+        doc: "whether a network of libfabric reads long messages by itself (FI_RMA); auto: where its interface does",
+        set: |c, v| remote_read(v).map(|x| c.remote_read = x),
+        show: |c| format!("{:?}", c.remote_read).to_lowercase(),
     },
     Setting {
         name: "TUTTI_REMOTE_READ_BYTES",
@@ -404,6 +413,15 @@ fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
         "auto" => Ok(SingleCopy::Auto),
         "always" => Ok(SingleCopy::Always),
         "never" => Ok(SingleCopy::Never),
+        _ => Err("auto, always or never".to_string()),
+    }
+}
+
+fn remote_read(text: &str) -> std::result::Result<RemoteRead, String> {
+    match text {
+        "auto" => Ok(RemoteRead::Auto),
+        "always" => Ok(RemoteRead::Always),
+        "never" => Ok(RemoteRead::Never),
         _ => Err("auto, always or never".to_string()),
     }
 }

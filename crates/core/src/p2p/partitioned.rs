@@ -131,13 +131,14 @@ impl<L: Link> PointToPoint<L> {
         match peer {
             None => {}
             Some(peer) if peer == self.state.me => {
-                self.state.announced(peer, envelope, Offer { bytes, address: 0, loan: 0 }, signature, id);
+                self.state.announced(peer, envelope, Offer { bytes, address: 0, loan: None }, signature, id);
             }
             Some(peer) => {
                 let packet = Packet::Announce { envelope, signature, sender: id };
-                self.state
-                    .outbox
-                    .push_back((peer, Small { packet, offer: Some(Offer { bytes, address: 0, loan: 0 }) }));
+                self.state.outbox.push_back((
+                    peer,
+                    Small { packet, offer: Some(Offer { bytes, address: 0, loan: None }) },
+                ));
                 self.flush();
             }
         }

@@ -91,28 +91,26 @@ impl State {
         buffer: &Buffer,
     ) -> bool {
         let bytes = offer.bytes.min(buffer.bytes());
-        if offer.loan == 0 || !self.remote.pays(buffer, bytes) {
-            return false;
-        }
-        let (loan, buffer) = (Loan(offer.loan), buffer.clone());
+        let Some(loan) = offer.loan.filter(|_| self.remote.pays(buffer, bytes)) else { return false };
+        let buffer = buffer.clone();
         self.remote.wanted.push_back(Wanted { receive, from, sender, loan, buffer, bytes });
         true
     }
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Lends the buffer of a send, if that is worth while and the link takes it: the loan, or 0.
-    pub(super) fn lend(&mut self, id: RequestId, peer: Peer) -> u64 {
+    /// Lends the buffer of a send, if that is worth while and the link takes it.
+    pub(super) fn lend(&mut self, id: RequestId, peer: Peer) -> Option<Loan> {
         let Some(Work::Send { buffer, .. }) = self.state.requests.get(id).map(|request| &request.work) else {
-            return 0;
+            return None;
         };
         if !self.state.remote.pays(buffer, buffer.bytes()) {
-            return 0;
+            return None;
         }
-        let Some(loan) = self.link.lend(peer, Arc::new(buffer.clone())) else { return 0 };
+        let loan = self.link.lend(peer, Arc::new(buffer.clone()))?;
         self.state.remote.lent.insert(id, loan);
         self.state.remote.lenders.insert(loan, id);
-        loan.0
+        Some(loan)
     }
 
     /// Begins the reads that are planned, ends those that are complete, and takes back what was lent.

@@ -502,7 +502,7 @@ impl Drop for Endpoint {
 }
 
 /// Most pieces that one operation is given.
-const PIECES: usize = 16;
+pub const PIECES: usize = 16;
 
 fn vectors(pieces: impl Iterator<Item = (*mut u8, usize)>) -> ([libc::iovec; PIECES], usize) {
     let mut room = [libc::iovec { iov_base: null_mut(), iov_len: 0 }; PIECES];

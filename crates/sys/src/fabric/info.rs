@@ -150,6 +150,12 @@ impl Info {
         }
     }
 
+    /// Whether remote memory can be read and written.
+    pub fn accesses_remote_memory(&self) -> bool {
+        // SAFETY: the description is whole.
+        unsafe { (*self.raw).caps & raw::FI_RMA != 0 }
+    }
+
     /// Longest message in bytes.
     pub fn max_message_bytes(&self) -> usize {
         // SAFETY: as in provider.

@@ -22,7 +22,7 @@ mod tests;
 
 use std::fmt;
 
-pub use endpoint::{Endpoint, PassiveEndpoint, Receiver, SharedReceive};
+pub use endpoint::{Endpoint, PIECES, PassiveEndpoint, Receiver, SharedReceive};
 pub use info::{EndpointKind, Info, Query};
 pub use library::version;
 pub use memory::{AddressVector, Domain, Fabric, PeerAddress, Region, Rights};

@@ -2,7 +2,9 @@
 
 use std::fs::read_to_string;
 
-use tutti_sys::fabric::devices::{KINDS, Kind};
+use tutti_base::config::{Config, RemoteRead};
+use tutti_sys::fabric::devices::{KINDS, Kind, reads_remote_memory};
+use tutti_sys::fabric::{EndpointKind, Query};
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
 pub fn describe() -> Vec<String> {
@@ -64,8 +66,9 @@ pub fn back_ends() -> Vec<String> {
     ]
 }
 
-/// What can carry messages between hosts, and what would be chosen where TUTTI_FABRIC is `setting`.
-pub fn networks(setting: &str) -> Vec<String> {
+/// What can carry messages between hosts, and what would be chosen.
+pub fn networks(config: &Config) -> Vec<String> {
+    let setting = &config.fabric[..];
     let root = std::path::Path::new("/");
     let row = |kind: &Kind| match kind.device(root) {
         Some(device) => format!("{}: the device {device}", kind.provider),
@@ -74,12 +77,47 @@ pub fn networks(setting: &str) -> Vec<String> {
     let mut lines: Vec<String> = KINDS.iter().map(row).collect();
     lines.push("sockets: there".to_string());
     let best = KINDS.iter().find(|kind| kind.device(root).is_some());
+    let provider = match setting {
+        "auto" => best.map(|kind| kind.provider),
+        "sockets" => None,
+        named => Some(named),
+    };
     lines.push(match (setting, best) {
         ("auto", None) => "chosen: sockets, as there is no faster network".to_string(),
         ("auto", Some(kind)) => format!("chosen: {} of libfabric if it accepts the device", kind.provider),
         (named, _) => format!("chosen: {named}, which TUTTI_FABRIC names"),
     });
+    let offered = |provider: &str| {
+        let kinds = [EndpointKind::Connected, EndpointKind::Reliable];
+        kinds.iter().any(|&kind| Query { provider, kind, source: "", remote_access: true }.run().is_ok())
+    };
+    let read = long_messages(config.remote_read, provider, config.remote_read_bytes, offered);
+    lines.push(format!("long messages: {read}"));
     lines
+}
+
+/// How long messages travel over a provider (none: sockets), and why; `offered` asks whether it reads remote memory.
+fn long_messages(
+    setting: RemoteRead,
+    provider: Option<&str>,
+    bytes: u64,
+    offered: impl Fn(&str) -> bool,
+) -> String {
+    let by_itself = provider.filter(|_| bytes > 0).is_some_and(reads_remote_memory);
+    match (provider, setting) {
+        (_, _) if bytes == 0 => "streamed, says TUTTI_REMOTE_READ_BYTES".to_string(),
+        (None, _) => format!("from {bytes} bytes on from buffer to buffer through the sockets"),
+        (Some(_), RemoteRead::Never) => "streamed, says TUTTI_REMOTE_READ".to_string(),
+        (Some(provider), RemoteRead::Auto) if !by_itself => {
+            format!(
+                "streamed: {provider} would read remote memory by messages (TUTTI_REMOTE_READ=always does)"
+            )
+        }
+        (Some(provider), _) if offered(provider) => {
+            format!("from {bytes} bytes on read out of the sender's memory by {provider}")
+        }
+        (Some(provider), _) => format!("streamed: {provider} does not offer to read remote memory (FI_RMA)"),
+    }
 }
 
 fn lockable(bytes: Option<u64>) -> String {
@@ -128,6 +166,21 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_messages_are_explained() {
+        let check = |setting, provider, bytes, offered, expected: &str| {
+            let told = long_messages(setting, provider, bytes, |_| offered);
+            assert!(told.contains(expected), "{told}");
+        };
+        check(RemoteRead::Auto, None, 100, false, "through the sockets");
+        check(RemoteRead::Always, Some("tcp"), 0, true, "TUTTI_REMOTE_READ_BYTES");
+        check(RemoteRead::Auto, Some("tcp"), 100, true, "by messages");
+        check(RemoteRead::Always, Some("tcp"), 100, true, "by tcp");
+        check(RemoteRead::Auto, Some("verbs"), 100, true, "by verbs");
+        check(RemoteRead::Auto, Some("verbs"), 100, false, "does not offer");
+        check(RemoteRead::Never, Some("verbs"), 100, true, "streamed, says");
+    }
 
     #[test]
     fn single_copy_is_explained() {

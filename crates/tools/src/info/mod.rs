@@ -78,7 +78,7 @@ fn algorithm_list() -> String {
 fn everything(config: &Config) -> String {
     let machine: String = machine::describe().iter().map(|line| format!("  {line}\n")).collect();
     let back_ends: String = machine::back_ends().iter().map(|line| format!("  {line}\n")).collect();
-    let networks = machine::networks(&config.fabric);
+    let networks = machine::networks(config);
     let networks: String = networks.iter().map(|line| format!("  {line}\n")).collect();
     let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let default = Config::default();

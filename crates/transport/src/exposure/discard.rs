@@ -64,7 +64,7 @@ pub(super) unsafe fn discard(
             result = result.and(rest(done, from - done));
         }
         // SAFETY: the caller's promise; pages of this program's own memory.
-        let given_back = unsafe { remap::discard(object.fd(), area.offset + (from - area.start), to - from) };
+        let given_back = unsafe { object::give_back(object, area.offset + (from - area.start), to - from) };
         result = result.and(given_back);
         done = to;
     }

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
 pub use discard::advise;
+pub use object::{Pages, pages};
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
 pub use refusal::Refusal;
 pub use window::Window;

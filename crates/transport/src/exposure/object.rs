@@ -17,7 +17,7 @@
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,8 @@ pub(super) struct Place {
     pub(super) map_bytes: u64,
 }
 
+/// How often pages of the object were given back: whoever holds on to pages (a registration) has to look at it.
+static GIVEN_BACK: AtomicU64 = AtomicU64::new(0);
 static OBJECT: AtomicPtr<Object> = AtomicPtr::new(std::ptr::null_mut());
 static STATE: Mutex<State> = Mutex::new(State::NEW);
 
@@ -105,6 +107,42 @@ pub(super) fn state() -> MutexGuard<'static, State> {
 pub(super) fn existing() -> Option<&'static Object> {
     // SAFETY: null, or an object that is never destroyed.
     unsafe { OBJECT.load(Ordering::Acquire).as_ref() }
+}
+
+/// Which pages of the object are at some addresses: what they are there again as long as this is equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The offset in the object of address 0, would it be part of the mapping.
+    pub shift: u64,
+    /// How often pages of the object had been given back.
+    pub generation: u64,
+}
+
+/// The pages of this process's object that all of `start..end` consists of now; `None` if any of it is other memory, or
+/// cannot be read (written).
+pub fn pages(start: u64, end: u64, writing: bool) -> Option<Pages> {
+    let object = existing()?;
+    // Before the look: what is given back after it is seen the next time.
+    let generation = GIVEN_BACK.load(Ordering::Acquire);
+    let (start, end) = (start / PAGE_BYTES * PAGE_BYTES, end.checked_next_multiple_of(PAGE_BYTES)?);
+    let place = object.find(start, end.checked_sub(start)?, writing)?;
+    let whole = place.start == start && place.end == end;
+    whole.then_some(Pages { shift: place.offset.wrapping_sub(start), generation })
+}
+
+/// Gives back pages of the object; they read as zero afterwards.
+///
+/// # Errors
+/// What the system reports.
+///
+/// # Safety
+/// Nobody needs what they hold.
+pub(super) unsafe fn give_back(object: &Object, offset: u64, bytes: u64) -> std::io::Result<()> {
+    GIVEN_BACK.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the caller's promise.
+    let result = unsafe { remap::discard(object.fd(), offset, bytes) };
+    GIVEN_BACK.fetch_add(1, Ordering::AcqRel);
+    result
 }
 
 /// Forgets the object: in a child of fork, which has none of it mapped. The memory of its account is left alone, since
@@ -217,7 +255,7 @@ impl State {
         let number = slot_of(offset);
         let extent = self.slots[number].extent;
         // SAFETY: nothing of the slot is mapped, says the caller.
-        let given_back = unsafe { remap::discard(object.fd(), (number as u64) << SLOT_SHIFT, extent) };
+        let given_back = unsafe { give_back(object, (number as u64) << SLOT_SHIFT, extent) };
         self.live_bytes = self.live_bytes.saturating_sub(bytes);
         // Pages that could not be given back must not show up in a region to come.
         if given_back.is_ok() {
@@ -266,7 +304,7 @@ impl State {
         for (from, to) in inside().chain([(end, end)]) {
             if from > at {
                 // SAFETY: no mapping shows this range, and no peer uses it.
-                clean &= unsafe { remap::discard(object.fd(), at, from - at) }.is_ok();
+                clean &= unsafe { give_back(object, at, from - at) }.is_ok();
             }
             kept += to.saturating_sub(from.max(at));
             at = at.max(to);

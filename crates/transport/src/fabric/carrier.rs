@@ -28,6 +28,8 @@ pub enum Kind {
     Read,
     /// A piece of such memory. Never handed over.
     Bulk,
+    /// The peer has read memory that was lent to it, by itself. Never handed over.
+    Done,
 }
 
 /// A request to connect that has not been answered yet.
@@ -152,6 +154,11 @@ pub trait Carrier {
 
     /// Bytes of memory it uses for connections.
     fn memory_bytes(&self) -> usize;
+
+    /// How often memory was registered, and how often a registration was used again.
+    fn registrations(&self) -> (u64, u64) {
+        (0, 0)
+    }
 
     /// Requests that were dropped because they were malformed or came too often.
     fn foreign(&self) -> u64;

@@ -3,10 +3,11 @@
 //! All connections receive into one shared queue of buffers, so a connection has no memory of its own but what the provider
 //! keeps. Who accepts and who connects tell each other, in the private data, by which number they know the connection; every
 //! frame carries the receiver's. A frame that is left keeps its buffer; when half of all are kept, frames are copied out.
+//! Where the provider reads remote memory, long messages are lent ([`super::remote`]).
 //!
 //! # Safety
 //! - Buffers are posted for the time in which nobody else looks at them (`buffers`), and fields are declared in the order in
-//!   which they must be dropped: endpoints, then what they are bound to, then buffers.
+//!   which they must be dropped: endpoints, then what they are bound to, then buffers, of `remote` too.
 //! - Nothing of the domain is reachable from outside this structure, so all of it moves between threads as one, and is used
 //!   by one at a time (`&mut`): it may be sent.
 #![allow(unsafe_code)]
@@ -18,7 +19,7 @@ use std::rc::Rc;
 use tutti_sys::event;
 use tutti_sys::fabric::{
     Completion, CompletionQueue, ConnectionChange, Domain, Endpoint, Error, EventQueue, Fabric, Info,
-    PassiveEndpoint, PeerAddress, Receiver, Result, SharedReceive, Wakeup,
+    OperationContext, PassiveEndpoint, PeerAddress, Receiver, Result, SharedReceive, Wakeup,
 };
 
 use super::buffers::Buffers;
@@ -26,8 +27,10 @@ use super::carrier::{
     Carrier, Event, Frames, Kind, PRIVATE_BYTES, RECORD_BYTES, RECORDS_PER_POLL, RequestId, place_of,
 };
 use super::frame::{Front, HEADER_BYTES};
+use super::remote::Remote;
 use crate::adaptive::ConnectionId;
-use crate::link::{Full, Header, Verdict};
+use crate::link::{Full, Header, Peer, Verdict};
+use crate::loan::{Loan, Memory};
 
 /// Receives that are posted for all connections.
 const RECEIVES: usize = 64;
@@ -83,6 +86,9 @@ pub struct Connected {
     connection_events: Rc<EventQueue>,
     domain: Rc<Domain>,
     info: Info,
+    remote: Option<Box<Remote<ConnectionId>>>,
+    /// Loans that peers say they have read.
+    read: Vec<(ConnectionId, u64)>,
     /// Opened with the first connection.
     receives: Option<Buffers>,
     /// For sends; the lines they belong to.
@@ -120,6 +126,8 @@ impl Connected {
             shared: SharedReceive::open(&domain, RECEIVES)?,
             completions,
             connection_events,
+            remote: Remote::new(&domain)?.map(Box::new),
+            read: Vec::new(),
             domain,
             inject_bytes: info.inject_bytes().min(INJECT_BYTES),
             info: info.clone(),
@@ -164,7 +172,7 @@ impl Connected {
     }
 
     fn line(&mut self, connection: ConnectionId) -> Option<&mut Line> {
-        self.lines.get_mut(place_of(connection))?.as_mut().filter(|line| line.name == connection)
+        line_of(&mut self.lines, connection)
     }
 
     fn add(&mut self, connection: ConnectionId, endpoint: Endpoint, theirs: u32) {
@@ -224,10 +232,10 @@ impl Connected {
             }
         };
         if let Some(failure) = failed {
-            self.completed(failure.context, None);
+            self.completed(failure.context, Err(failure.code));
         }
         for completion in &done[..count] {
-            self.completed(completion.context, Some(completion.bytes));
+            self.completed(completion.context, Ok(completion.bytes));
         }
         count + usize::from(failed.is_some())
     }
@@ -238,10 +246,18 @@ impl Connected {
         }
     }
 
-    /// An operation ended; `bytes` is `None` where it failed.
-    fn completed(&mut self, context: *mut tutti_sys::fabric::OperationContext, bytes: Option<usize>) {
+    /// An operation ended: with so many bytes, or an error.
+    fn completed(&mut self, context: *mut OperationContext, result: std::result::Result<usize, i32>) {
         if let Some(piece) = self.receives.as_ref().and_then(|receives| receives.piece_of(context)) {
-            return self.received(piece, bytes.unwrap_or(0));
+            return self.received(piece, result.unwrap_or(0));
+        }
+        if let Some(remote) = &mut self.remote {
+            let text = |code: i32| {
+                format!("a read of its memory failed: {}", std::io::Error::from_raw_os_error(code))
+            };
+            if remote.ended(context, result.map(drop).map_err(text)) {
+                return;
+            }
         }
         let Some(piece) = self.sends.as_ref().and_then(|sends| sends.piece_of(context)) else { return };
         if let Some(sends) = &mut self.sends {
@@ -250,7 +266,7 @@ impl Connected {
         let Some(connection) = self.send_lines[piece as usize].take() else { return };
         if let Some(line) = self.line(connection) {
             line.sending -= 1;
-            if bytes.is_none() {
+            if result.is_err() {
                 line.ended.get_or_insert_with(|| "a send failed".to_string());
             }
         } else if let Some(line) = self.leaving.iter_mut().find(|line| line.name == connection) {
@@ -260,11 +276,17 @@ impl Connected {
 
     fn received(&mut self, piece: u32, bytes: usize) {
         let receives = self.receives.as_mut().expect("one of its pieces has come");
-        let front = Front::of_message(receives.read(piece, bytes)).map(|(front, _)| front.line as usize);
-        let Some(Some(line)) = front.and_then(|place| self.lines.get_mut(place)) else {
+        let front = Front::of_message(receives.read(piece, bytes)).map(|(front, _)| front);
+        let line = front.and_then(|front| Some((front, self.lines.get_mut(front.line as usize)?.as_mut()?)));
+        let Some((front, line)) = line else {
             receives.give(piece);
             return;
         };
+        if front.kind == Kind::Done {
+            // Not behind records that are left: these may wait for what it frees.
+            self.read.push((line.name, front.header.0[0]));
+            return receives.give(piece);
+        }
         self.kept += 1;
         line.held.push_back(Held::Buffer(piece, bytes));
         if self.kept > RECEIVES / 2 {
@@ -332,6 +354,43 @@ impl Connected {
         }
     }
 
+    /// Takes back what peers have read, and moves the own reads forward.
+    fn lend_and_read(&mut self, frames: &impl Frames) {
+        let Some(remote) = &mut self.remote else { return };
+        let lines = &mut self.lines;
+        for (connection, loan) in self.read.drain(..) {
+            if !remote.give_back(frames.peer(connection), loan)
+                && let Some(line) = line_of(lines, connection)
+            {
+                line.ended.get_or_insert_with(|| "the peer read what was not lent to it".to_string());
+            }
+        }
+        let endpoint = |connection| {
+            let line = lines.get(place_of(connection))?.as_ref().filter(|line| line.name == connection)?;
+            Some((&line.endpoint, PeerAddress::UNSPECIFIED))
+        };
+        remote.step(endpoint);
+        for (connection, why) in remote.reads().take_failures() {
+            if let Some(line) = line_of(lines, connection) {
+                line.ended.get_or_insert(why);
+            }
+        }
+        while let Some((connection, loan)) = self.remote.as_mut().and_then(|remote| remote.reads().untold()) {
+            let header = Header([loan.name, 0, 0]);
+            if self.send(connection, Kind::Done, header, 0, |_| ()).is_err() {
+                break;
+            }
+            if let Some(remote) = &mut self.remote {
+                remote.reads().told();
+            }
+        }
+    }
+
+    /// Whether this process reads memory of the peer of a connection.
+    fn is_read(&mut self, connection: ConnectionId) -> bool {
+        self.remote.as_mut().is_some_and(|remote| remote.reads().reads_from(connection))
+    }
+
     /// Reports the connections that have ended and of which everything was taken.
     fn report_ended(&mut self) {
         for line in self.lines.iter_mut().flatten() {
@@ -397,6 +456,10 @@ impl Connected {
     }
 }
 
+fn line_of(lines: &mut [Option<Line>], connection: ConnectionId) -> Option<&mut Line> {
+    lines.get_mut(place_of(connection))?.as_mut().filter(|line| line.name == connection)
+}
+
 /// Private data behind the number of the connection.
 fn numbered(connection: ConnectionId, private_data: &[u8]) -> Vec<u8> {
     let mut bytes = (place_of(connection) as u32).to_le_bytes().to_vec();
@@ -439,6 +502,9 @@ impl Carrier for Connected {
             return;
         }
         let Some(mut line) = self.lines[place_of(connection)].take() else { return };
+        if let Some(remote) = &mut self.remote {
+            remote.reads().gone(connection);
+        }
         self.places.remove(&line.endpoint.identity());
         for held in line.held.drain(..) {
             if let (Held::Buffer(piece, _), Some(receives)) = (held, &mut self.receives) {
@@ -465,6 +531,9 @@ impl Carrier for Connected {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> std::result::Result<(), Full> {
+        if kind == Kind::End && self.is_read(connection) {
+            return Err(Full);
+        }
         let line = self.lines.get_mut(place_of(connection)).and_then(Option::as_mut).ok_or(Full)?;
         let sends = self.sends.as_mut().ok_or(Full)?;
         if line.name != connection || !line.unsent.is_empty() || !sends.has_free() {
@@ -503,6 +572,30 @@ impl Carrier for Connected {
         Ok(())
     }
 
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        self.remote.as_mut()?.lend(None, to, memory)
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        if let Some(remote) = &mut self.remote {
+            remote.withdraw(loan);
+        }
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        self.remote.as_mut()?.returned()
+    }
+
+    fn read(&mut self, connection: ConnectionId, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        let there = self.line(connection).is_some_and(|line| line.ended.is_none());
+        let Some(remote) = self.remote.as_mut().filter(|_| there) else { return false };
+        remote.read((None, connection), loan, memory, bytes, token)
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        self.remote.as_mut()?.reads().completed()
+    }
+
     fn poll(&mut self, frames: &mut impl Frames) -> bool {
         if self.receives.is_none() {
             return false;
@@ -518,12 +611,14 @@ impl Carrier for Connected {
             }
         }
         self.post_unsent();
+        self.lend_and_read(frames);
         taken
     }
 
     fn poll_one(&mut self, connection: ConnectionId, frames: &mut impl Frames) -> bool {
         self.read();
         self.post_unsent();
+        self.lend_and_read(frames);
         let taken = self.offer(place_of(connection), frames);
         if let Err(error) = self.post_all() {
             self.all_ended(&error);
@@ -562,6 +657,7 @@ impl Carrier for Connected {
             fd.is_none_or(|fd| !event::is_readable(unsafe { BorrowedFd::borrow_raw(fd) }))
         };
         !self.events.is_empty()
+            || self.remote.as_ref().is_some_and(|remote| remote.has_news())
             || !self.completions.may_wait().unwrap_or(false)
             || !self.connection_events.may_wait().unwrap_or(false)
             || !quiet(self.completions.descriptor())
@@ -569,7 +665,8 @@ impl Carrier for Connected {
     }
 
     fn is_flushed(&self) -> bool {
-        self.leaving.is_empty() && self.lines.iter().flatten().all(|line| line.sending == 0)
+        let read = self.remote.as_ref().is_none_or(|remote| remote.is_flushed());
+        read && self.leaving.is_empty() && self.lines.iter().flatten().all(|line| line.sending == 0)
     }
 
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool {
@@ -582,7 +679,12 @@ impl Carrier for Connected {
 
     fn memory_bytes(&self) -> usize {
         let pools = self.receives.iter().chain(&self.sends).map(Buffers::memory_bytes).sum::<usize>();
-        pools + self.lines.capacity() * size_of::<Option<Line>>()
+        let remote = self.remote.as_ref().map_or(0, |remote| remote.memory_bytes());
+        pools + remote + self.lines.capacity() * size_of::<Option<Line>>()
+    }
+
+    fn registrations(&self) -> (u64, u64) {
+        self.remote.as_ref().map_or((0, 0), |remote| remote.registrations())
     }
 
     fn foreign(&self) -> u64 {

@@ -19,6 +19,10 @@ pub struct Counters {
     pub reads: u64,
     /// Their length in bytes.
     pub read_bytes: u64,
+    /// Times that memory was registered with the network.
+    pub registrations: u64,
+    /// Times that a registration was found that had been kept.
+    pub reused_registrations: u64,
     /// Connections that were turned away: strangers.
     pub foreign_connections: u64,
     /// Memory for all of it in bytes, now.
@@ -38,6 +42,7 @@ impl fmt::Display for Counters {
         write!(f, " sent_records={} sent_bytes={}", self.sent_records, self.sent_bytes)?;
         write!(f, " received_records={} received_bytes={}", self.received_records, self.received_bytes)?;
         write!(f, " reads={} read_bytes={}", self.reads, self.read_bytes)?;
+        write!(f, " registrations={} reused={}", self.registrations, self.reused_registrations)?;
         write!(f, " sent_datagrams={} repeated={}", detail.sent_datagrams, detail.repeated_datagrams)?;
         write!(f, " received_datagrams={} dropped={dropped}", detail.received_datagrams)?;
         write!(f, " rejected={} strangers={}", detail.rejected, self.foreign_connections)?;

@@ -309,7 +309,10 @@ impl<C: Carrier> Driver<C> {
         let memory = self.carrier.memory_bytes()
             + self.datagrams.memory_bytes()
             + self.lines.capacity() * size_of::<Option<Line>>();
+        let (registrations, reused_registrations) = self.carrier.registrations();
         Counters {
+            registrations,
+            reused_registrations,
             sent_records: machine.sent_records + self.traffic.sent_records,
             sent_bytes: machine.sent_bytes + self.traffic.sent_bytes,
             received_records: machine.received_records + self.traffic.received_records,

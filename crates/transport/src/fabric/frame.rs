@@ -31,6 +31,7 @@ impl Front {
             Kind::End => 1,
             Kind::Read => 2,
             Kind::Bulk => 3,
+            Kind::Done => 4,
         };
         frame[..4].copy_from_slice(&(self.bytes as u32 | kind << 24).to_le_bytes());
         frame[4..8].copy_from_slice(&self.line.to_le_bytes());
@@ -49,13 +50,14 @@ impl Front {
             1 => Kind::End,
             2 => Kind::Read,
             3 => Kind::Bulk,
+            4 => Kind::Done,
             _ => return None,
         };
         let length = (word(0) & 0xff_ffff) as usize;
         let header = Header([long(8), long(16), long(24)]);
         let longest = match kind {
             Kind::Record | Kind::End => RECORD_BYTES,
-            Kind::Read => 0,
+            Kind::Read | Kind::Done => 0,
             Kind::Bulk => BULK_BYTES,
         };
         (length <= longest).then_some(Front { kind, line: word(4), header, bytes: length })
@@ -88,6 +90,7 @@ mod tests {
         check(Front { kind: Kind::Record, line: 3, header, bytes: 0 }, true);
         check(Front { kind: Kind::Read, line: 3, header, bytes: 0 }, true);
         check(Front { kind: Kind::Read, line: 3, header, bytes: 1 }, false);
+        check(Front { kind: Kind::Done, line: 3, header, bytes: 0 }, true);
         check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES }, true);
         check(Front { kind: Kind::Bulk, line: 3, header, bytes: BULK_BYTES + 1 }, false);
         check(Front { kind: Kind::End, line: u32::MAX, header, bytes: RECORD_BYTES }, true);

@@ -17,6 +17,7 @@ pub mod driver;
 mod frame;
 pub mod kernel;
 mod reliable;
+mod remote;
 pub mod select;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -98,7 +99,8 @@ impl FabricLink {
         directory: Box<dyn Directory>,
     ) -> io::Result<FabricLink> {
         let interface = interface(&identity.interface)?;
-        let choice = select::choose(&config.fabric, interface).map_err(io::Error::other)?;
+        let choice =
+            select::choose(&config.fabric, config.remote_read, interface).map_err(io::Error::other)?;
         let back_end = match choice.network {
             Network::Sockets => {
                 let (carrier, datagrams) = (Kernel::new(interface)?, Datagrams::new(interface)?);

@@ -29,9 +29,11 @@ use super::buffers::Buffers;
 use super::carrier::{Kind, RECORD_BYTES, RECORDS_PER_POLL};
 use super::counters::Counters;
 use super::frame::{Front, HEADER_BYTES};
+use super::remote::Remote;
 use crate::adaptive::tag::{Key, TAG_BYTES, Use};
 use crate::directory::{Address, Directory};
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
+use crate::loan::{Loan, Memory};
 
 /// Receives that are posted for all peers.
 const RECEIVES: usize = 64;
@@ -78,6 +80,7 @@ pub struct Reliable {
     endpoint: Endpoint,
     addresses: Rc<AddressVector>,
     completions: Rc<CompletionQueue>,
+    remote: Option<Remote<u32>>,
     _domain: Rc<Domain>,
     receives: Buffers,
     sends: Buffers,
@@ -119,6 +122,7 @@ impl Reliable {
             completions,
             receives: Buffers::new(&domain, RECEIVES, BUFFER_BYTES)?,
             sends: Buffers::new(&domain, SENDS, BUFFER_BYTES)?,
+            remote: Remote::new(&domain)?,
             _domain: domain,
             send_peers: vec![None; SENDS],
             partners: HashMap::new(),
@@ -174,6 +178,14 @@ impl Reliable {
         if let Some(piece) = self.receives.piece_of(context) {
             return self.received(piece, result.unwrap_or(0));
         }
+        if let Some(remote) = &mut self.remote {
+            let text = |code: i32| {
+                format!("a read of its memory failed: {}", std::io::Error::from_raw_os_error(code))
+            };
+            if remote.ended(context, result.map(drop).map_err(text)) {
+                return;
+            }
+        }
         let Some(piece) = self.sends.piece_of(context) else { return };
         self.sends.give(piece);
         let peer = self.send_peers[piece as usize].take();
@@ -209,8 +221,36 @@ impl Reliable {
         }
         place.insert(Held::Buffer(piece, bytes));
         self.kept += 1;
+        if front.kind == Kind::Done {
+            // Not behind records that are left: these may wait for what it frees.
+            self.given_back(front.line, front.header.0[0]);
+        }
         if self.kept > RECEIVES / 2 {
             self.copy_out();
+        }
+    }
+
+    fn given_back(&mut self, from: u32, loan: u64) {
+        let known = self.remote.as_mut().is_some_and(|remote| remote.give_back(Some(Peer(from)), loan));
+        if !known && !self.leaving {
+            self.failures.push_back((Peer(from), "the peer read what was not lent to it".to_string()));
+        }
+    }
+
+    /// Moves the own reads forward.
+    fn read_remote(&mut self) {
+        let (endpoint, partners) = (&self.endpoint, &self.partners);
+        let Some(remote) = &mut self.remote else { return };
+        remote.step(|rank| Some((endpoint, partners.get(&rank)?.address?)));
+        let failed = remote.reads().take_failures();
+        self.failures.extend(failed.into_iter().map(|(rank, why)| (Peer(rank), why)));
+        while let Some((rank, loan)) = self.remote.as_mut().and_then(|remote| remote.reads().untold()) {
+            if self.send_frame(Peer(rank), Kind::Done, (Header([loan.name, 0, 0]), 0), |_| ()).is_err() {
+                break;
+            }
+            if let Some(remote) = &mut self.remote {
+                remote.reads().told();
+            }
         }
     }
 
@@ -362,10 +402,15 @@ impl Reliable {
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
         let partner = size_of::<Partner>() + size_of::<u32>();
-        let memory =
-            self.receives.memory_bytes() + self.sends.memory_bytes() + self.partners.capacity() * partner;
+        let remote = self.remote.as_ref().map_or(0, Remote::memory_bytes);
+        let memory = self.receives.memory_bytes()
+            + self.sends.memory_bytes()
+            + remote
+            + self.partners.capacity() * partner;
         let mut counters = Counters { memory_bytes: memory as u64, ..self.counters };
         counters.adaptive.peers = self.partners.len() as u64;
+        (counters.registrations, counters.reused_registrations) =
+            self.remote.as_ref().map_or((0, 0), Remote::registrations);
         counters
     }
 
@@ -394,7 +439,16 @@ impl Reliable {
             }
         }
         self.poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
-        self.send_peers.iter().all(Option::is_none)
+        self.send_peers.iter().all(Option::is_none) && self.remote.as_ref().is_none_or(Remote::is_flushed)
+    }
+}
+
+impl Drop for Reliable {
+    fn drop(&mut self) {
+        // Regions may belong to the endpoint, which is closed first.
+        if let Some(remote) = &mut self.remote {
+            remote.close();
+        }
     }
 }
 
@@ -438,6 +492,7 @@ impl Link for Reliable {
         if self.send_peers.iter().any(Option::is_some) {
             self.post_unsent();
         }
+        self.read_remote();
         taken
     }
 
@@ -449,6 +504,7 @@ impl Link for Reliable {
         let taken = self.offer(from.0, sink);
         let _ = self.post_all();
         self.post_unsent();
+        self.read_remote();
         taken
     }
 
@@ -457,7 +513,40 @@ impl Link for Reliable {
             // SAFETY: the descriptor of a queue that is open.
             event::is_readable(unsafe { BorrowedFd::borrow_raw(fd) })
         };
-        !self.completions.may_wait().unwrap_or(false) || self.completions.descriptor().is_some_and(readable)
+        self.remote.as_ref().is_some_and(Remote::has_news)
+            || !self.completions.may_wait().unwrap_or(false)
+            || self.completions.descriptor().is_some_and(readable)
+    }
+
+    fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
+        let Reliable { remote, endpoint, .. } = self;
+        remote.as_mut()?.lend(Some(endpoint), to, memory)
+    }
+
+    fn withdraw(&mut self, loan: Loan) {
+        if let Some(remote) = &mut self.remote {
+            remote.withdraw(loan);
+        }
+    }
+
+    fn returned(&mut self) -> Option<Loan> {
+        self.remote.as_mut()?.returned()
+    }
+
+    fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
+        let reachable = self.partners.get(&from.0).is_some_and(|partner| partner.address.is_some());
+        let Reliable { remote, endpoint, counters, .. } = self;
+        let Some(remote) = remote.as_mut().filter(|_| reachable) else { return false };
+        let begun = remote.read((Some(endpoint), from.0), loan, memory, bytes, token);
+        if begun {
+            counters.reads += 1;
+            counters.read_bytes += bytes;
+        }
+        begun
+    }
+
+    fn completed(&mut self) -> Option<u64> {
+        self.remote.as_mut()?.reads().completed()
     }
 
     fn failure(&mut self) -> Option<(Peer, String)> {

@@ -7,7 +7,8 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use tutti_sys::fabric::devices::{KINDS, Kind};
+use tutti_base::config::RemoteRead;
+use tutti_sys::fabric::devices::{KINDS, Kind, reads_remote_memory};
 use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
 
 /// What carries the messages.
@@ -43,15 +44,15 @@ pub struct Choice {
     pub reasons: Vec<String>,
 }
 
-/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider.
+/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider; `read` is TUTTI_REMOTE_READ.
 ///
 /// # Errors
 /// A provider that was named is not there.
-pub fn choose(setting: &str, interface: IpAddr) -> Result<Choice, Error> {
+pub fn choose(setting: &str, read: RemoteRead, interface: IpAddr) -> Result<Choice, Error> {
     match setting {
-        "auto" => Ok(automatic(interface, Path::new("/"))),
+        "auto" => Ok(automatic(read, interface, Path::new("/"))),
         "sockets" => Ok(sockets(vec!["sockets: TUTTI_FABRIC names them".to_string()])),
-        provider => named(provider, interface),
+        provider => named(provider, read, interface),
     }
 }
 
@@ -60,7 +61,7 @@ fn sockets(reasons: Vec<String>) -> Choice {
 }
 
 /// The best network whose devices are there, below `root`.
-fn automatic(interface: IpAddr, root: &Path) -> Choice {
+fn automatic(read: RemoteRead, interface: IpAddr, root: &Path) -> Choice {
     let mut reasons = Vec::new();
     for kind in &KINDS {
         let provider = kind.provider;
@@ -68,9 +69,9 @@ fn automatic(interface: IpAddr, root: &Path) -> Choice {
             reasons.push(format!("{provider}: no device /{}/{}*", kind.folder, kind.prefix));
             continue;
         };
-        match offer(provider, Use::of(kind), interface) {
+        match offer(provider, Use::of(kind), read, interface) {
             Ok(info) => {
-                reasons.push(format!("{provider}: chosen, there is the device {device}"));
+                reasons.push(format!("{provider}: chosen, there is the device {device}{}", reads(&info)));
                 return Choice { network: network(info, Use::of(kind)), reasons };
             }
             Err(error) => reasons.push(format!("{provider}: there is the device {device}, but {error}")),
@@ -80,7 +81,7 @@ fn automatic(interface: IpAddr, root: &Path) -> Choice {
     sockets(reasons)
 }
 
-fn named(provider: &str, interface: IpAddr) -> Result<Choice, Error> {
+fn named(provider: &str, read: RemoteRead, interface: IpAddr) -> Result<Choice, Error> {
     let kind = KINDS.iter().find(|kind| kind.provider == provider);
     // Layered providers make reliable endpoints out of others.
     let wanted = match kind {
@@ -90,9 +91,9 @@ fn named(provider: &str, interface: IpAddr) -> Result<Choice, Error> {
     };
     let mut last = Error::NoProvider(provider.to_string());
     for used in wanted {
-        match offer(provider, used, interface) {
+        match offer(provider, used, read, interface) {
             Ok(info) => {
-                let reasons = vec![format!("{provider}: TUTTI_FABRIC names it ({info:?})")];
+                let reasons = vec![format!("{provider}: TUTTI_FABRIC names it ({info:?}{})", reads(&info))];
                 return Ok(Choice { network: network(info, used), reasons });
             }
             Err(error) => last = error,
@@ -108,14 +109,30 @@ fn network(info: Info, used: Use) -> Network {
     }
 }
 
-/// The first offer of a provider; over the interface where its addresses are those of the internet.
-fn offer(provider: &str, used: Use, interface: IpAddr) -> Result<Info, Error> {
+/// What of long messages, for people.
+fn reads(info: &Info) -> &'static str {
+    if info.accesses_remote_memory() { "; it reads long messages" } else { "" }
+}
+
+/// The first offer of a provider; over the interface where its addresses are those of the internet. One that reads remote
+/// memory, if that is wanted and there.
+fn offer(provider: &str, used: Use, read: RemoteRead, interface: IpAddr) -> Result<Info, Error> {
+    let remote_access = match read {
+        RemoteRead::Always => true,
+        RemoteRead::Auto => reads_remote_memory(provider),
+        RemoteRead::Never => false,
+    };
+    let with = |remote_access| offer_with(provider, used, remote_access, interface);
+    if remote_access { with(true).or_else(|_| with(false)) } else { with(false) }
+}
+
+fn offer_with(provider: &str, used: Use, remote_access: bool, interface: IpAddr) -> Result<Info, Error> {
     let kind = match used {
         Use::Connected => EndpointKind::Connected,
         Use::Reliable => EndpointKind::Reliable,
     };
     let source = interface.to_string();
-    let query = Query { provider, kind, source: &source, remote_access: false };
+    let query = Query { provider, kind, source: &source, remote_access };
     let offers = query.run().or_else(|_| Query { source: "", ..query }.run())?;
     let usable = |info: &Info| used == Use::Reliable || info.has_shared_receive();
     let lacking = || Error::NoProvider(format!("{provider} with a queue of receives for all connections"));
@@ -133,7 +150,7 @@ mod tests {
     #[test]
     fn a_machine_without_devices_uses_sockets() {
         let root = std::env::temp_dir().join(format!("no-devices-{}", std::process::id()));
-        let choice = automatic(HERE, &root);
+        let choice = automatic(RemoteRead::Auto, HERE, &root);
         assert!(matches!(choice.network, Network::Sockets));
         assert_eq!(choice.reasons.len(), KINDS.len() + 1);
         let last = choice.reasons.last().expect("there are some");
@@ -144,19 +161,32 @@ mod tests {
     fn a_device_without_its_provider_is_said() {
         let root = std::env::temp_dir().join(format!("a-device-{}", std::process::id()));
         std::fs::create_dir_all(root.join("sys/class/cxi/cxi0")).expect("a folder to write to");
-        let choice = automatic(HERE, &root);
+        let choice = automatic(RemoteRead::Auto, HERE, &root);
         std::fs::remove_dir_all(&root).expect("our folder");
         assert!(choice.reasons[0].starts_with("cxi: there is the device cxi0, but"), "{:?}", choice.reasons);
     }
 
     #[test]
     fn a_named_provider_is_taken_or_refused() {
-        assert!(matches!(choose("sockets", HERE).expect("always there").network, Network::Sockets));
-        assert!(choose("nobody", HERE).is_err());
+        let choose = |setting| choose(setting, RemoteRead::Auto, HERE);
+        assert!(matches!(choose("sockets").expect("always there").network, Network::Sockets));
+        assert!(choose("nobody").is_err());
         if tutti_sys::fabric::version().is_ok() {
-            assert!(matches!(choose("tcp", HERE).expect("tcp is there").network, Network::Connected(_)));
-            let layered = choose("tcp;ofi_rxm", HERE).expect("it is there");
+            assert!(matches!(choose("tcp").expect("tcp is there").network, Network::Connected(_)));
+            let layered = choose("tcp;ofi_rxm").expect("it is there");
             assert!(matches!(layered.network, Network::Reliable(_)));
+        }
+    }
+
+    #[test]
+    fn long_messages_are_read_where_that_is_wanted() {
+        for (read, expected) in
+            [(RemoteRead::Always, true), (RemoteRead::Auto, false), (RemoteRead::Never, false)]
+        {
+            let Ok(choice) = choose("tcp", read, HERE) else { return };
+            let Network::Connected(info) = choice.network else { panic!("connections of tcp") };
+            assert_eq!(info.accesses_remote_memory(), expected);
+            assert_eq!(choice.reasons[0].contains("reads long messages"), expected, "{:?}", choice.reasons);
         }
     }
 }

@@ -65,7 +65,7 @@ fn job_with(ranks: u32, config: &Config, secret: impl Fn(u32) -> u8) -> Vec<Fabr
 }
 
 /// Polls all links until `done`.
-fn until(links: &mut [FabricLink], mut done: impl FnMut(&mut [FabricLink]) -> bool) {
+pub(crate) fn until(links: &mut [FabricLink], mut done: impl FnMut(&mut [FabricLink]) -> bool) {
     let start = Instant::now();
     while !done(links) {
         assert!(start.elapsed() < Duration::from_secs(60), "it does not come");
@@ -239,7 +239,7 @@ fn memory_of_a_peer_is_read() {
 fn memory_is_lent_where_there_is_a_connection() {
     let mut links = job(2, &with(Connections::Never));
     assert_eq!(links[0].lend(Peer(1), InRuns::new(vec![0; 9], 9, 1)), None);
-    assert!(!links[1].read(Peer(0), Loan(1), InRuns::new(vec![0; 9], 9, 1), 9, 1));
+    assert!(!links[1].read(Peer(0), Loan::named(1), InRuns::new(vec![0; 9], 9, 1), 9, 1));
     assert_eq!(links[1].completed(), None);
 }
 
@@ -260,7 +260,7 @@ fn check_refused(loan: impl Fn(&mut [FabricLink]) -> Loan) {
 
 #[test]
 fn a_read_of_what_is_not_lent_ends_the_connection() {
-    check_refused(|_| Loan(77));
+    check_refused(|_| Loan::named(77));
     check_refused(|links| links[0].lend(Peer(2), InRuns::new(vec![0; 9], 9, 1)).unwrap());
     check_refused(|links| links[0].lend(Peer(1), InRuns::new(vec![0; 8], 8, 1)).unwrap());
 }

@@ -530,3 +530,27 @@ fn intact(buffers: &[(Vec<u8>, u32)]) -> bool {
     };
     buffers.iter().all(right)
 }
+
+#[test]
+fn pages_are_the_same_until_they_are_given_back_or_mapped_elsewhere() {
+    with_owner(&at_once(), |owner| {
+        let Some(memory) = owner.exposures.allocate(16 * PAGE as u64) else { return };
+        let (start, end) = (memory.as_ptr() as u64, memory.as_ptr() as u64 + 16 * PAGE as u64);
+        let known = pages(start, end, true);
+        assert!(known.is_some() && pages(start + 9, end - 5, false) == known);
+        let private = map(PAGE) as u64;
+        assert_eq!(pages(private, private + PAGE as u64, false), None);
+        // SAFETY: memory of the test, whose content it does not need.
+        unsafe { advise(start, PAGE as u64, libc::MADV_DONTNEED).unwrap() };
+        let given_back = pages(start, end, true);
+        assert!(given_back.is_some() && given_back != known);
+        // SAFETY: as above; the block is not used again.
+        unsafe {
+            let middle = memory.as_ptr().add(4 * PAGE);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            libc::mmap(middle.cast(), PAGE, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        }
+        assert_eq!(pages(start, end, true), None);
+        assert_eq!(pages(start, start + 4 * PAGE as u64, true), given_back);
+    });
+}

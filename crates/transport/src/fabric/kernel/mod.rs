@@ -208,7 +208,7 @@ impl Kernel {
         let flushed = stream.flush();
         for loan in stream.take_returned() {
             self.loans.remove(&loan);
-            self.returned.push_back(Loan(loan));
+            self.returned.push_back(Loan::named(loan));
         }
         match flushed {
             Ok(true) => {
@@ -339,11 +339,11 @@ impl Carrier for Kernel {
     fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
         self.last_loan += 1;
         self.loans.insert(self.last_loan, (to, memory));
-        Some(Loan(self.last_loan))
+        Some(Loan::named(self.last_loan))
     }
 
     fn withdraw(&mut self, loan: Loan) {
-        self.loans.remove(&loan.0);
+        self.loans.remove(&loan.name);
     }
 
     fn returned(&mut self) -> Option<Loan> {
@@ -351,7 +351,7 @@ impl Carrier for Kernel {
     }
 
     fn read(&mut self, connection: ConnectionId, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
-        let wish = Wish { loan: loan.0, bytes, token };
+        let wish = Wish { loan: loan.name, bytes, token };
         if bytes == 0 || self.send(connection, Kind::Read, wish.header(), 0, |_| ()).is_err() {
             return false;
         }

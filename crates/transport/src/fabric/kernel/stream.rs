@@ -262,6 +262,10 @@ impl Stream {
                 self.wishes.push(Wish::of(front.header));
                 Ok(Some(HEADER_BYTES))
             }
+            // Said of memory that the network reads, which this one does not lend.
+            Kind::Done => {
+                Err(io::Error::new(ErrorKind::InvalidData, "the peer read what was not lent to it"))
+            }
             Kind::Bulk => {
                 self.incoming.begin(&front)?;
                 Ok(Some(HEADER_BYTES + self.incoming.take(&bytes[HEADER_BYTES..])))

@@ -1,0 +1,301 @@
+//! Reads of remote memory by the network itself (FI_RMA): a long message goes from its sender's buffer into its
+//! receiver's, and neither process touches it.
+//!
+//! The lender registers its memory and tells where it is with the offer of the message ([`Loan`]); the receiver reads it
+//! ([`reads`]) without any act of the lender, and then sends a frame (`Done`) that gives the loan back. Registrations are kept as long as it
+//! is certain what they show ([`registrations`]).
+//!
+//! Memory of short runs is not lent, but sent: an operation costs more than a copy then.
+//!
+//! # Safety
+//! - [`Memory`] is valid as long as it is held, and nobody else uses it: a lent one is held until its loan is over or withdrawn,
+//!   one that is read into until all of its operations have ended.
+//! - A kept registration names memory that may be gone. Peers read by keys of loans only, and a loan's memory is there.
+//! - Contexts live in [`Buffers`], which an owner drops after its endpoints.
+#![allow(unsafe_code)]
+
+mod reads;
+mod registrations;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+use std::io::IoSliceMut;
+use std::ptr::null_mut;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tutti_sys::fabric::{Domain, Endpoint, OperationContext, PeerAddress, Region, Result, Rights};
+
+use self::reads::{Limits, List, Port, Reads, Run, Target, runs_of};
+use self::registrations::{Backing, Registrations, Wanted};
+use super::buffers::Buffers;
+use super::frame::BULK_BYTES;
+use crate::exposure;
+use crate::link::Peer;
+use crate::loan::{Loan, Memory, Pieces};
+
+/// Operations under way.
+const OPERATIONS: usize = 16;
+/// Runs that memory may consist of.
+const RUNS: usize = 1 << 12;
+/// What an operation has to move on average to be worth it.
+const WORTH_BYTES: u64 = 16 << 10;
+/// Registrations that are kept, and their bytes.
+const KEPT: usize = 256;
+const KEPT_BYTES: u64 = 4 << 30;
+
+/// Registered memory.
+#[derive(Debug)]
+pub struct Registered {
+    region: Region,
+    start: u64,
+}
+
+/// Memory that a peer may read.
+#[derive(Debug)]
+struct Lent {
+    to: Peer,
+    loan: Loan,
+    /// Held until the loan is over.
+    _memory: Memory,
+    _regions: Vec<Rc<Registered>>,
+    _list: Option<Arc<List>>,
+}
+
+/// What a process lends and reads. `P` names a peer as its endpoints do.
+#[derive(Debug)]
+pub struct Remote<P> {
+    reads: Reads<P, Rc<Registered>>,
+    registrations: Registrations<Rc<Registered>>,
+    loans: HashMap<u64, Lent>,
+    last_loan: u64,
+    returned: VecDeque<Loan>,
+    contexts: Buffers,
+    domain: Rc<Domain>,
+}
+
+/// Begins operations on the endpoints that `way` finds.
+struct Operations<'a, W> {
+    way: W,
+    contexts: &'a Buffers,
+}
+
+impl<'a, P, W: FnMut(P) -> Option<(&'a Endpoint, PeerAddress)>> Port<P, Rc<Registered>>
+    for Operations<'_, W>
+{
+    fn read(
+        &mut self,
+        from: P,
+        runs: &mut [IoSliceMut<'_>],
+        region: Option<&Rc<Registered>>,
+        remote: (u64, u64),
+        operation: u32,
+    ) -> std::result::Result<bool, String> {
+        let (endpoint, address) = (self.way)(from).ok_or("the connection has ended")?;
+        let runs: Vec<(*mut u8, usize)> = runs.iter_mut().map(|run| (run.as_mut_ptr(), run.len())).collect();
+        let descriptor: Option<*mut c_void> = region.map(|region| region.region.descriptor());
+        let mut descriptors =
+            vec![descriptor.unwrap_or(null_mut()); if descriptor.is_some() { runs.len() } else { 0 }];
+        let context = self.contexts.context(operation);
+        // SAFETY: memory and context are held until the operation ends; see the module.
+        let posted = unsafe { endpoint.read_remote(address, &runs, &mut descriptors, remote, context) };
+        posted.map_err(|error| error.to_string())
+    }
+}
+
+impl<P: Copy + PartialEq> Remote<P> {
+    /// Where the provider of a domain can do it.
+    ///
+    /// # Errors
+    /// What the provider reports.
+    pub fn new(domain: &Rc<Domain>) -> Result<Option<Remote<P>>> {
+        let info = domain.info();
+        if !info.accesses_remote_memory() || info.pieces() == 0 {
+            return Ok(None);
+        }
+        let limits = Limits {
+            runs: info.pieces().min(tutti_sys::fabric::PIECES),
+            operation_bytes: (BULK_BYTES).min(info.max_message_bytes()) as u64,
+            operations: OPERATIONS,
+        };
+        Ok(Some(Remote {
+            reads: Reads::new(limits),
+            registrations: Registrations::new(KEPT, KEPT_BYTES),
+            loans: HashMap::new(),
+            last_loan: 0,
+            returned: VecDeque::new(),
+            contexts: Buffers::new(domain, OPERATIONS, 1)?,
+            domain: domain.clone(),
+        }))
+    }
+
+    /// A registration of all of the runs. Regions that belong to an endpoint are those of `endpoint`.
+    fn register(&mut self, endpoint: Option<&Endpoint>, runs: &[Run], lent: bool) -> Option<Rc<Registered>> {
+        let start = runs.iter().map(|run| run.address).min()?;
+        let end = runs.iter().map(|run| run.address + run.bytes).max()?;
+        if end - start > 2 * runs.iter().map(|run| run.bytes).sum::<u64>() {
+            // Most of it is not of the message, and may be anything.
+            return None;
+        }
+        let wanted = Wanted { start, end, lent, backing: self.backing(start, end, !lent) };
+        if let Some(known) = self.registrations.find(&wanted) {
+            return Some(known);
+        }
+        let rights = if lent { Rights::RemoteRead } else { Rights::Local };
+        let make = || {
+            let address: *const u8 = std::ptr::with_exposed_provenance(start as usize);
+            // SAFETY: see the module: the memory is valid while it is read by this registration.
+            unsafe { Region::register(&self.domain, address, (end - start) as usize, rights, endpoint) }
+        };
+        let mut made = make();
+        if made.is_err() && !self.registrations.is_empty() {
+            self.registrations.clear();
+            made = make();
+        }
+        let registered = Rc::new(Registered { region: made.ok()?, start });
+        self.registrations.keep(wanted, &registered);
+        Some(registered)
+    }
+
+    fn backing(&self, start: u64, end: u64, writing: bool) -> Backing {
+        if !self.domain.info().registers_pages() {
+            return Backing::Addresses;
+        }
+        exposure::pages(start, end, writing).map_or(Backing::Unknown, Backing::Pages)
+    }
+
+    /// What peers call an address of registered memory.
+    fn remote_address(&self, registered: &Registered, address: u64) -> u64 {
+        if self.domain.info().addresses_are_virtual() { address } else { address - registered.start }
+    }
+
+    /// See [`crate::Link::lend`].
+    pub fn lend(&mut self, endpoint: Option<&Endpoint>, to: Peer, memory: Memory) -> Option<Loan> {
+        let runs = runs_of(&memory, RUNS)?;
+        if runs.is_empty() || memory.bytes() / (runs.len() as u64) < WORTH_BYTES {
+            return None;
+        }
+        let registered = self.register(endpoint, &runs, true)?;
+        let key = registered.region.key();
+        let at = |run: &Run| Run { address: self.remote_address(&registered, run.address), ..*run };
+        let name = self.last_loan + 1;
+        let (loan, list, regions) = if let [one] = &runs[..] {
+            (Loan { name, address: at(one).address, key, runs: 1 }, None, vec![registered])
+        } else {
+            let list = List::of(key, runs.iter().map(at));
+            let own = [Run { address: list.address(), bytes: list.bytes() }];
+            let listed = self.register(endpoint, &own, true)?;
+            let address = self.remote_address(&listed, own[0].address);
+            let loan = Loan { name, address, key: listed.region.key(), runs: runs.len() as u64 };
+            (loan, Some(list), vec![registered, listed])
+        };
+        self.last_loan = name;
+        self.loans.insert(name, Lent { to, loan, _memory: memory, _regions: regions, _list: list });
+        Some(loan)
+    }
+
+    /// See [`crate::Link::withdraw`].
+    pub fn withdraw(&mut self, loan: Loan) {
+        self.loans.remove(&loan.name);
+    }
+
+    /// The peer has read a loan: false if it was not lent to it.
+    pub fn give_back(&mut self, from: Option<Peer>, name: u64) -> bool {
+        if self.loans.get(&name).is_none_or(|lent| Some(lent.to) != from) {
+            return false;
+        }
+        self.returned.extend(self.loans.remove(&name).map(|lent| lent.loan));
+        true
+    }
+
+    /// See [`crate::Link::returned`].
+    pub fn returned(&mut self) -> Option<Loan> {
+        self.returned.pop_front()
+    }
+
+    /// See [`crate::Link::read`].
+    pub fn read(
+        &mut self,
+        (endpoint, from): (Option<&Endpoint>, P),
+        loan: Loan,
+        memory: Memory,
+        bytes: u64,
+        token: u64,
+    ) -> bool {
+        let Some(own) = runs_of(&memory, RUNS) else { return false };
+        let (takes, local) =
+            (self.domain.info().pieces() as u64, self.domain.info().registers_local_memory());
+        if bytes == 0
+            || loan.runs == 0
+            || loan.runs > RUNS as u64
+            || bytes / own.len() as u64 * takes < WORTH_BYTES
+        {
+            return false;
+        }
+        let mut region = None;
+        if local {
+            region = self.register(endpoint, &own, false);
+            if region.is_none() {
+                return false;
+            }
+        }
+        let mut list = None;
+        if loan.runs > 1 {
+            let room = List::with_room(loan.runs);
+            let own = [Run { address: room.address(), bytes: room.bytes() }];
+            let listed = if local { self.register(endpoint, &own, false) } else { None };
+            if local && listed.is_none() {
+                return false;
+            }
+            list = Some((room, listed));
+        }
+        self.reads.begin(from, loan, Target { list, memory: (memory, region), bytes }, token);
+        true
+    }
+
+    /// Begins what finds room, on the endpoints that `way` finds. True if anything was begun.
+    pub fn step<'a>(&mut self, way: impl FnMut(P) -> Option<(&'a Endpoint, PeerAddress)>) -> bool {
+        let Remote { reads, contexts, .. } = self;
+        !reads.is_idle() && reads.step(&mut Operations { way, contexts })
+    }
+
+    /// Whether an operation that ended is one of these.
+    pub fn ended(&mut self, context: *mut OperationContext, result: std::result::Result<(), String>) -> bool {
+        let Some(operation) = self.contexts.piece_of(context) else { return false };
+        self.reads.ended(operation, result);
+        true
+    }
+
+    /// The reads themselves.
+    pub fn reads(&mut self) -> &mut Reads<P, Rc<Registered>> {
+        &mut self.reads
+    }
+
+    /// Whether something waits to be asked for.
+    pub fn has_news(&self) -> bool {
+        !self.returned.is_empty() || self.reads.has_completed()
+    }
+
+    /// Whether nothing of this process is left to be done.
+    pub fn is_flushed(&self) -> bool {
+        self.reads.is_idle() && self.reads.is_told()
+    }
+
+    /// Gives all registrations back: before the endpoint that they belong to is closed.
+    pub fn close(&mut self) {
+        self.registrations.clear();
+        self.loans.clear();
+    }
+
+    /// Bytes of memory for it.
+    pub fn memory_bytes(&self) -> usize {
+        self.contexts.memory_bytes() + self.loans.capacity() * size_of::<(u64, Lent)>()
+    }
+
+    /// How often memory was registered, and how often a registration was used again.
+    pub fn registrations(&self) -> (u64, u64) {
+        self.registrations.counts()
+    }
+}
