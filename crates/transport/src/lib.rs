@@ -30,6 +30,8 @@ pub mod link;
 #[cfg(not(loom))]
 pub mod links;
 pub mod loan;
+#[cfg(not(loom))]
+pub mod looks;
 pub mod memory;
 #[cfg(loom)]
 #[path = "window/mutex.rs"]

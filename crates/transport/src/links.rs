@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tutti_base::traffic::TRAFFIC;
+use tutti_sys::clock;
 use tutti_sys::job::Job;
 
 use crate::bridges::Bridges;
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
+use crate::looks::Looks;
 use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
@@ -25,16 +27,13 @@ pub trait FarLink: Link {
     fn is_flushed(&mut self) -> bool;
 }
 
-/// Polls that find something near before the fabric is looked at all the same.
-const NEAR_POLLS: u32 = 16;
-
 /// Shared memory and the fabric.
 #[derive(Debug)]
 pub struct Links<F> {
     near: ShmLink,
     job: Arc<Job>,
     far: Option<Box<F>>,
-    near_polls: u32,
+    looks: Looks,
     bridges: Bridges,
 }
 
@@ -44,11 +43,12 @@ impl<F: FarLink> Links<F> {
         let job = Arc::clone(near.job());
         debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
         let bridges = Bridges::new(job.header().world_size);
-        Links { near, job, far, near_polls: 0, bridges }
+        Links { near, job, far, looks: Looks::default(), bridges }
     }
 
-    /// The link to other hosts, if there are any.
+    /// The link to other hosts, if there are any. The next poll looks at it.
     pub fn far(&mut self) -> Option<&mut F> {
+        self.looks.at_once();
         self.far.as_deref_mut()
     }
 
@@ -222,13 +222,13 @@ impl<F: FarLink> Links<F> {
     fn poll_own(&mut self, sink: &mut impl Sink) -> bool {
         let Some(far) = &mut self.far else { return self.near.poll(sink) };
         let taken = self.near.poll(&mut InTheWorld { sink, job: &self.job });
-        self.near_polls = if taken { self.near_polls + 1 } else { 0 };
-        // A look at the fabric is a call to the kernel: many times what a look at the memory costs.
-        if taken && self.near_polls < NEAR_POLLS {
-            return true;
+        if !self.looks.due(taken, clock::ticks) {
+            return taken;
         }
-        self.near_polls = 0;
-        far.poll(sink) | taken
+        let begun = clock::ticks();
+        let found = far.poll(sink);
+        self.looks.looked(begun, clock::ticks(), found);
+        found | taken
     }
 }
 

@@ -1,0 +1,98 @@
+//! How often the network is looked at while shared memory carries traffic.
+//!
+//! A look at the memory is some instructions, one at the network often a call to the kernel. While records come from near, the looks at
+//! the network take a bounded part of the time; as soon as none has come between two of them, each poll looks. So what comes
+//! from far waits for two such intervals at most, and only beside near traffic.
+
+/// While near traffic flows, looks at the network take one part in so many of the time.
+const PART: u64 = 16;
+/// Longest time between two of them, in ticks of the clock: some 10 to 60 microseconds.
+const LONGEST: u64 = 1 << 16;
+
+/// When to look at the network. Times are ticks of any clock.
+#[derive(Debug, Default)]
+pub struct Looks {
+    /// Something had come from near between the last two looks.
+    flowing: bool,
+    /// Something has come since the last one.
+    recent: bool,
+    /// The end of the last look, and what it cost.
+    looked: u64,
+    cost: u64,
+}
+
+impl Looks {
+    /// Whether to look, after a look at the memory that has found something or not. `now` is asked only if need be.
+    #[inline]
+    pub fn due(&mut self, near: bool, now: impl FnOnce() -> u64) -> bool {
+        self.recent |= near;
+        if !self.flowing && !self.recent {
+            return true;
+        }
+        if now().wrapping_sub(self.looked) < (self.cost * PART).min(LONGEST) {
+            return false;
+        }
+        self.flowing = std::mem::take(&mut self.recent);
+        true
+    }
+
+    /// The network was looked at from `begun` to `ended`; `found`: there was something, so it tells nothing about the cost of a look.
+    #[inline]
+    pub fn looked(&mut self, begun: u64, ended: u64, found: bool) {
+        self.looked = ended;
+        if !found {
+            self.cost = ended.wrapping_sub(begun);
+        }
+    }
+
+    /// The next poll looks: whoever is about to sleep, or was woken, has to know.
+    #[inline]
+    pub fn at_once(&mut self) {
+        (self.flowing, self.recent) = (false, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks among polls, one each 10 ticks, which find something near as `near` says; a look costs `cost`.
+    fn check(near: impl Fn(u64) -> bool, cost: u64, expected: std::ops::RangeInclusive<usize>) {
+        let (mut looks, mut now, mut count) = (Looks::default(), 1 << 40, 0);
+        for poll in 0..1000 {
+            now += 10;
+            if looks.due(near(poll), || now) {
+                looks.looked(now, now + cost, false);
+                now += cost;
+                count += 1;
+            }
+        }
+        assert!(expected.contains(&count), "{count} looks, {expected:?} expected");
+    }
+
+    #[test]
+    fn looks_take_a_bounded_part_of_the_time() {
+        check(|_| false, 1000, 1000..=1000);
+        check(|_| true, 10, 60..=64);
+        check(|poll| poll % 5 == 0, 10, 60..=64);
+        check(|_| true, 1_000_000, 1..=1);
+        check(|poll| poll < 500, 10, 490..=515);
+    }
+
+    #[test]
+    fn what_comes_from_far_waits_for_a_bounded_time() {
+        let mut looks = Looks::default();
+        looks.looked(0, 100, false);
+        assert!(!looks.due(true, || 110) && !looks.due(false, || 1699) && looks.due(false, || 1700));
+        looks.looked(1700, 1800, false);
+        assert!(!looks.due(false, || 3399) && looks.due(false, || 3400) && looks.due(false, || 3401));
+        looks.looked(3401, 3501, false);
+        assert!(!looks.due(true, || 3600));
+        looks.at_once();
+        assert!(looks.due(false, || 3601));
+        looks.looked(3601, 9000, true);
+        assert!(!looks.due(true, || 10_599) && looks.due(true, || 10_600), "what was found is not the cost");
+        looks.looked(0, 1 << 40, false);
+        assert!(looks.due(true, || (1 << 40) + LONGEST));
+    }
+}
