@@ -501,10 +501,8 @@ impl Carrier for Connected {
         if self.line(connection).is_none() {
             return;
         }
+        let reads = self.is_read(connection);
         let Some(mut line) = self.lines[place_of(connection)].take() else { return };
-        if let Some(remote) = &mut self.remote {
-            remote.reads().gone(connection);
-        }
         self.places.remove(&line.endpoint.identity());
         for held in line.held.drain(..) {
             if let (Held::Buffer(piece, _), Some(receives)) = (held, &mut self.receives) {
@@ -512,8 +510,13 @@ impl Carrier for Connected {
                 self.kept -= 1;
             }
         }
-        if line.sending > 0 && line.ended.is_none() {
-            self.leaving.push(line);
+        if line.sending > 0 && line.ended.is_none() && !reads {
+            return self.leaving.push(line);
+        }
+        // The endpoint first: what is read into is the owner's again then.
+        drop(line);
+        if let Some(remote) = &mut self.remote {
+            remote.reads().gone(connection);
         }
     }
 

@@ -17,7 +17,7 @@ pub mod driver;
 mod frame;
 pub mod kernel;
 mod reliable;
-mod remote;
+pub mod remote;
 pub mod select;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -19,6 +19,9 @@ mod registrations;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(test, fuzzing))]
+pub use self::reads::fuzz;
+
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_void;
 use std::io::IoSliceMut;

@@ -330,6 +330,25 @@ impl<P: Copy + PartialEq, R> Reads<P, R> {
     }
 }
 
+/// What fuzzers run, here so that ordinary tests run it too. No part of the interface.
+#[cfg(any(test, fuzzing))]
+pub mod fuzz {
+    use super::*;
+
+    /// `input` as the list of the runs that somebody has lent: what is taken for one covers what was asked for, and says what
+    /// stands there.
+    pub fn lists(input: &[u8]) {
+        let list = List(Mutex::new(input.to_vec()));
+        for bytes in [0, 1, 1 << 20, u64::MAX] {
+            let Some((key, runs)) = list.runs(bytes) else { continue };
+            assert!(runs.iter().map(|run| u128::from(run.bytes)).sum::<u128>() >= u128::from(bytes));
+            let again = List::of(key, runs.into_iter());
+            let again = again.0.lock().unwrap_or_else(PoisonError::into_inner);
+            assert_eq!((&again[..8], &again[16..]), (&input[..8], &input[16..again.len()]));
+        }
+    }
+}
+
 enum Begun {
     One,
     NoRoom,
@@ -461,6 +480,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn lists_are_taken_for_what_they_are(
+            input in prop::collection::vec(any::<u8>(), 0..100),
+            low in prop::collection::vec((any::<u64>(), 0u64..1 << 20), 0..9),
+        ) {
+            fuzz::lists(&input);
+            let runs = low.into_iter().map(|(address, bytes)| Run { address, bytes });
+            fuzz::lists(&List::of(3, runs).0.lock().unwrap());
+        }
+
         #[test]
         fn memory_in_any_runs_is_read_whole(
             lengths in prop::collection::vec(1usize..300, 1..6),
