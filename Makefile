@@ -4,6 +4,7 @@
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
+# make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
 # make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
@@ -14,7 +15,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress bench compare headlines asp consistency peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress fuzz bench compare headlines asp consistency peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -56,6 +57,9 @@ test-hosts: python
 
 stress: python
 	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+
+fuzz: need
+	@scripts/fuzz.sh $(SECONDS)
 
 lint: need
 	$(CARGO) fmt --all --check
