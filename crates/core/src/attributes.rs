@@ -128,19 +128,15 @@ impl Keyvals {
         Ok(number)
     }
 
-    /// Gives up the program's reference to a key.
+    /// Gives up the program's reference to a key. A key that attributes still use may be freed again: delete functions
+    /// do so (MPI-5 section 7.7.2: a key in use is freed once no attribute has it).
     ///
     /// # Errors
-    /// `Keyval` if `number` is not a key for `kind`, is predefined, or was freed before.
+    /// `Keyval` if `number` is not a key for `kind`, is predefined, or was freed before and is not in use.
     pub fn free(&mut self, number: i32, kind: ObjectKind) -> Result<()> {
-        match self.known.get_mut(&number) {
-            Some(entry @ Entry::InUse(_)) if entry.keyval().is_some_and(|keyval| keyval.kind == kind) => {
-                let keyval = entry.keyval().expect("the guard saw it");
-                *entry = Entry::Freed(Arc::downgrade(&keyval));
-                Ok(())
-            }
-            _ => Err(no_keyval(number, kind)),
-        }
+        let keyval = self.find(number, kind)?;
+        self.known.insert(number, Entry::Freed(Arc::downgrade(&keyval)));
+        Ok(())
     }
 
     /// The key with this number, if it is for objects of `kind`.
@@ -370,12 +366,13 @@ mod tests {
         object.set(&held, 7, &keyvals.find(number, kind).unwrap(), 5).unwrap();
         assert!(keyvals.free(number, ObjectKind::Datatype).is_err());
         keyvals.free(number, kind).unwrap();
-        assert!(keyvals.free(number, kind).is_err());
+        keyvals.free(number, kind).unwrap();
         let keyval = keyvals.find(number, kind).unwrap();
         assert_eq!(object.get(&held, &keyval), Some(5));
         object.delete(&held, 7, &keyval).unwrap();
         drop(keyval);
         assert_eq!(keyvals.find(number, kind).unwrap_err().class, ErrorClass::Keyval);
+        assert_eq!(keyvals.free(number, kind).unwrap_err().class, ErrorClass::Keyval);
         assert_eq!(keyvals.create(kind, OnCopy::Nothing, OnDelete::Nothing).unwrap(), number + 1);
     }
 

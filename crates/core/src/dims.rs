@@ -32,32 +32,47 @@ pub fn fill(processes: i32, dims: &mut [i32]) -> Result<()> {
     Ok(())
 }
 
-/// `count` factors of `product`, not increasing, the largest as small as possible, then the next.
+/// `count` factors of `product`, not increasing: with the least difference between the largest and the smallest, and of those
+/// with the same the one whose smallest is largest, then the next.
 fn balanced(product: u32, count: usize) -> Vec<u32> {
-    let mut factors = Vec::with_capacity(count);
-    let divisors: Vec<u32> = divisors(product);
-    let found = choose(product, count, u32::MAX, &divisors, &mut factors);
-    debug_assert!(found || count == 0, "the product itself and ones are always a choice");
+    let mut best = None;
+    if count > 0 {
+        search(product, count, &divisors(product), &mut Vec::with_capacity(count), &mut best);
+    }
+    let mut factors = best.unwrap_or_default();
+    factors.reverse();
     factors
 }
 
-/// Appends `count` factors of `product` that are at most `bound`; false if there are none.
-fn choose(product: u32, count: usize, bound: u32, divisors: &[u32], factors: &mut Vec<u32>) -> bool {
-    if count == 0 {
-        return product == 1;
-    }
-    for factor in divisors.iter().copied().take_while(|factor| *factor <= bound) {
-        let large_enough =
-            u64::from(factor).checked_pow(count as u32).is_none_or(|most| most >= product.into());
-        if large_enough && product.is_multiple_of(factor) {
-            factors.push(factor);
-            if choose(product / factor, count - 1, factor, divisors, factors) {
-                return true;
-            }
-            factors.pop();
+/// Adds `count` factors of `product` to those chosen, not decreasing, in all ways that promise less of a difference than the
+/// best so far; the larger ones first.
+fn search(product: u32, count: usize, divisors: &[u32], chosen: &mut Vec<u32>, best: &mut Option<Vec<u32>>) {
+    let least = chosen.last().copied().unwrap_or(1);
+    let all = u64::from(product);
+    // What the factors still to choose would make if all were this one.
+    let power = |factor: u32| u64::from(factor).checked_pow(count as u32).unwrap_or(u64::MAX);
+    let fits = |factor: &u32| *factor >= least && power(*factor) <= all && product.is_multiple_of(*factor);
+    for factor in divisors.iter().rev().copied().filter(fits) {
+        let smallest = chosen.first().copied().unwrap_or(factor);
+        let bound = best.as_deref().map(|best| (smallest + difference(best)).saturating_sub(1));
+        if bound.is_some_and(|largest| largest < smallest || power(largest) < all) {
+            continue;
         }
+        chosen.push(factor);
+        if count > 1 {
+            search(product / factor, count - 1, divisors, chosen, best);
+        } else if product == factor
+            && best.as_deref().map(difference).is_none_or(|least| difference(chosen) < least)
+        {
+            *best = Some(chosen.clone());
+        }
+        chosen.pop();
     }
-    false
+}
+
+/// Of numbers that do not decrease.
+fn difference(factors: &[u32]) -> u32 {
+    factors.last().zip(factors.first()).map_or(0, |(last, first)| last - first)
 }
 
 fn divisors(product: u32) -> Vec<u32> {
@@ -84,6 +99,10 @@ mod tests {
         check(7, &[0, 0], Ok(&[7, 1]));
         check(6, &[0, 3, 0], Ok(&[2, 3, 1]));
         check(16, &[0, 0, 0], Ok(&[4, 2, 2]));
+        check(6240, &[0, 0, 0], Ok(&[26, 16, 15]));
+        check(7488, &[0, 0, 0], Ok(&[26, 18, 16]));
+        check(1396755360, &[0; 5], Ok(&[76, 68, 66, 65, 63]));
+        check(223092870, &[0; 9], Ok(&[23, 19, 17, 13, 11, 7, 5, 3, 2]));
         check(4096, &[0, 0, 0], Ok(&[16, 16, 16]));
         check(1 << 30, &[0; 12], Ok(&[8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4]));
         check(i32::MAX, &[0, 0], Ok(&[i32::MAX, 1]));

@@ -77,11 +77,12 @@ fn locals(process: &Process) -> impl Iterator<Item = (WorldRank, &RankBlock)> {
 /// `Arg` if there is no set of this name.
 pub fn process_set(process: &Process, name: &[u8]) -> Result<Group> {
     let known = process_sets(process);
-    let name = String::from_utf8_lossy(name);
-    if !known.contains(&name.to_string()) {
-        let reason = format!("there is no process set {name:?}; give one of {known:?}");
+    let given = String::from_utf8_lossy(name);
+    // Names are URIs, and what stands for the host in one is the same in upper and lower case (RFC 3986, section 3.2.2).
+    let Some(name) = known.iter().find(|name| name.eq_ignore_ascii_case(&given)) else {
+        let reason = format!("there is no process set {given:?}; give one of {known:?}");
         return Err(Error::new(ErrorClass::Arg, reason));
-    }
+    };
     let runs = |number: u32| {
         locals(process).filter(move |(_, block)| block.app_number.load(Ordering::Relaxed) == number)
     };
