@@ -76,6 +76,8 @@ pub trait Activity: Send + fmt::Debug {
 #[derive(Debug)]
 pub struct Collectives {
     channel: Channel,
+    /// For members that meet outside: the ranks by which messages there name them.
+    names: Option<Box<[u32]>>,
     state: GiantCell<State>,
     near: places::Near,
     node: Neighbourhood,
@@ -158,6 +160,7 @@ impl Default for Collectives {
     fn default() -> Collectives {
         Collectives {
             channel: Channel::Own,
+            names: None,
             state: GiantCell::default(),
             near: places::Near::default(),
             node: Neighbourhood::default(),
@@ -167,10 +170,17 @@ impl Default for Collectives {
 
 impl Collectives {
     /// Those of a group that meets inside a communicator it is a part of, under a tag of the user's
-    /// (MPI_Comm_create_group).
-    pub fn outside(tag: i32) -> Collectives {
+    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place, and ranks in a
+    /// group would not tell their members from ours.
+    pub fn outside(tag: i32, names: Box<[u32]>) -> Collectives {
         let tag = (tag as u32 % NUMBERS) << LANE_BITS;
-        Collectives { channel: Channel::Outside(tag as i32), ..Collectives::default() }
+        Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
+    }
+
+    /// What messages call the member with this number.
+    #[inline]
+    fn name(&self, number: u32) -> u32 {
+        self.names.as_ref().map_or(number, |names| names[number as usize])
     }
 
     fn plane(&self) -> Plane {

@@ -36,9 +36,9 @@ pub struct Maximum {
     words: Arc<Words>,
 }
 
-/// Memory of an operation in the background.
+/// Memory of an operation in the background: what goes in, and what comes out.
 #[derive(Debug)]
-pub struct Words(UnsafeCell<u32>);
+pub struct Words(UnsafeCell<[u32; 2]>);
 
 // SAFETY: only touched under the giant lock: by the engine, and after the operation is over by its owner.
 unsafe impl Send for Words {}
@@ -52,8 +52,9 @@ impl Maximum {
     /// What went wrong with a message.
     pub fn finish(&self, held: &Held, process: &Process) -> Result<u32> {
         completion::finish(held, process, self.request).result?;
-        // SAFETY: the operation is over, so nobody else touches the word.
-        Ok(unsafe { *self.words.0.get() })
+        // SAFETY: the operation is over, so nobody else touches the words.
+        let [_, highest] = unsafe { *self.words.0.get() };
+        Ok(highest)
     }
 }
 
@@ -61,10 +62,13 @@ fn datatype(code: u32) -> &'static Datatype {
     Datatype::predefined(code).expect("a number of a predefined datatype")
 }
 
-fn maximum_of(base: *mut u32) -> Operation<'static> {
-    let array = Array { base: base.cast(), count: 1, datatype: datatype(UINT32) };
-    // SAFETY: callers give one word that outlives the operation.
-    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+/// Of one word from each member; without `from` that is the one at `into`.
+fn maximum_of(from: Option<*mut u32>, into: *mut u32) -> Operation<'static> {
+    let side =
+        |base: *mut u32| Side::Block(Array { base: base.cast(), count: 1, datatype: datatype(UINT32) });
+    // SAFETY: callers give words that outlive the operation.
+    let operation =
+        unsafe { Operation::new(Collective::Allreduce, from.map_or(Side::InPlace, side), side(into)) };
     operation.reducing(reducer(), true)
 }
 
@@ -79,14 +83,14 @@ fn reducer() -> Reducer {
 /// What went wrong with a message.
 pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
     let mut value = value;
-    let operation = maximum_of(&raw mut value);
+    let operation = maximum_of(None, &raw mut value);
     run(held, process, comm, &operation)?;
     drop(operation);
     Ok(value)
 }
 
 /// Starts to take a maximum, under a number of an operation: rounds of one agreement follow one another under the
-/// same, since others may call for operations between them.
+/// same, since others may call for operations between them. On an intercommunicator it is the other group's.
 ///
 /// # Errors
 /// None now; reserved for a communicator that cannot communicate.
@@ -97,8 +101,9 @@ pub fn start_maximum(
     tag: i32,
     value: u32,
 ) -> Result<Maximum> {
-    let words = Arc::new(Words(UnsafeCell::new(value)));
-    let operation = maximum_of(words.0.get());
+    let words = Arc::new(Words(UnsafeCell::new([value, 0])));
+    let from = words.0.get().cast::<u32>();
+    let operation = maximum_of(Some(from), from.wrapping_add(1));
     let request = start_keeping(held, process, comm, &operation, tag, Arc::clone(&words));
     Ok(Maximum { request, words })
 }

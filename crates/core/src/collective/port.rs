@@ -107,7 +107,8 @@ impl<'a> CommPort<'a> {
     }
 
     fn envelope(&self, source: u32, lane: u16) -> Envelope {
-        let context = self.comm.context().plane(self.comm.collectives.plane());
+        let its = &self.comm.collectives;
+        let (context, source) = (self.comm.context().plane(its.plane()), its.name(source));
         Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
     }
 }

@@ -14,7 +14,7 @@ use crate::giant::{self, Held};
 use crate::group::Group;
 use crate::info::Info;
 use crate::process::Process;
-use crate::request::{Request, RequestId, Status, Work};
+use crate::request::{Request, RequestId, Work};
 
 /// Tag of the leaders of an intercommunicator among themselves.
 const LEADER_TAG: i32 = 0;
@@ -30,15 +30,18 @@ pub fn duplicate(
     info: Option<Info>,
 ) -> Result<Arc<Communicator>> {
     let context = agree(held, process, comm)?;
-    let (new, failure) = copy_of(held, process, comm, info)?;
+    let local = match &comm.inter {
+        None => None,
+        Some(inter) => Some(duplicate(held, process, &inter.local, None)?),
+    };
+    let (new, failure) = copy_of(held, comm, info, local);
     match failure {
         None => Ok(new.publish(held, process, context)),
         Some(failure) => Err(failure),
     }
 }
 
-/// MPI_Comm_idup: the new communicator, usable once the request is complete. Intracommunicators agree in the
-/// background; for intercommunicators the agreement is made at once.
+/// MPI_Comm_idup: the new communicator, usable once the request is complete. The members agree in the background.
 ///
 /// # Errors
 /// The code that a copy callback of an attribute returned.
@@ -48,23 +51,19 @@ pub fn start_duplicate(
     comm: &Arc<Communicator>,
     info: Option<Info>,
 ) -> Result<(Arc<Communicator>, RequestId)> {
-    let (new, failure) = copy_of(held, process, comm, info)?;
-    if comm.inter.is_some() {
-        let context = agree(held, process, comm)?;
-        failure.map_or(Ok(()), Err)?;
-        let id = process.messages.borrow_mut(held).state.completed(Status::EMPTY, comm.context().0);
-        return Ok((new.publish(held, process, context), id));
-    }
-    let (agreement, value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
-    let tag = comm.collectives.next_tag(held);
-    let round = collective::start_maximum(held, process, comm, tag, value)?;
+    // The own group's has no attributes whose copying could fail.
+    let local = comm.inter.as_ref().map(|inter| Arc::new(copy_of(held, &inter.local, None, None).0));
+    let (new, failure) = copy_of(held, comm, info, local);
+    let tags = Tags::take(held, comm);
+    let first = comm.inter.as_ref().map_or(comm, |inter| &inter.local);
+    let background = Background::begin(held, process, first, tags.of(first))?;
     let mut request = Request::new(Work::Other, comm.context().0);
     // The other members need this one to agree, also where its own duplicate comes to nothing.
     request.detached = failure.is_some();
     let id = process.messages.borrow_mut(held).state.insert(request);
     let new = Arc::new(new);
     let (wanted, comm) = (failure.is_none(), Arc::clone(comm));
-    let duplicate = Duplicate { comm, new: Arc::clone(&new), wanted, tag, agreement, round, request: id };
+    let duplicate = Duplicate { comm, new: Arc::clone(&new), wanted, tags, background, request: id };
     process.add_activity(held, Box::new(duplicate));
     match failure {
         None => Ok((new, id)),
@@ -117,7 +116,8 @@ pub fn create_group(
     let Some(rank) = group.rank_of(process.rank) else { return Ok(None) };
     let handler = comm.error_handler.borrow(held).clone();
     let mut among = Communicator::new(Some(comm.context()), group.clone(), rank, None, handler.clone());
-    among.collectives = collective::Collectives::outside(tag);
+    let names = group.iter().filter_map(|member| comm.group.rank_of(member)).map(|rank| rank.0).collect();
+    among.collectives = collective::Collectives::outside(tag, names);
     let context = agree(held, process, &among)?;
     Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, context)))
 }
@@ -202,20 +202,16 @@ impl Communicator {
     }
 }
 
-/// A copy; with the error of a copy callback it lacks attributes, and is only good for agreeing with the other members.
+/// A copy without a context; `local` is that of the own group of an intercommunicator. With the error of a copy callback it lacks
+/// attributes, and is only good for agreeing with the other members.
 fn copy_of(
     held: &mut Held,
-    process: &Process,
     comm: &Communicator,
     info: Option<Info>,
-) -> Result<(Communicator, Option<Error>)> {
-    let inter = match &comm.inter {
-        None => None,
-        Some(inter) => {
-            let local = duplicate(held, process, &inter.local, None)?;
-            Some(Inter { remote: inter.remote.clone(), local })
-        }
-    };
+    local: Option<Arc<Communicator>>,
+) -> (Communicator, Option<Error>) {
+    let remote = comm.inter.as_ref().map(|inter| inter.remote.clone());
+    let inter = remote.zip(local).map(|(remote, local)| Inter { remote, local });
     let handler = comm.error_handler.borrow(held).clone();
     let new = Communicator::new(None, comm.group.clone(), comm.rank, inter, handler);
     let copied = comm.attributes.duplicate(held, comm.handle());
@@ -224,7 +220,7 @@ fn copy_of(
     *new.info.borrow_mut(held) = info;
     // A duplicate has the topology too (MPI-5 section 7.4.2).
     comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));
-    Ok((new, failure))
+    (new, failure)
 }
 
 fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
@@ -237,60 +233,109 @@ fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
     }
 }
 
-/// A duplicate being made in the background.
+/// The numbers of an operation on a communicator and, for an intercommunicator, on that of its own group, taken when it was
+/// called for.
+#[derive(Clone, Copy, Debug)]
+struct Tags {
+    whole: i32,
+    local: i32,
+}
+
+/// An agreement on a context in the background. For an intercommunicator each round is one within the own group and one
+/// between the two.
+#[derive(Debug)]
+struct Background {
+    comm: Arc<Communicator>,
+    tags: Tags,
+    agreement: Agreement,
+    round: [Option<collective::Maximum>; 2],
+}
+
+/// A duplicate being made in the background: of an intercommunicator first the own group's, then the whole.
 #[derive(Debug)]
 struct Duplicate {
     comm: Arc<Communicator>,
     new: Arc<Communicator>,
     /// A copy callback has not failed here.
     wanted: bool,
-    /// The number of the operation, taken when it was called for.
-    tag: i32,
-    agreement: Agreement,
-    round: collective::Maximum,
+    tags: Tags,
+    background: Background,
     request: RequestId,
+}
+
+impl Tags {
+    fn take(held: &Held, comm: &Communicator) -> Tags {
+        let whole = comm.collectives.next_tag(held);
+        Tags {
+            whole,
+            local: comm.inter.as_ref().map_or(whole, |inter| inter.local.collectives.next_tag(held)),
+        }
+    }
+
+    /// For an agreement on `comm`, or on the communicator of its own group.
+    fn of(self, comm: &Communicator) -> Tags {
+        if comm.inter.is_some() { self } else { Tags { whole: self.local, ..self } }
+    }
+}
+
+impl Background {
+    fn begin(held: &Held, process: &Process, comm: &Arc<Communicator>, tags: Tags) -> Result<Background> {
+        let (agreement, value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
+        let mut begun = Background { comm: Arc::clone(comm), tags, agreement, round: [None, None] };
+        begun.start_round(held, process, value)?;
+        Ok(begun)
+    }
+
+    fn start_round(&mut self, held: &Held, process: &Process, value: u32) -> Result<()> {
+        let start = |comm, tag| collective::start_maximum(held, process, comm, tag, value);
+        let local = self.comm.inter.as_ref().map(|inter| start(&inter.local, self.tags.local)).transpose()?;
+        self.round = [Some(start(&self.comm, self.tags.whole)?), local];
+        Ok(())
+    }
+
+    /// The context, once all have agreed.
+    fn advance(&mut self, held: &Held, process: &Process) -> Result<Option<ContextId>> {
+        let is_over =
+            |part: &collective::Maximum| completion::is_complete(held, process, part.request).unwrap_or(true);
+        if !self.round.iter().flatten().all(is_over) {
+            return Ok(None);
+        }
+        let mut highest = 0;
+        for part in self.round.iter_mut().filter_map(Option::take) {
+            highest = highest.max(part.finish(held, process)?);
+        }
+        let next = self.agreement.advance(&mut process.contexts.borrow_mut(held), highest);
+        match next {
+            Next::Agreed(context) => Ok(Some(context)),
+            Next::Maximum(value) => self.start_round(held, process, value).map(|()| None),
+        }
+    }
 }
 
 impl Activity for Duplicate {
     fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
-        if self.go_on(held, process) { None } else { Some(self) }
+        let end = match self.go_on(held, process) {
+            Ok(false) => return Some(self),
+            end => end.err(),
+        };
+        process.messages.borrow_mut(held).state.requests.complete(self.request, end);
+        None
     }
 }
 
 impl Duplicate {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
-        if !completion::is_complete(held, process, self.round.request).unwrap_or(true) {
-            return false;
+    fn go_on(&mut self, held: &Held, process: &Process) -> Result<bool> {
+        let Some(context) = self.background.advance(held, process)? else { return Ok(false) };
+        let local = self.new.inter.as_ref().filter(|_| self.background.comm.inter.is_none());
+        let made = local.map_or(&self.new, |inter| &inter.local);
+        if self.wanted {
+            made.open(held, process, context);
         }
-        let highest = match self.round.finish(held, process) {
-            Ok(highest) => highest,
-            Err(error) => return self.end(held, process, Some(error)),
-        };
-        let next = self.agreement.advance(&mut process.contexts.borrow_mut(held), highest);
-        match next {
-            Next::Agreed(context) => {
-                if self.wanted {
-                    self.new.open(held, process, context);
-                }
-                self.end(held, process, None)
-            }
-            Next::Maximum(value) => {
-                match collective::start_maximum(held, process, &self.comm, self.tag, value) {
-                    Ok(round) => {
-                        self.round = round;
-                        false
-                    }
-                    Err(error) => self.end(held, process, Some(error)),
-                }
-            }
+        let is_over = local.is_none();
+        if !is_over {
+            self.background = Background::begin(held, process, &self.comm, self.tags)?;
         }
-    }
-}
-
-impl Duplicate {
-    fn end(&self, held: &Held, process: &Process, error: Option<Error>) -> bool {
-        process.messages.borrow_mut(held).state.requests.complete(self.request, error);
-        true
+        Ok(is_over)
     }
 }
