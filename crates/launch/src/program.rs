@@ -181,7 +181,9 @@ fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placem
     }
     let (used, placement) = mapping::map(ranks, &slots, request.across);
     let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { info.common_processors };
-    info.universe_size = ranks.max(room);
+    // Those that have started this job are in the same universe (MPI-5 section 11.10.1).
+    let parents = request.spawned.as_ref().map_or(0, |spawned| spawned.parents);
+    info.universe_size = ranks.saturating_add(parents).max(room);
     let own = process::host_name();
     info.names = vec![own.clone()];
     for host in used {

@@ -87,6 +87,8 @@ pub struct Program {
 pub struct Spawned {
     /// The number of the job.
     pub job_id: u64,
+    /// How many processes the job has that ordered it.
+    pub parents: u32,
     /// The environment in the place of that of this process.
     pub variables: Vec<(OsString, OsString)>,
 }

@@ -52,7 +52,7 @@ fn request_of(order: Order) -> Result<Request, String> {
         .map_err(|error| format!("working directory: {error}"))?;
     let text = OsString::from_vec;
     let variables = order.variables.into_iter().map(|(name, value)| (text(name), text(value))).collect();
-    let spawned = Some(request::Spawned { job_id: order.job_id, variables });
+    let spawned = Some(request::Spawned { job_id: order.job_id, parents: order.parents, variables });
     let mut request = Request { spawned, ..Request::default() };
     let own = process::host_name();
     let mut total = 0u32;

@@ -21,6 +21,8 @@ pub const OPTION: &str = "--spawned";
 pub struct Order {
     /// The number that their job will have.
     pub job_id: u64,
+    /// How many processes the job has that orders them.
+    pub parents: u32,
     /// Working directory where a program names none.
     pub directory: Vec<u8>,
     /// Their environment.
@@ -71,6 +73,7 @@ impl Order {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         letter::put_number(&mut bytes, self.job_id);
+        letter::put_number(&mut bytes, self.parents.into());
         letter::put(&mut bytes, &self.directory);
         letter::put_number(&mut bytes, self.variables.len() as u64);
         for (name, value) in &self.variables {
@@ -85,14 +88,15 @@ impl Order {
     /// From a letter; `None` if it is none.
     pub fn decode(bytes: &[u8]) -> Option<Order> {
         let mut fields = Fields::of(bytes);
-        let (job_id, directory) = (fields.number()?, fields.field()?.to_vec());
+        let (job_id, parents) = (fields.number()?, u32::try_from(fields.number()?).ok()?);
+        let directory = fields.field()?.to_vec();
         let count = fields.count()?;
         let variables = (0..count)
             .map(|_| Some((fields.field()?.to_vec(), fields.field()?.to_vec())))
             .collect::<Option<_>>()?;
         let count = fields.count()?;
         let programs = (0..count).map(|_| Program::decode(&mut fields)).collect::<Option<_>>()?;
-        Some(Order { job_id, directory, variables, programs })
+        Some(Order { job_id, parents, directory, variables, programs })
     }
 }
 
@@ -148,6 +152,7 @@ mod tests {
         check(&Order::default());
         check(&Order {
             job_id: u64::MAX,
+            parents: 3,
             directory: text("/somewhere"),
             variables: vec![(text("A"), text("1")), (text("EMPTY"), Vec::new())],
             programs: vec![

@@ -17,6 +17,7 @@ use super::meeting::{Part, meet};
 use super::ports::{self, Failed, Port};
 use crate::communicator::Communicator;
 use crate::giant::Held;
+use crate::names::ObjectName;
 use crate::process::Process;
 
 /// What of the environment belongs to this process and not to those it starts.
@@ -60,7 +61,7 @@ fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<C
         .collect();
     variables.push((ENV_PARENT.as_bytes().to_vec(), port.name().as_bytes().to_vec()));
     let directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
-    let order = Order { job_id, directory, variables, programs };
+    let order = Order { job_id, parents: process.world.size(), directory, variables, programs };
     let launcher = launcher(process, job_id)?;
     let wait = move || {
         letter::send(&launcher, &order.encode(), &[]).map_err(Failed::System)?;
@@ -130,6 +131,8 @@ pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
     let line = (process.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
     let world = Arc::clone(&process.world);
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
+    // MPI-5 section 7.8: that is its name.
+    *parent.name.borrow_mut(held) = ObjectName::new(b"MPI_COMM_PARENT");
     process.dynamic.borrow_mut(held).parent = Some(parent);
     Ok(())
 }
