@@ -209,6 +209,7 @@ pub fn split_type(
 
 /// MPI_Comm_free.
 pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
+    call.at = At::Comm(comm.input()?.raw());
     let object = removable(comm)?;
     object.free(&call.held, process()?)?;
     dynamic::spawn::forget_parent(&call.held, process()?, object);
@@ -218,6 +219,7 @@ pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
 
 /// MPI_Comm_disconnect: all that is under way on the communicator is over when it returns.
 pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
+    call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
     tutti_core::collective::barrier(
         &mut call.held,

@@ -24,17 +24,22 @@ fn start() -> StartDescription {
     let process = process::process();
     StartDescription {
         max_processes: process.map(|process| process.world.size()),
-        thread_level: process.map_or("", |process| match process.thread_level {
-            ThreadLevel::Single => "MPI_THREAD_SINGLE",
-            ThreadLevel::Funneled => "MPI_THREAD_FUNNELED",
-            ThreadLevel::Serialized => "MPI_THREAD_SERIALIZED",
-            ThreadLevel::Multiple => "MPI_THREAD_MULTIPLE",
-        }),
+        thread_level: process.map_or("", |process| name_of(process.thread_level)),
         command: arguments.next().unwrap_or_default(),
         arguments: arguments.collect(),
         working_directory: std::env::current_dir()
             .map_or(Vec::new(), |path| OsStr::as_bytes(path.as_os_str()).to_vec()),
         ..StartDescription::default()
+    }
+}
+
+/// A thread level in the standard's spelling.
+pub fn name_of(level: ThreadLevel) -> &'static str {
+    match level {
+        ThreadLevel::Single => "MPI_THREAD_SINGLE",
+        ThreadLevel::Funneled => "MPI_THREAD_FUNNELED",
+        ThreadLevel::Serialized => "MPI_THREAD_SERIALIZED",
+        ThreadLevel::Multiple => "MPI_THREAD_MULTIPLE",
     }
 }
 

@@ -13,7 +13,7 @@ use tutti_core::p2p::{self, SendSpec};
 use tutti_core::process::Process;
 use tutti_core::request::{Status, Template};
 
-use crate::entry::Call;
+use crate::entry::{At, Call};
 use crate::form::Form;
 use crate::generated::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
 use crate::imp::memory::{self, Message, process};
@@ -303,18 +303,20 @@ pub fn imrecv(
 
 /// Starts the receive of a matched message; `None` for MPI_MESSAGE_NO_PROC.
 fn receive_matched(
-    call: &Call,
+    call: &mut Call,
     buf: Address,
     count: i64,
     datatype: In<Datatype>,
     message: HandleOut<MessageKind>,
 ) -> Result<Option<tutti_core::request::RequestId>> {
-    let into = memory::message(buf, count, datatype)?;
     if message.input()?.raw() == MPI_MESSAGE_NO_PROC {
+        memory::message(buf, count, datatype)?;
         message.set_null()?;
         return Ok(None);
     }
     let matched: &Arc<Matched> = message.input()?.get()?;
+    call.at = At::Context(matched.context());
+    let into = memory::message(buf, count, datatype)?;
     let id = user::start_receive_matched(&call.held, process()?, matched, into.typed())?;
     message.remove()?;
     Ok(Some(id))

@@ -52,9 +52,12 @@ pub fn init(
     Ok(())
 }
 
+/// Info key for the thread level.
+const THREAD_LEVEL: &str = "thread_level";
+
 /// The thread level that a program asks for by the info key of MPI-5 section 11.3.1.
 fn level_of(info: &Entries) -> ThreadLevel {
-    match info.text("thread_level") {
+    match info.text(THREAD_LEVEL) {
         Some("MPI_THREAD_MULTIPLE") => ThreadLevel::Multiple,
         Some("MPI_THREAD_SERIALIZED") => ThreadLevel::Serialized,
         Some("MPI_THREAD_FUNNELED") => ThreadLevel::Funneled,
@@ -74,7 +77,10 @@ fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -
 /// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it still, or
 /// perhaps later.
 pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
-    session.remove()?.close(&mut call.held, process()?);
+    call.at = At::Session(session.input()?.raw());
+    let closed = session.remove()?;
+    call.at = At::World;
+    closed.close(&mut call.held, process()?);
     let left = *OPEN.borrow(&call.held) - 1;
     *OPEN.borrow_mut(&call.held) = left;
     let in_world = phase::was_initialised() && !phase::was_finalised();
@@ -90,9 +96,11 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Session_get_info.
+/// MPI_Session_get_info: the program's hints, and the thread level that it got (MPI-5 section 11.3.1).
 pub fn get_info(_call: &mut Call, session: In<Session>, info_used: HandleOut<Info>) -> Result<()> {
-    info_used.create(GiantCell::new(session.get()?.info.clone())).map(drop)
+    let mut entries = session.get()?.info.clone();
+    entries.set(THREAD_LEVEL, super::info::name_of(process()?.thread_level))?;
+    info_used.create(GiantCell::new(entries)).map(drop)
 }
 
 /// MPI_Session_get_num_psets.

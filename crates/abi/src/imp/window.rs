@@ -125,6 +125,8 @@ pub fn shared_query(
         return Err(Error::new(ErrorClass::RmaFlavor, reason));
     }
     let (address, bytes, unit) = window.query((rank != MPI_PROC_NULL).then_some(rank))?;
+    // No memory has no address.
+    let address = if bytes == 0 { 0 } else { address };
     size.set(bytes as isize)?;
     disp_unit.set(unit)?;
     baseptr.store(address, "baseptr")
@@ -142,6 +144,7 @@ pub fn detach(call: &mut Call, win: In<Win>, base: Address) -> Result<()> {
 
 /// MPI_Win_free.
 pub fn free(call: &mut Call, win: HandleOut<Win>) -> Result<()> {
+    call.at = At::Win(win.input()?.raw());
     let window = win.input()?.get()?;
     window.free(&mut call.held, process()?)?;
     call.at = At::World;

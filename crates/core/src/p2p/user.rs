@@ -44,6 +44,13 @@ pub struct Matched {
     inner: GiantCell<Option<(Envelope, Message)>>,
 }
 
+impl Matched {
+    /// The context of the communicator that it came over.
+    pub fn context(&self) -> u32 {
+        self.context
+    }
+}
+
 /// Parses the arguments of a send; `None` for `MPI_PROC_NULL`.
 ///
 /// # Errors
