@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 /// An error class of MPI-5 section 9.4 with the number that the standard ABI gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,9 +165,13 @@ impl ErrorClass {
     }
 }
 
+/// What went wrong. As large as a pointer, so that a result that nearly always is `Ok` travels in registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Box<Reason>);
+
 /// What went wrong, for the program (the class) and for a person (the message).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Error {
+pub struct Reason {
     /// What the error code returned to the program says.
     pub class: ErrorClass,
     /// One sentence: which argument, which value, what to do.
@@ -183,19 +188,33 @@ impl Error {
     /// An error of `class` with a sentence for the user.
     #[cold]
     pub fn new(class: ErrorClass, message: impl Into<Cow<'static, str>>) -> Error {
-        Error { class, message: message.into(), code: None }
+        Error(Box::new(Reason { class, message: message.into(), code: None }))
     }
 
     /// An error whose code the user's own callback chose.
     #[cold]
     pub fn with_code(code: i32, message: impl Into<Cow<'static, str>>) -> Error {
         let class = ErrorClass::from_code(code).unwrap_or(ErrorClass::Other);
-        Error { class, message: message.into(), code: Some(code) }
+        Error(Box::new(Reason { class, message: message.into(), code: Some(code) }))
     }
 
     /// The number that the MPI function returns.
     pub fn code(&self) -> i32 {
         self.code.unwrap_or(self.class as i32)
+    }
+}
+
+impl Deref for Error {
+    type Target = Reason;
+
+    fn deref(&self) -> &Reason {
+        &self.0
+    }
+}
+
+impl DerefMut for Error {
+    fn deref_mut(&mut self) -> &mut Reason {
+        &mut self.0
     }
 }
 

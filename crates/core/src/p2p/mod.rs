@@ -238,7 +238,7 @@ impl<L: Link> PointToPoint<L> {
     #[inline]
     pub fn fault(&mut self) -> Option<String> {
         let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
-        let fault = self.state.fault.take().map(|error| error.message.into_owned());
+        let fault = self.state.fault.take().map(|error| error.message.to_string());
         fault.or_else(|| self.link.failure().map(lost))
     }
 
