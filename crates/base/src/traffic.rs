@@ -1,50 +1,83 @@
 //! What a process has moved, and by which way: the counters behind `TUTTI_COUNTERS` and the performance variables of MPI_T.
 //!
 //! They are counted always, so counting costs a load, an addition and a store: no line that another process writes, and no locked
-//! instruction unless several threads may be in the library at a time ([`share`]). Whoever reads may do so at any time.
+//! instruction unless several threads may be in the library at a time ([`share`]). Then each counts in one of several places,
+//! so that the line of a counter does not travel from processor to processor with every message. Whoever reads may do so at
+//! any time.
 
+use std::cell::Cell;
 use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Whether several threads may count.
 static SHARED: AtomicBool = AtomicBool::new(false);
+/// Places of a counter.
+const PLACES: usize = 8;
+/// Threads that have counted.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Where this thread counts; beyond all places if it has not yet.
+    static PLACE: Cell<usize> = const { Cell::new(PLACES) };
+}
 
 /// Says that several threads may count from now on.
 pub fn share() {
     SHARED.store(true, Ordering::Relaxed);
 }
 
-/// A number that only grows.
+/// A number that only grows: the sum of its places.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct Counter([Place; PLACES]);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Place(AtomicU64);
+
+/// Where this thread counts.
+fn place() -> usize {
+    PLACE.with(|place| {
+        if place.get() == PLACES {
+            place.set(THREADS.fetch_add(1, Ordering::Relaxed) % PLACES);
+        }
+        place.get()
+    })
+}
 
 impl Counter {
     /// Counts `more`.
     #[inline]
     pub fn add(&self, more: u64) {
         if SHARED.load(Ordering::Relaxed) {
-            self.0.fetch_add(more, Ordering::Relaxed);
+            self.add_at(place(), more);
         } else {
-            self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+            let count = &self.0[0].0;
+            count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
+    }
+
+    #[inline]
+    fn add_at(&self, place: usize, more: u64) {
+        self.0[place].0.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Notes a value if it is the largest so far.
     #[inline]
     pub fn raise(&self, value: u64) {
-        if value > self.0.load(Ordering::Relaxed) {
-            self.0.store(value, Ordering::Relaxed);
+        let most = &self.0[0].0;
+        if value > most.load(Ordering::Relaxed) {
+            most.store(value, Ordering::Relaxed);
         }
     }
 
     /// So many so far.
     #[inline]
     pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.0.iter().map(|place| place.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 
     const fn new() -> Counter {
-        Counter(AtomicU64::new(0))
+        Counter([const { Place(AtomicU64::new(0)) }; PLACES])
     }
 }
 
@@ -61,15 +94,20 @@ impl Way {
     /// Counts a transfer.
     #[inline]
     pub fn add(&self, bytes: u64) {
-        self.transfers.add(1);
-        self.bytes.add(bytes);
+        self.add_all(1, bytes);
     }
 
     /// Counts several at once.
     #[inline]
     pub fn add_all(&self, transfers: u64, bytes: u64) {
-        self.transfers.add(transfers);
-        self.bytes.add(bytes);
+        if SHARED.load(Ordering::Relaxed) {
+            let place = place();
+            self.transfers.add_at(place, transfers);
+            self.bytes.add_at(place, bytes);
+        } else {
+            self.transfers.add(transfers);
+            self.bytes.add(bytes);
+        }
     }
 
     const fn new() -> Way {
@@ -183,6 +221,19 @@ mod tests {
         assert_eq!(Totals::decode(&[]), Totals::default());
         let both = one.plus(&one).to_string();
         assert_eq!(both, "self=2/20 ring=4/40 single_copy=6/60 mapped=8/80 network=10/100");
+    }
+
+    #[test]
+    fn threads_count_together() {
+        share();
+        let way = Way::default();
+        std::thread::scope(|scope| {
+            for _ in 0..PLACES + 3 {
+                scope.spawn(|| (0..100).for_each(|_| way.add(8)));
+            }
+        });
+        let transfers = 100 * (PLACES as u64 + 3);
+        assert_eq!((way.transfers.get(), way.bytes.get()), (transfers, 8 * transfers));
     }
 
     #[test]
