@@ -15,7 +15,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_data::{Datatype, Reducer, Segment};
+use tutti_data::{Datatype, Reducer, Segment, copy};
 use tutti_transport::loan::Pieces;
 
 use crate::wire::Signature;
@@ -65,6 +65,14 @@ impl Buffer {
     /// See the module's Safety section.
     #[inline]
     pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
+        match datatype.dense_bytes(count) {
+            Some(bytes) => Ok(Buffer { base, bytes, layout: Layout::Run }),
+            None => Buffer::laid_out(base, count, datatype),
+        }
+    }
+
+    /// As [`Buffer::user`], whatever the type.
+    fn laid_out(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
         let bytes = count
             .checked_mul(datatype.size() as u64)
             .filter(|bytes| *bytes <= i64::MAX as u64)
@@ -154,9 +162,9 @@ impl Buffer {
             Layout::Typed { datatype, count, first } => unsafe {
                 datatype.pack(self.base, *count, first + position, &mut out[..take])
             },
-            // SAFETY: as above; `out` is the library's own memory and does not overlap the user's.
+            // SAFETY: as above.
             _ => unsafe {
-                std::ptr::copy_nonoverlapping(self.base.add(position as usize), out.as_mut_ptr(), take);
+                move_run(self.base.add(position as usize), out.as_mut_ptr(), take);
                 take
             },
         }
@@ -172,16 +180,29 @@ impl Buffer {
             Layout::Typed { datatype, count, first } => unsafe {
                 datatype.unpack(self.base, *count, first + position, &input[..take])
             },
-            // SAFETY: as above; regions may only overlap if the user aliased buffers, which `copy` allows.
+            // SAFETY: as above.
             _ => unsafe {
-                std::ptr::copy(input.as_ptr(), self.base.add(position as usize), take);
+                move_run(input.as_ptr(), self.base.add(position as usize), take);
                 take
             },
         }
     }
 
     /// Stores the message of `source` here, as far as it fits; returns how many bytes.
+    #[inline(always)]
     pub fn copy_from(&self, source: &Buffer) -> u64 {
+        if let (Layout::Run, Layout::Run) = (&self.layout, &source.layout)
+            && source.bytes <= self.bytes
+        {
+            // SAFETY: both runs hold so many bytes.
+            unsafe { move_run(source.base, self.base, source.bytes as usize) };
+            return source.bytes;
+        }
+        self.copy_pieces_from(source)
+    }
+
+    /// As [`Buffer::copy_from`], whatever the layouts.
+    fn copy_pieces_from(&self, source: &Buffer) -> u64 {
         if let Some(run) = source.run() {
             return self.unpack(0, run) as u64;
         }
@@ -287,6 +308,15 @@ impl Buffer {
         unsafe { reducer.apply_packed(input, first + position, base, count) };
     }
 
+    /// Combines the message of `input` with this one, `count` items without gaps that `reducer` is bound to; both are runs of the
+    /// same length.
+    #[inline]
+    pub fn combine_run(&self, reducer: &Reducer, count: u64, input: &Buffer) {
+        debug_assert!(self.bytes == input.bytes && reducer.datatype().dense_bytes(count) == Some(self.bytes));
+        // SAFETY: both runs are as many items; by the standard's rule they are disjoint (MPI-5 section 12.3.4).
+        unsafe { reducer.apply(input.base, self.base, count) };
+    }
+
     /// Whether its runs of memory are long enough to be handed to the kernel each by itself.
     pub fn is_coarse(&self) -> bool {
         let Layout::Typed { datatype, count, first } = &self.layout else { return true };
@@ -298,6 +328,22 @@ impl Buffer {
     #[inline]
     fn clip(&self, position: u64, length: usize) -> usize {
         (self.bytes.saturating_sub(position)).min(length as u64) as usize
+    }
+}
+
+/// Copies a run of memory; both may overlap if the user aliased buffers.
+///
+/// # Safety
+/// So many bytes are there on both sides.
+#[inline]
+unsafe fn move_run(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if bytes <= copy::SMALL {
+            copy::copy_small(from, into, bytes);
+        } else {
+            std::ptr::copy(from, into, bytes);
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub const SMALL: usize = 64;
 /// Copies `bytes`, at most [`SMALL`], by words that overlap in the middle.
 ///
 /// # Safety
-/// See the module.
+/// See the module; but both sides may overlap, as all is read before anything is written.
 #[inline(always)]
 pub unsafe fn copy_small(from: *const u8, into: *mut u8, bytes: usize) {
     debug_assert!(bytes <= SMALL);

@@ -7,7 +7,8 @@ use crate::layout::Layout;
 use crate::predefined::{self, Predefined};
 use crate::shape::Shape;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tutti_base::{Error, ErrorClass, Result};
 
@@ -126,6 +127,8 @@ pub(crate) struct Node {
     pub ub: i64,
     depth: u32,
     committed: AtomicBool,
+    /// What [`Datatype::dense`] says; 0 for none.
+    dense: AtomicU64,
     /// Made at commit, or when an outer type's program needs it.
     pub layout: OnceLock<Layout>,
     /// The program with basic types kept apart, for external32 and element counts.
@@ -158,8 +161,9 @@ impl Datatype {
         let facts = expand::expand(&constructor, &part, &|row| Facts::item(row))?;
         let (lb, ub) = facts.bounds()?;
         let committed = AtomicBool::new(constructor.is_unnamed_predefined());
-        let (layout, typed) = (OnceLock::new(), OnceLock::new());
-        Ok(Datatype(Arc::new(Node { constructor, form, facts, lb, ub, depth, committed, layout, typed })))
+        let (dense, layout, typed) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
+        let node = Node { constructor, form, facts, lb, ub, depth, committed, dense, layout, typed };
+        Ok(Datatype(Arc::new(node)))
     }
 
     pub(crate) fn named(row: &'static Predefined) -> Datatype {
@@ -235,8 +239,23 @@ impl Datatype {
 
     /// Makes the type ready for communication (`MPI_Type_commit`); idempotent.
     pub fn commit(&self) {
-        self.layout();
+        if let Some((0, bytes)) = self.contiguous(2) {
+            self.0.dense.store(bytes / 2, Ordering::Relaxed);
+        }
         self.0.committed.store(true, Ordering::Release);
+    }
+
+    /// The bytes of an item, if the type is committed and any number of items is one run that begins at the buffer's
+    /// address: the usual case, told by one load. Types without it may be so too.
+    #[inline]
+    pub fn dense(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.0.dense.load(Ordering::Relaxed))
+    }
+
+    /// The bytes of so many items, if the type is [`Datatype::dense`]; `None` also where they do not fit 63 bits.
+    #[inline]
+    pub fn dense_bytes(&self, count: u64) -> Option<u64> {
+        count.checked_mul(self.dense()?.get()).filter(|bytes| *bytes <= i64::MAX as u64)
     }
 
     /// Whether communication may use the type.

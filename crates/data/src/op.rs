@@ -131,6 +131,20 @@ impl Op {
     }
 }
 
+impl Datatype {
+    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section 12.3.4).
+    #[inline]
+    pub fn is_integral(&self) -> bool {
+        use Group::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
+        match &self.0.constructor {
+            Constructor::Named(row) | Constructor::Fortran { row, .. } => {
+                matches!(row.group, CInteger | FortranInteger | MultiLanguage | Logical | Byte)
+            }
+            _ => false,
+        }
+    }
+}
+
 fn applies(operator: Operator, group: Group) -> bool {
     use Group::{Byte, CInteger, Complex, Floating, FortranInteger, Logical, MultiLanguage};
     match operator {

@@ -13,6 +13,7 @@ use crate::predefined::Predefined;
 use crate::shape::Unit;
 use crate::simd::Kernels;
 use crate::walk::Visitor;
+use std::fmt;
 use tutti_base::Result;
 
 /// What to do to the items of a type.
@@ -101,6 +102,12 @@ impl Op {
     }
 }
 
+impl fmt::Debug for Reducer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an operator on {:?}", self.datatype)
+    }
+}
+
 impl Reducer {
     /// Whether `other` is certainly the same operator on the same datatype.
     #[inline]
@@ -109,6 +116,7 @@ impl Reducer {
     }
 
     /// The datatype it is bound to.
+    #[inline]
     pub fn datatype(&self) -> &Datatype {
         &self.datatype
     }

@@ -35,34 +35,48 @@ impl Message<'_> {
 ///
 /// # Errors
 /// `Other` between the end of MPI_Finalize and that of the last session.
-#[inline]
+#[inline(always)]
 pub fn process() -> Result<&'static Process> {
-    process::process().ok_or_else(|| Error::new(ErrorClass::Other, "MPI is not initialised"))
+    process::process().ok_or_else(no_process)
+}
+
+#[cold]
+fn no_process() -> Error {
+    Error::new(ErrorClass::Other, "MPI is not initialised")
 }
 
 /// A datatype that messages may use.
 ///
 /// # Errors
 /// `Type` for a handle that is none, or one that is not committed.
-#[inline]
+#[inline(always)]
 pub fn datatype<'s>(handle: In<'s, kind::Datatype>) -> Result<&'s Datatype> {
     let datatype = handle.get()?.data();
-    if datatype.is_committed() {
-        return Ok(datatype);
+    if datatype.dense().is_some() || datatype.is_committed() {
+        Ok(datatype)
+    } else {
+        Err(not_committed(handle))
     }
+}
+
+#[cold]
+fn not_committed(handle: In<kind::Datatype>) -> Error {
     let reason = format!("argument {} is not committed; call MPI_Type_commit first", handle.name());
-    Err(Error::new(ErrorClass::Type, reason))
+    Error::new(ErrorClass::Type, reason)
 }
 
 /// A count.
 ///
 /// # Errors
 /// `Count` when it is negative.
-#[inline]
+#[inline(always)]
 pub fn count(count: i64, name: &str) -> Result<u64> {
-    u64::try_from(count).map_err(|_| {
-        Error::new(ErrorClass::Count, format!("argument {name} is {count}; it must not be negative"))
-    })
+    u64::try_from(count).map_err(|_| negative(count, name))
+}
+
+#[cold]
+fn negative(count: i64, name: &str) -> Error {
+    Error::new(ErrorClass::Count, format!("argument {name} is {count}; it must not be negative"))
 }
 
 /// The count of items of a datatype, which is named like that: `sendcount` beside `sendtype`.
@@ -86,7 +100,7 @@ pub fn beside(datatype: &str, what: &str) -> String {
 ///
 /// # Errors
 /// `Count`, `Type` or `Buffer`, naming the argument.
-#[inline]
+#[inline(always)]
 pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
     let items = count_of(items, handle)?;
     message_of(address, items, datatype(handle)?)
@@ -96,7 +110,7 @@ pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>)
 ///
 /// # Errors
 /// `Buffer` for a null pointer or MPI_IN_PLACE.
-#[inline]
+#[inline(always)]
 pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<Message<'_>> {
     check_address(address, "buf", count, datatype)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
@@ -108,9 +122,15 @@ pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<M
 ///
 /// # Errors
 /// `Buffer` for a null pointer or MPI_IN_PLACE.
-#[inline]
+#[inline(always)]
 pub fn check_address(address: Address, name: &str, count: u64, datatype: &Datatype) -> Result<()> {
-    if address.bits() <= 1 && count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
+    if address.bits() > 1 { Ok(()) } else { check_bottom(name, count, datatype) }
+}
+
+/// As [`check_address`] at MPI_BOTTOM, where absolute addresses count from.
+#[cold]
+fn check_bottom(name: &str, count: u64, datatype: &Datatype) -> Result<()> {
+    if count > 0 && datatype.size() > 0 && datatype.true_lb() == 0 {
         let reason = format!("argument {name} is a null pointer or MPI_IN_PLACE");
         return Err(Error::new(ErrorClass::Buffer, reason));
     }

@@ -2,44 +2,66 @@
 
 use std::ffi::c_int;
 
-use tutti_base::Result;
+use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
 use tutti_core::request::RequestId;
+use tutti_core::window::Window;
 use tutti_core::window::access::Target;
 use tutti_core::window::memory::Update;
 use tutti_data::Datatype as Data;
 
 use crate::entry::Call;
 use crate::generated::constants::MPI_NO_OP;
-use crate::imp::memory::{self, process};
+use crate::imp::memory::{self, Message, process};
 use crate::imp::request::handle_of;
 use crate::kind::{Datatype, Op, Request, Win};
 use crate::scope::{Address, HandleOut, In};
 
 /// The target's side of an operation.
+#[inline(always)]
 fn target<'s>(rank: c_int, displacement: i64, count: i64, datatype: In<'s, Datatype>) -> Result<Target<'s>> {
     let count = memory::count_of(count, datatype)?;
     Ok(Target { rank, displacement, count, datatype: memory::datatype(datatype)? })
 }
 
+/// Both sides of an operation. Mostly they have one datatype, which then is looked up once.
+#[inline(always)]
+fn both<'s>(
+    (address, count, datatype): (Address, i64, In<'s, Datatype>),
+    (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<'s, Datatype>),
+) -> Result<(Message<'s>, Target<'s>)> {
+    let message = memory::message(address, count, datatype)?;
+    let target = if target_datatype.raw() == datatype.raw() {
+        let count = memory::count(target_count, "target_count")?;
+        Target { rank, displacement, count, datatype: message.datatype }
+    } else {
+        target(rank, displacement, target_count, target_datatype)?
+    };
+    Ok((message, target))
+}
+
 /// One item at the target.
+#[inline(always)]
 fn one<'s>(rank: c_int, displacement: i64, datatype: &'s Data) -> Target<'s> {
     Target { rank, displacement, count: 1, datatype }
 }
 
 /// A predefined datatype, which operations on one item ask for.
+#[inline(always)]
 fn predefined<'s>(datatype: In<'s, Datatype>) -> Result<&'s Data> {
     let found = memory::datatype(datatype)?;
-    if found.is_predefined() {
-        return Ok(found);
-    }
+    if found.is_predefined() { Ok(found) } else { Err(derived(datatype)) }
+}
+
+#[cold]
+fn derived(datatype: In<Datatype>) -> Error {
     let reason = format!("argument {} is a derived datatype; it must be a predefined one", datatype.name());
-    Err(tutti_base::Error::new(tutti_base::ErrorClass::Type, reason))
+    Error::new(ErrorClass::Type, reason)
 }
 
 /// MPI_Put.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 pub fn put(
     call: &mut Call,
     origin_addr: Address,
@@ -52,8 +74,10 @@ pub fn put(
     win: In<Win>,
 ) -> Result<()> {
     let window = win.get()?;
-    let origin = memory::message(origin_addr, origin_count, origin_datatype)?;
-    let target = target(target_rank, target_disp, target_count, target_datatype)?;
+    let (origin, target) = both(
+        (origin_addr, origin_count, origin_datatype),
+        (target_rank, target_disp, target_count, target_datatype),
+    )?;
     window.put(&mut call.held, process()?, &origin.buffer, target)
 }
 
@@ -88,22 +112,22 @@ pub fn rput(
 
 /// MPI_Get and, with a request, MPI_Rget.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 fn start_get(
     call: &mut Call,
-    (origin_addr, origin_count, origin_datatype): (Address, i64, In<Datatype>),
-    target: Result<Target<'_>>,
+    origin: (Address, i64, In<Datatype>),
+    target: (c_int, i64, i64, In<Datatype>),
     win: In<Win>,
     by_request: bool,
 ) -> Result<RequestId> {
     let window = win.get()?;
-    let origin = memory::message(origin_addr, origin_count, origin_datatype)?;
-    window.get(&mut call.held, process()?, &origin.buffer, target?, by_request)
+    let (origin, target) = both(origin, target)?;
+    window.get(&mut call.held, process()?, &origin.buffer, target, by_request)
 }
 
 /// MPI_Get.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 pub fn get(
     call: &mut Call,
     origin_addr: Address,
@@ -116,7 +140,7 @@ pub fn get(
     win: In<Win>,
 ) -> Result<()> {
     let origin = (origin_addr, origin_count, origin_datatype);
-    let target = target(target_rank, target_disp, target_count, target_datatype);
+    let target = (target_rank, target_disp, target_count, target_datatype);
     start_get(call, origin, target, win, false).map(drop)
 }
 
@@ -136,26 +160,27 @@ pub fn rget(
 ) -> Result<()> {
     request.check()?;
     let origin = (origin_addr, origin_count, origin_datatype);
-    let target = target(target_rank, target_disp, target_count, target_datatype);
+    let target = (target_rank, target_disp, target_count, target_datatype);
     let id = start_get(call, origin, target, win, true)?;
     request.set(handle_of(id))
 }
 
 /// An accumulate of any form.
+#[inline(always)]
 fn start_update(
     call: &mut Call,
     (origin, result): (Option<Buffer>, Option<Buffer>),
     target: Target<'_>,
     op: In<Op>,
-    win: In<Win>,
+    window: &Window,
     by_request: bool,
 ) -> Result<RequestId> {
-    let window = win.get()?;
     let update = Update { origin: origin.as_ref(), result: result.as_ref(), op: op.get()? };
     window.update(&mut call.held, process()?, update, target, by_request)
 }
 
 /// The origin's items, unless the operator does not look at them.
+#[inline(always)]
 fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> Result<Option<Buffer>> {
     if op.raw() == MPI_NO_OP {
         return Ok(None);
@@ -165,6 +190,7 @@ fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> 
 
 /// MPI_Accumulate.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline(always)]
 pub fn accumulate(
     call: &mut Call,
     origin_addr: Address,
@@ -177,10 +203,10 @@ pub fn accumulate(
     op: In<Op>,
     win: In<Win>,
 ) -> Result<()> {
-    win.get()?;
+    let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    start_update(call, (origin, None), target, op, win, false).map(drop)
+    start_update(call, (origin, None), target, op, window, false).map(drop)
 }
 
 /// MPI_Raccumulate.
@@ -199,10 +225,10 @@ pub fn raccumulate(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
-    win.get()?;
+    let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    let id = start_update(call, (origin, None), target, op, win, true)?;
+    let id = start_update(call, (origin, None), target, op, window, true)?;
     request.set(handle_of(id))
 }
 
@@ -223,11 +249,11 @@ pub fn get_accumulate(
     op: In<Op>,
     win: In<Win>,
 ) -> Result<()> {
-    win.get()?;
+    let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
     let result = memory::message(result_addr, result_count, result_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    start_update(call, (origin, Some(result.buffer)), target, op, win, false).map(drop)
+    start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
 }
 
 /// MPI_Rget_accumulate.
@@ -249,17 +275,17 @@ pub fn rget_accumulate(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
-    win.get()?;
+    let window = win.get()?;
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
     let result = memory::message(result_addr, result_count, result_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    let id = start_update(call, (origin, Some(result.buffer)), target, op, win, true)?;
+    let id = start_update(call, (origin, Some(result.buffer)), target, op, window, true)?;
     request.set(handle_of(id))
 }
 
 /// MPI_Fetch_and_op.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 pub fn fetch_and_op(
     call: &mut Call,
     origin_addr: Address,
@@ -270,16 +296,17 @@ pub fn fetch_and_op(
     op: In<Op>,
     win: In<Win>,
 ) -> Result<()> {
-    win.get()?;
+    let window = win.get()?;
     let data = predefined(datatype)?;
     let origin = operand(op, origin_addr, 1, datatype)?;
     let result = memory::message_of(result_addr, 1, data)?;
     let target = one(target_rank, target_disp, data);
-    start_update(call, (origin, Some(result.buffer)), target, op, win, false).map(drop)
+    start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
 }
 
 /// MPI_Compare_and_swap.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+#[inline(always)]
 pub fn compare_and_swap(
     call: &mut Call,
     origin_addr: Address,

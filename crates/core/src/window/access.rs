@@ -31,9 +31,26 @@ pub(super) struct Aim<'a> {
     pub spot: Spot<'a>,
 }
 
-/// The operators by which a type is found to be one that MPI_Compare_and_swap takes.
-const BITWISE_OR: u32 = 0x29;
-const LOGICAL_OR: u32 = 0x31;
+/// An operator bound to a type, kept for the next accumulate: programs use the same ones again and again.
+#[derive(Debug)]
+pub(super) struct Bound {
+    op: u32,
+    reducer: Reducer,
+}
+
+impl Bound {
+    /// The operator bound to the type, which it may be already.
+    #[inline(always)]
+    fn to<'a>(kept: &'a mut Option<Bound>, op: &Op, datatype: &Datatype) -> Result<&'a Reducer> {
+        let is_kept = kept
+            .as_ref()
+            .is_some_and(|bound| op.code() == Some(bound.op) && bound.reducer.datatype() == datatype);
+        if !is_kept {
+            *kept = Some(Bound { reducer: bind(op, datatype)?, op: op.code().unwrap_or_default() });
+        }
+        Ok(&kept.as_ref().expect("it has just been put there").reducer)
+    }
+}
 
 impl Window {
     /// MPI_Put. The buffer may be used again when this returns.
@@ -97,24 +114,27 @@ impl Window {
         if aim.spot.bytes() == 0 {
             return Ok(RequestId::DONE);
         }
-        let reducer = bind(update.op, target.datatype)?;
         update.origin.map_or(Ok(()), |origin| fits(origin, &aim.spot))?;
         update.result.map_or(Ok(()), |result| fits(result, &aim.spot))?;
-        let station = aim.member.station.unwrap_or(0);
         match &aim.member.place {
             Place::Here(base) => {
-                let target = base.buffer(&aim.spot)?;
-                let station = self.station_of(station);
-                memory::update_here(&target, &reducer, &update, |work| station.alone(self.looks, work));
+                let mut bound = self.bound.borrow_mut(held);
+                let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
+                let station = self.station_of(aim.member.station.unwrap_or(0));
+                memory::update_here(*base, &aim.spot, reducer, &update, station, self.looks)?;
             }
             Place::Lent(window) => {
+                bind(update.op, target.datatype)?;
                 let packed = bind(update.op, basic(update.op, target.datatype)?)?;
-                let station = self.station_of(station);
+                let station = self.station_of(aim.member.station.unwrap_or(0));
                 memory::update_lent(window, &aim.spot, &packed, &update, |work| {
                     station.alone(self.looks, work)
                 })?;
             }
-            Place::Message => return self.update_by_message(held, process, &aim, &update, by_request),
+            Place::Message => {
+                bind(update.op, target.datatype)?;
+                return self.update_by_message(held, process, &aim, &update, by_request);
+            }
         }
         Ok(RequestId::DONE)
     }
@@ -123,6 +143,7 @@ impl Window {
     ///
     /// # Errors
     /// `Rank`, `RmaSync`, `RmaRange`; `Type` for a type that cannot be compared.
+    #[inline]
     pub fn swap(
         &self,
         held: &mut Held,
@@ -130,13 +151,8 @@ impl Window {
         [origin, compare, result]: [&Buffer; 3],
         target: Target<'_>,
     ) -> Result<()> {
-        let applies = |code| Op::predefined(code).is_some_and(|op| op.check(target.datatype).is_ok());
-        if !applies(BITWISE_OR) && !applies(LOGICAL_OR) {
-            let reason = format!(
-                "argument datatype is {:?}; it must be an integer, a logical or a byte type (MPI-5 section 12.3.4)",
-                target.datatype
-            );
-            return Err(Error::new(ErrorClass::Type, reason));
+        if !target.datatype.is_integral() {
+            return Err(not_integral(target.datatype));
         }
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         let station = aim.member.station.unwrap_or(0);
@@ -156,7 +172,7 @@ impl Window {
     }
 
     /// Checks what the user named; `None` for `MPI_PROC_NULL`.
-    #[inline]
+    #[inline(always)]
     fn aim<'a>(&'a self, held: &Held, target: Target<'a>) -> Result<Option<Aim<'a>>> {
         if target.rank == PROC_NULL {
             return Ok(None);
@@ -164,22 +180,40 @@ impl Window {
         let rank = self.member(target.rank, "target_rank")?;
         self.epochs.borrow_mut(held).access(rank)?;
         let member = &self.members[rank as usize];
-        let Target { displacement, count, datatype, .. } = target;
-        let offset = displacement.checked_mul(member.unit);
-        let spot = offset.map(|offset| Spot { offset, count, datatype });
-        let inside = |spot: &Spot<'_>| match datatype.span(count) {
+        match self.offset(member, &target) {
+            Some(offset) => {
+                let spot = Spot { offset, count: target.count, datatype: target.datatype };
+                Ok(Some(Aim { rank, member, spot }))
+            }
+            None => Err(outside(target, member)),
+        }
+    }
+
+    /// From where the items of a target count, in bytes from its base, if they are inside its memory.
+    #[inline(always)]
+    fn offset(&self, member: &Member, target: &Target<'_>) -> Option<i64> {
+        let offset = target.displacement.checked_mul(member.unit)?;
+        let end =
+            target.datatype.dense_bytes(target.count).and_then(|bytes| offset.checked_add(bytes as i64));
+        let inside = match end {
+            Some(end) => offset >= 0 && end as u64 <= member.bytes,
+            None => false,
+        };
+        (inside || self.is_inside(member, offset, target)).then_some(offset)
+    }
+
+    /// Whether the items of any target are inside its memory; of no bytes it is not asked.
+    fn is_inside(&self, member: &Member, offset: i64, target: &Target<'_>) -> bool {
+        let Target { datatype, count, .. } = *target;
+        match datatype.span(count) {
             None => datatype.packed_bytes(count) == 0,
             Some((low, high)) if self.flavor == Flavor::Dynamic => {
-                spot.offset.checked_add(low).is_some() && spot.offset.checked_add(high).is_some()
+                offset.checked_add(low).is_some() && offset.checked_add(high).is_some()
             }
             Some((low, high)) => {
-                spot.offset.checked_add(low).is_some_and(|low| low >= 0)
-                    && spot.offset.checked_add(high).is_some_and(|high| high as u64 <= member.bytes)
+                offset.checked_add(low).is_some_and(|low| low >= 0)
+                    && offset.checked_add(high).is_some_and(|high| high as u64 <= member.bytes)
             }
-        };
-        match spot.filter(inside) {
-            Some(spot) => Ok(Some(Aim { rank, member, spot })),
-            None => Err(outside(target, member)),
         }
     }
 }
@@ -200,21 +234,30 @@ fn outside(target: Target<'_>, member: &Member) -> Error {
 }
 
 /// Whether both sides have the same length, as their signatures must (MPI-5 section 12.3.1).
-#[inline]
+#[inline(always)]
 fn fits(origin: &Buffer, spot: &Spot<'_>) -> Result<()> {
-    if origin.bytes() == spot.bytes() {
-        return Ok(());
-    }
+    if origin.bytes() == spot.bytes() { Ok(()) } else { Err(unlike(origin, spot)) }
+}
+
+#[cold]
+fn unlike(origin: &Buffer, spot: &Spot<'_>) -> Error {
     let reason = format!(
         "the origin's items have {} bytes, those of the target {}: both must have the same types",
         origin.bytes(),
         spot.bytes()
     );
-    Err(Error::new(ErrorClass::Truncate, reason))
+    Error::new(ErrorClass::Truncate, reason)
+}
+
+#[cold]
+fn not_integral(datatype: &Datatype) -> Error {
+    let reason = format!(
+        "argument datatype is {datatype:?}; it must be an integer, a logical or a byte type (MPI-5 section 12.3.4)"
+    );
+    Error::new(ErrorClass::Type, reason)
 }
 
 /// An operator for items of a target.
-#[inline]
 fn bind(op: &Op, datatype: &Datatype) -> Result<Reducer> {
     if op.code().is_none() {
         let reason = "argument op is an operation of the program; accumulates take predefined ones only";

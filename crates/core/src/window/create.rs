@@ -4,7 +4,7 @@
 //! the job object before, in which the node's members find their stations and the memory that is allocated with the window.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use tutti_base::config::OneSided;
 use tutti_base::{Error, ErrorClass, Rank, Result};
@@ -58,6 +58,9 @@ const PAGE_BYTES: u64 = 4096;
 /// Looks at the lock of an accumulate: hardly any when the holder may need this processor.
 const FREE_LOOKS: u32 = 200;
 const CROWDED_LOOKS: u32 = 1;
+/// How often a flush of memory that is reached directly looks at messages all the same: programs may wait for others by
+/// flushing in a loop.
+const QUIET_FLUSHES: u32 = 32;
 
 impl Card {
     fn encode(&self) -> Vec<u8> {
@@ -271,8 +274,11 @@ fn make(
         slot: GiantCell::new(slot),
         loan: GiantCell::new(loan),
         epochs: GiantCell::new(Epochs::default()),
-        counts: GiantCell::new(Counts { posts: vec![0; stations as usize].into(), completed: 0, flushes: 0 }),
+        counts: GiantCell::new(Counts { posts: vec![0; stations as usize].into(), completed: 0 }),
         remote: GiantCell::new(Remote::default()),
+        flushes: AtomicU32::new(0),
+        quiet_flushes: if crowded { 1 } else { QUIET_FLUSHES },
+        bound: GiantCell::new(None),
         attached: GiantCell::new(Vec::new()),
         freed: AtomicBool::new(false),
         handle: AtomicUsize::new(0),

@@ -11,6 +11,8 @@ pub struct Epochs<L> {
     access: Access<L>,
     /// The number of origins that the memory is posted to.
     posted: Option<u32>,
+    /// Memory for locks, kept while there are none.
+    spare: Vec<(u32, L)>,
 }
 
 #[derive(Debug)]
@@ -33,7 +35,7 @@ fn wrong(reason: impl Into<String>) -> Error {
 
 impl<L> Default for Epochs<L> {
     fn default() -> Epochs<L> {
-        Epochs { access: Access::None, posted: None }
+        Epochs { access: Access::None, posted: None, spare: Vec::new() }
     }
 }
 
@@ -42,7 +44,7 @@ impl<L> Epochs<L> {
     ///
     /// # Errors
     /// `RmaSync` outside an epoch for this target.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, target: u32) -> Result<()> {
         match &mut self.access {
             Access::All(_) => Ok(()),
@@ -50,6 +52,14 @@ impl<L> Epochs<L> {
                 *used = true;
                 Ok(())
             }
+            _ => self.access_to(target),
+        }
+    }
+
+    /// As [`Epochs::access`], where it depends on the target.
+    fn access_to(&self, target: u32) -> Result<()> {
+        match &self.access {
+            Access::All(_) | Access::Fence(_) => Ok(()),
             Access::Locks(locks) if locks.iter().any(|(rank, _)| *rank == target) => Ok(()),
             Access::Started(targets) if targets.contains(&target) => Ok(()),
             Access::None => Err(wrong(
@@ -149,7 +159,11 @@ impl<L> Epochs<L> {
     pub fn locked(&mut self, target: u32, lock: L) {
         match &mut self.access {
             Access::Locks(locks) | Access::All(locks) => locks.push((target, lock)),
-            _ => self.access = Access::Locks(vec![(target, lock)]),
+            _ => {
+                let mut locks = std::mem::take(&mut self.spare);
+                locks.push((target, lock));
+                self.access = Access::Locks(locks);
+            }
         }
     }
 
@@ -181,6 +195,7 @@ impl<L> Epochs<L> {
         let place = place.ok_or_else(|| wrong(format!("MPI_Win_unlock: rank {target} is not locked")))?;
         let (_, lock) = locks.swap_remove(place);
         if locks.is_empty() {
+            self.spare = std::mem::take(locks);
             self.access = Access::None;
         }
         Ok(lock)

@@ -15,6 +15,7 @@ use tutti_sys::job::Job;
 use tutti_sys::memory::Mapping;
 use tutti_transport::Peer;
 use tutti_transport::exposure::{Access, Entry, Exposures, Record, Window as Exposed};
+use tutti_transport::window::Station;
 
 use crate::buffer::{Buffer, combine_packed};
 
@@ -213,8 +214,43 @@ pub fn packed_granule(datatype: &Datatype) -> u64 {
     datatype.basic().map_or(1, |basic| basic.size() as u64).max(1)
 }
 
-/// Combines items that are in this process. Each piece is combined inside `alone`.
+/// Combines items that are in this process, piece by piece while nobody else accumulates at `station`.
+///
+/// # Errors
+/// `Count` when they are too many.
+#[inline]
 pub fn update_here(
+    base: Base,
+    spot: &Spot<'_>,
+    reducer: &Reducer,
+    update: &Update<'_>,
+    station: &Station,
+    looks: u32,
+) -> Result<()> {
+    let target = base.buffer(spot)?;
+    let bytes = target.bytes();
+    let is_run = |buffer: Option<&Buffer>| buffer.is_none_or(|buffer| buffer.run().is_some());
+    if spot.datatype.dense().is_some()
+        && bytes <= PIECE_BYTES
+        && is_run(update.origin)
+        && is_run(update.result)
+    {
+        station.alone(looks, || {
+            if let Some(result) = update.result {
+                result.copy_from(&target);
+            }
+            if let Some(origin) = update.origin {
+                target.combine_run(reducer, spot.count, origin);
+            }
+        });
+    } else {
+        update_pieces(&target, reducer, update, |work| station.alone(looks, work));
+    }
+    Ok(())
+}
+
+/// As [`update_here`], whatever the types. Each piece is combined inside `alone`.
+fn update_pieces(
     target: &Buffer,
     reducer: &Reducer,
     update: &Update<'_>,
@@ -239,12 +275,24 @@ pub fn update_here(
 }
 
 /// Compares an item that is in this process, and exchanges it if it is equal.
+#[inline]
 pub fn swap_here(target: &Buffer, compare: &Buffer, origin: &Buffer, result: &Buffer) {
-    let bytes = target.bytes() as usize;
-    let equal = with_piece(target, 0, bytes, |now| with_piece(compare, 0, bytes, |wanted| now == wanted));
-    move_piece(target, result, 0, bytes);
+    let equal = match (target.run(), compare.run()) {
+        (Some(now), Some(wanted)) => is_same(now, wanted),
+        _ => target.to_vec() == compare.to_vec(),
+    };
+    result.copy_from(target);
     if equal {
-        move_piece(origin, target, 0, bytes);
+        target.copy_from(origin);
+    }
+}
+
+/// Whether an item is equal to another: mostly one of a register's length, for which a call would cost more than all else.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    match (<[u8; 8]>::try_from(one), <[u8; 8]>::try_from(other)) {
+        (Ok(one), Ok(other)) => u64::from_ne_bytes(one) == u64::from_ne_bytes(other),
+        _ => one == other,
     }
 }
 

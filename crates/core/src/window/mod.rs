@@ -24,7 +24,7 @@ pub mod sync;
 pub mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::Slot;
@@ -43,6 +43,7 @@ use crate::info::Info;
 use crate::names::ObjectName;
 use crate::process::Process;
 
+use access::Bound;
 use epoch::Epochs;
 use memory::{Base, Place};
 use remote::Remote;
@@ -82,6 +83,12 @@ pub struct Window {
     epochs: GiantCell<Epochs<Lock>>,
     counts: GiantCell<Counts>,
     remote: GiantCell<Remote>,
+    /// Flushes and the like since one has looked at messages.
+    flushes: AtomicU32,
+    /// After how many of them the next one does.
+    quiet_flushes: u32,
+    /// The operator of the last accumulate.
+    bound: GiantCell<Option<Bound>>,
     /// Memory attached to a dynamic window, as (address, bytes).
     attached: GiantCell<Vec<(u64, u64)>>,
     freed: AtomicBool,
@@ -141,8 +148,6 @@ struct Counts {
     posts: Box<[u32]>,
     /// Completed access epochs to the own memory.
     completed: u32,
-    /// Flushes and the like.
-    flushes: u32,
 }
 
 /// The model that all windows have: MPI_WIN_UNIFIED.
@@ -191,11 +196,13 @@ impl Window {
     ///
     /// # Errors
     /// `Rank`, naming the argument.
-    #[inline]
+    #[inline(always)]
     fn member(&self, rank: i32, argument: &str) -> Result<u32> {
-        match u32::try_from(rank).ok().filter(|rank| (*rank as usize) < self.members.len()) {
-            Some(rank) => Ok(rank),
-            None => Err(self.wrong_rank(rank, argument)),
+        // Negative ones are large as unsigned numbers.
+        if (rank as u32 as usize) < self.members.len() {
+            Ok(rank as u32)
+        } else {
+            Err(self.wrong_rank(rank, argument))
         }
     }
 
@@ -215,6 +222,7 @@ impl Window {
     }
 
     /// The station of a member that shares the control.
+    #[inline(always)]
     fn station_of(&self, station: u32) -> &Station {
         self.control.station(station)
     }

@@ -119,13 +119,10 @@ impl Remote {
         }
     }
 
-    /// Whether a target (or any) may not have done everything that was asked of it.
-    pub fn is_dirty(&self, target: Option<u32>) -> bool {
-        let dirty = match target {
-            Some(target) => self.dirty.contains(&target),
-            None => !self.dirty.is_empty(),
-        };
-        dirty || !self.is_answered(target)
+    /// Whether no target has anything to do or to answer.
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.dirty.is_empty() && self.pending.is_empty()
     }
 }
 
@@ -192,7 +189,14 @@ impl Window {
     }
 
     /// Waits for all answers of a target, or of all.
+    #[inline(always)]
     pub(super) fn await_answers(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+        if !self.remote.borrow(held).is_idle() {
+            self.await_busy(held, process, rank, what);
+        }
+    }
+
+    fn await_busy(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
         if self.remote.borrow(held).is_answered(rank) {
             return;
         }
@@ -203,7 +207,14 @@ impl Window {
     }
 
     /// Waits until a target (or all) has done all that was asked of it by message.
+    #[inline(always)]
     pub(super) fn flush_messages(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
+        if !self.remote.borrow(held).is_idle() {
+            self.flush_busy(held, process, rank, what);
+        }
+    }
+
+    fn flush_busy(&self, held: &mut Held, process: &Process, rank: Option<u32>, what: &str) {
         let targets: Vec<u32> = {
             let mut remote = self.remote.borrow_mut(held);
             match rank {

@@ -30,10 +30,6 @@ pub mod assertion {
     pub const ALL: i32 = NOCHECK | NOPRECEDE | NOPUT | NOSTORE | NOSUCCEED;
 }
 
-/// How often a flush of memory that is reached directly looks at messages all the same: programs may wait for others by
-/// flushing in a loop.
-const QUIET_FLUSHES: u32 = 32;
-
 fn check_assertion(assert: i32) -> Result<()> {
     if assert & !assertion::ALL == 0 {
         return Ok(());
@@ -301,12 +297,10 @@ impl Window {
     ///
     /// # Errors
     /// `Rank`; `RmaSync` outside an epoch of MPI_Win_lock or MPI_Win_lock_all.
-    #[inline]
+    #[inline(always)]
     pub fn flush(&self, held: &mut Held, process: &Process, rank: Option<i32>) -> Result<()> {
         let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
-        if self.remote.borrow(held).is_dirty(target) {
-            self.flush_messages(held, process, target, "MPI_Win_flush");
-        }
+        self.flush_messages(held, process, target, "MPI_Win_flush");
         fence(Ordering::SeqCst);
         self.look_now_and_then(held, process);
         Ok(())
@@ -324,7 +318,7 @@ impl Window {
     }
 
     /// Whom a flush is for: a target, or all; `None` for `MPI_PROC_NULL`.
-    #[inline]
+    #[inline(always)]
     fn flushable(&self, held: &Held, rank: Option<i32>) -> Result<Option<Option<u32>>> {
         let target = match rank {
             Some(PROC_NULL) => return Ok(None),
@@ -335,15 +329,12 @@ impl Window {
         Ok(Some(target))
     }
 
-    #[inline]
+    #[inline(always)]
     fn look_now_and_then(&self, held: &mut Held, process: &Process) {
-        let flushes = {
-            let mut counts = self.counts.borrow_mut(held);
-            counts.flushes = counts.flushes.wrapping_add(1);
-            counts.flushes
-        };
-        let header = process.job.header();
-        if header.local_ranks > header.processors || flushes.is_multiple_of(QUIET_FLUSHES) {
+        let flushes = self.flushes.load(Ordering::Relaxed) + 1;
+        let is_quiet = flushes < self.quiet_flushes;
+        self.flushes.store(if is_quiet { flushes } else { 0 }, Ordering::Relaxed);
+        if !is_quiet {
             look(held, process);
         }
     }
