@@ -64,11 +64,31 @@ pub struct Call {
 }
 
 impl Call {
-    #[inline]
+    #[inline(always)]
     fn enter(function: &'static Function, at: At, lane: Lane) -> Call {
-        let held = giant::enter_lane(lane);
-        phase::call_begins(lane);
+        let held = if giant::threads_allowed() {
+            enter_among_threads(lane)
+        } else {
+            phase::call_begins();
+            giant::enter_alone()
+        };
         Call { held, function, at, counted: lane, since_ns: trace::since() }
+    }
+
+    /// The call is over. Not a `Drop`, which would not be compiled into the entry points.
+    #[inline(always)]
+    fn leave(self) {
+        if self.since_ns != 0 {
+            trace::call(self.function.name, self.since_ns);
+        }
+        if giant::threads_allowed() {
+            leave_among_threads(&self.held, self.counted);
+        } else {
+            phase::call_ends();
+        }
+        if events::any_waiting() || handles::any_retired() {
+            tidy_up(&self.held);
+        }
     }
 
     /// Goes on in the lane of a communicator's messages, which the entry could only guess.
@@ -86,33 +106,31 @@ impl Call {
     }
 }
 
-impl Drop for Call {
-    #[inline]
-    fn drop(&mut self) {
-        if self.since_ns != 0 {
-            trace::call(self.function.name, self.since_ns);
-        }
-        if giant::threads_allowed() {
-            tell_threads(&self.held);
-        }
-        phase::call_ends(self.counted);
-        if (events::any_waiting() || handles::any_retired())
-            && self.held.lane().is_first()
-            && phase::is_quiet()
-        {
-            if events::any_waiting() {
-                tool::tell(&self.held);
-            }
-            handles::drop_retired();
-        }
-    }
+/// Enters a lane where several threads may be.
+#[inline(never)]
+fn enter_among_threads(lane: Lane) -> Held {
+    let held = giant::enter_lane(lane);
+    phase::call_begins_in(lane);
+    held
 }
 
 /// What this call has completed may be what another thread of the process sleeps for.
-#[cold]
-fn tell_threads(held: &Held) {
+#[inline(never)]
+fn leave_among_threads(held: &Held, counted: Lane) {
     if let Some(process) = process::process() {
         progress::tell_threads(held, process);
+    }
+    phase::call_ends_in(counted);
+}
+
+/// At the end of a call: what other calls have left to be done when none is under way.
+#[cold]
+fn tidy_up(held: &Held) {
+    if held.lane().is_first() && phase::is_quiet() {
+        if events::any_waiting() {
+            tool::tell(held);
+        }
+        handles::drop_retired();
     }
 }
 
@@ -138,13 +156,12 @@ pub fn entry_in(
         return outside(function);
     }
     let mut call = Call::enter(function, at, lane);
-    match body(&mut call, Scope::new()) {
+    let result = body(&mut call, Scope::new());
+    let at = call.at;
+    call.leave();
+    match result {
         Ok(()) => MPI_SUCCESS,
-        Err(error) => {
-            let at = call.at;
-            drop(call);
-            errors::raise(function, at, &error)
-        }
+        Err(error) => errors::raise(function, at, &error),
     }
 }
 

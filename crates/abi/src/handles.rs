@@ -58,6 +58,7 @@ impl<T: Send + Sync + 'static> Table<T> {
         }
     }
 
+    #[inline]
     fn slot(&self, index: u32) -> Option<&Slot<T>> {
         let (chunk, within) = place(index);
         let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
@@ -88,7 +89,11 @@ impl<T> Slot<T> {
     }
 }
 
+#[inline]
 fn place(index: u32) -> (usize, usize) {
+    if (index as usize) < FIRST_CHUNK {
+        return (0, index as usize);
+    }
     let scaled = index as usize / FIRST_CHUNK + 1;
     let chunk = scaled.ilog2() as usize;
     (chunk, index as usize - FIRST_CHUNK * ((1 << chunk) - 1))
@@ -109,7 +114,7 @@ fn index_and_generation(bits: usize) -> (u32, u32) {
 ///
 /// # Safety
 /// The reference is used only until the call that looked it up ends (see the module's doc).
-#[inline]
+#[inline(always)]
 pub unsafe fn resolve<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K::Object> {
     let number = raw.bits().wrapping_sub(K::NULL);
     if number < K::NUMBERS {
@@ -128,17 +133,18 @@ pub unsafe fn resolve<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s 
             }
         }
     }
-    first_use(raw).ok_or_else(|| complaint(raw, argument))
+    first_use(raw, argument)
 }
 
-/// Makes a predefined object that nobody used so far.
+/// Makes a predefined object that nobody used so far; for others, says what is wrong.
 #[cold]
-fn first_use<'s, K: Stored>(raw: Raw<K>) -> Option<&'s K::Object> {
+fn first_use<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K::Object> {
     let number = raw.bits().wrapping_sub(K::NULL);
-    if number == 0 || number >= K::NUMBERS {
-        return None;
+    let object = (number > 0 && number < K::NUMBERS).then(|| K::predefined(raw.bits())).flatten();
+    match object {
+        Some(object) => Ok(set_predefined::<K>(raw, object)),
+        None => Err(complaint(raw, argument)),
     }
-    Some(set_predefined::<K>(raw, K::predefined(raw.bits())?))
 }
 
 /// Gives a predefined handle its object, unless it has one.

@@ -1,9 +1,9 @@
 //! Where the library is in its life, and how many calls are under way.
 
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering, compiler_fence, fence};
 
 use tutti_base::config::MAX_LANES;
-use tutti_core::giant::{self, Lane};
+use tutti_core::giant::Lane;
 
 const BEFORE: u8 = 0;
 const RUNNING: u8 = 1;
@@ -67,28 +67,37 @@ pub fn world_rank() -> Option<i32> {
     (rank >= 0).then_some(rank)
 }
 
-/// A call begins; its lane is held. What it looks up from now on is not dropped before it ends.
+/// A call begins where one thread at a time is in the library. What it looks up from now on is not dropped before it ends.
+#[inline(always)]
+pub fn call_begins() {
+    let calls = &CALLS[0].0;
+    calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// A call ends where one thread at a time is in the library.
+#[inline(always)]
+pub fn call_ends() {
+    let calls = &CALLS[0].0;
+    calls.store(calls.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+}
+
+/// A call begins in a lane, which is held. What it looks up from now on is not dropped before it ends.
 #[inline]
-pub fn call_begins(lane: Lane) {
-    let calls = &CALLS[lane.number() as usize].0;
-    if giant::threads_allowed() {
-        calls.fetch_add(1, Ordering::SeqCst);
-        // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed before.
-        fence(Ordering::SeqCst);
+pub fn call_begins_in(lane: Lane) {
+    CALLS[lane.number() as usize].0.fetch_add(1, Ordering::SeqCst);
+    // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed before. On x86 the
+    // locked addition is a fence already (AMD64 manual, section 7.4.2).
+    if cfg!(target_arch = "x86_64") {
+        compiler_fence(Ordering::SeqCst);
     } else {
-        calls.store(calls.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 }
 
 /// A call ends that began in `lane`.
 #[inline]
-pub fn call_ends(lane: Lane) {
-    let calls = &CALLS[lane.number() as usize].0;
-    if giant::threads_allowed() {
-        calls.fetch_sub(1, Ordering::Release);
-    } else {
-        calls.store(calls.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
-    }
+pub fn call_ends_in(lane: Lane) {
+    CALLS[lane.number() as usize].0.fetch_sub(1, Ordering::Release);
 }
 
 /// Whether no call is under way that could have looked up what the holder of the first lane has removed before.

@@ -49,6 +49,9 @@ static LOCKS: [Lock; MAX_LANES as usize] =
 /// Lanes if several threads may be inside, otherwise 0.
 static LANES: AtomicU32 = AtomicU32::new(0);
 
+/// Threads that are in a wait which has become long.
+static WAITING: AtomicU32 = AtomicU32::new(0);
+
 thread_local! {
     static MARK: u8 = const { 0 };
     /// Bit by bit the lanes in which this thread has started something.
@@ -62,6 +65,10 @@ pub struct Held {
     lane: Lane,
     not_send: PhantomData<*const ()>,
 }
+
+/// A thread's wait, as long as it lives.
+#[derive(Debug)]
+pub struct Waits(());
 
 /// Proof that this thread is inside a lane which perhaps is not that of the [`Held`] it comes from.
 #[derive(Debug)]
@@ -107,10 +114,30 @@ pub fn lanes() -> u32 {
     LANES.load(Ordering::Relaxed).max(1)
 }
 
+/// Counts this thread among those that wait.
+pub fn wait() -> Option<Waits> {
+    threads_allowed().then(|| {
+        WAITING.fetch_add(1, Ordering::Relaxed);
+        Waits(())
+    })
+}
+
+/// Threads of this process that wait: each wants a processor, to look.
+#[inline]
+pub fn waiting() -> u32 {
+    WAITING.load(Ordering::Relaxed)
+}
+
 /// Enters the first lane; nested entries of one thread do not block.
 #[inline]
 pub fn enter() -> Held {
     enter_lane(Lane::FIRST)
+}
+
+/// Enters where there is one thread at a time: no lock, no lanes. For who has asked [`threads_allowed`].
+#[inline(always)]
+pub fn enter_alone() -> Held {
+    Held { guard: None, lane: Lane::FIRST, not_send: PhantomData }
 }
 
 /// Enters a lane. Not for who is inside another one than the first.
@@ -185,17 +212,27 @@ impl Held {
         self.lane
     }
 
-    /// Enters `lane` if that is another one, for as long as the result lives.
+    /// Enters `lane` if that is another one.
     ///
     /// # Panics
     /// If neither of the two is the one held nor the first is: a bug (see the order of locks).
-    #[inline]
-    pub fn in_lane(&self, lane: Lane) -> InLane<'_> {
-        if lane == self.lane {
-            return InLane::Same(self);
-        }
+    #[inline(always)]
+    pub fn other_lane(&self, lane: Lane) -> Option<Held> {
+        (lane != self.lane).then(|| self.enter_other(lane))
+    }
+
+    #[cold]
+    fn enter_other(&self, lane: Lane) -> Held {
         assert!(self.lane.is_first(), "from lane {} into lane {}", self.lane.0, lane.0);
-        InLane::Other(enter_lane(lane))
+        enter_lane(lane)
+    }
+
+    /// Enters `lane` if that is another one, for as long as the result lives.
+    ///
+    /// # Panics
+    /// As [`Held::other_lane`].
+    pub fn in_lane(&self, lane: Lane) -> InLane<'_> {
+        self.other_lane(lane).map_or(InLane::Same(self), InLane::Other)
     }
 
     /// Leaves this lane for another one. Does nothing but change the lane inside a callback of this thread in it.
@@ -237,6 +274,12 @@ impl Drop for Held {
         if self.guard.is_some() {
             self.unlock();
         }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -318,18 +361,28 @@ fn me() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-#[cold]
 fn lock(lane: Lane) -> Option<MutexGuard<'static, ()>> {
-    let Lock { mutex, owner, waiters } = &LOCKS[lane.index()];
-    if owner.load(Ordering::Relaxed) == me() {
+    let Lock { mutex, owner, .. } = &LOCKS[lane.index()];
+    let me = me();
+    if owner.load(Ordering::Relaxed) == me {
         return None;
     }
+    let guard = mutex.try_lock().unwrap_or_else(|error| match error {
+        // A panic aborts the process, so poison only appears in tests and says nothing about the state.
+        TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
+        TryLockError::WouldBlock => lock_taken(lane),
+    });
+    owner.store(me, Ordering::Relaxed);
+    Some(guard)
+}
+
+#[cold]
+fn lock_taken(lane: Lane) -> MutexGuard<'static, ()> {
+    let Lock { mutex, waiters, .. } = &LOCKS[lane.index()];
     waiters.fetch_add(1, Ordering::Relaxed);
-    // A panic aborts the process, so poison only appears in tests and says nothing about the state.
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     waiters.fetch_sub(1, Ordering::Relaxed);
-    owner.store(me(), Ordering::Relaxed);
-    Some(guard)
+    guard
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
 use crate::dynamic::Dynamic;
-use crate::giant::{self, GiantCell, Held, InLane, Lane, LaneCells};
+use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::NumberHasher;
 use crate::p2p::{Limits, PointToPoint};
@@ -264,12 +264,12 @@ impl Process {
     }
 
     /// Does something in a lane, for who holds that or the first.
-    #[inline]
+    #[inline(always)]
     pub fn in_lane<R>(&self, held: &Held, lane: Lane, work: impl FnOnce(&Held) -> R) -> R {
-        let inside = held.in_lane(lane);
-        let result = work(&inside);
-        if let InLane::Other(other) = &inside {
-            progress::tell_threads(other, self);
+        let other = held.other_lane(lane);
+        let result = work(other.as_ref().unwrap_or(held));
+        if let Some(other) = other {
+            progress::tell_threads(&other, self);
         }
         result
     }
@@ -279,20 +279,33 @@ impl Process {
         self.job.bell(self.local).map(Watch::new)
     }
 
-    /// Whether more ranks run on this host than it has processors, as far as this process knows.
+    /// Who wants a processor of this host, as far as this process knows: ranks, guests, and threads of ranks that wait. The
+    /// other ranks are taken to have as many of them as this one.
+    #[inline]
+    fn runners(&self) -> u32 {
+        let (ranks, guests) = (self.job.header().local_ranks, self.guests.load(Ordering::Relaxed));
+        ranks * (1 + giant::waiting()) + guests
+    }
+
+    /// Whether more want to run on this host than it has processors.
     #[inline]
     pub fn is_crowded(&self) -> bool {
-        let header = self.job.header();
-        header.local_ranks + self.guests.load(Ordering::Relaxed) > header.processors
+        self.runners() > self.job.header().processors
+    }
+
+    /// How often a wait that begins now looks at the transport before anything else.
+    #[inline]
+    pub fn looks(&self) -> u32 {
+        if giant::waiting() > 0 && self.is_crowded() { CROWDED_LOOKS } else { self.direct_looks }
     }
 
     /// How a wait that begins now waits.
     pub fn waiter(&self) -> Waiter {
-        let (header, guests) = (self.job.header(), self.guests.load(Ordering::Relaxed));
-        if guests == 0 || header.has_other_hosts() {
+        let (header, runners) = (self.job.header(), self.runners());
+        if runners == header.local_ranks || header.has_other_hosts() {
             return self.waiter.clone();
         }
-        Waiter::new(&self.config, header.local_ranks + guests, header.processors)
+        Waiter::new(&self.config, runners, header.processors)
     }
 
     /// The rank among those of this host of a process of the own job that runs here.

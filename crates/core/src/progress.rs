@@ -103,6 +103,9 @@ pub fn look(held: &mut Held, process: &Process) {
     }
 }
 
+/// Looks of a wait before it is prepared for waiting long: in a stream the next message arrives within some.
+const EARLY_LOOKS: u32 = 16;
+
 /// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
 pub fn wait_until(
     held: &mut Held,
@@ -110,11 +113,19 @@ pub fn wait_until(
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
-    let mut waiter = process.waiter();
-    let block = process.block();
-    let watch = process.watch();
     let lane = held.lane();
     giant::engage(lane);
+    for _ in 0..process.looks().min(EARLY_LOOKS) {
+        move_on(held, process, true);
+        if done(held) {
+            return tell_threads(held, process);
+        }
+        held.relax();
+    }
+    let mut waiter = process.waiter();
+    let _waits = giant::wait();
+    let block = process.block();
+    let watch = process.watch();
     let (sleepers, bells) = sleepers(process, lane);
     let mut told = false;
     loop {
