@@ -69,32 +69,66 @@ pub fn context_of(held: &Held, process: &Process, id: RequestId) -> Result<u32> 
 /// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
 pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
-    let complete = |held: &Held| {
-        within(held, process, id, |held| {
-            process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
-        })
-    };
-    if !complete(held) {
-        engage(id.lane().unwrap_or(held.lane()));
-        progress::hurry(held, process);
-    }
-    if !complete(held) {
-        progress::wait_until(
-            held,
-            process,
-            &|| format!("{operation}{}", describe_request(process, id)),
-            complete,
-        );
+    if !is_over(held, process, id) {
+        wait_for(held, process, id, operation);
     }
     finish(held, process, id)
 }
 
+/// Whether a request is complete, or gone.
+#[inline]
+fn is_over(held: &Held, process: &Process, id: RequestId) -> bool {
+    within(held, process, id, |held| {
+        process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
+    })
+}
+
+/// Waits until `id` is over, which it is not yet.
+fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) {
+    engage(id.lane().unwrap_or(held.lane()));
+    progress::hurry(held, process);
+    if !is_over(held, process, id) {
+        let what = || format!("{operation}{}", describe_request(process, id));
+        progress::wait_until(held, process, &what, |held| is_over(held, process, id));
+    }
+}
+
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
+#[inline]
 pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
     within(held, process, id, |held| finish_here(held, process, id))
 }
 
+#[inline]
 fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
+    let mut messages = process.messages.borrow_mut(held);
+    let requests = &mut messages.state.requests;
+    if let Some(request) = requests.get_mut(id)
+        && request.persistent.is_none()
+        && !matches!(request.work, Work::Generalised(_))
+    {
+        let (status, context, error) = (request.status, request.context, request.error.take());
+        requests.drop_in_place(id);
+        return Finished { result: error.map_or(Ok(status), Err), status, persistent: false, context };
+    }
+    drop(messages);
+    finish_special(held, process, id)
+}
+
+/// Sees off a request if it is over; `None` while it runs.
+///
+/// # Errors
+/// `Request` for an unknown one.
+#[inline]
+pub fn finish_if_over(held: &Held, process: &Process, id: RequestId) -> Result<Option<Finished>> {
+    within(held, process, id, |held| {
+        let is_over = process.messages.borrow_mut(held).state.requests.user(id)?.complete;
+        Ok(is_over.then(|| finish_here(held, process, id)))
+    })
+}
+
+/// As [`finish_here`], for persistent and generalised requests, and for what is no request.
+fn finish_special(held: &Held, process: &Process, id: RequestId) -> Finished {
     let mut messages = process.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id).filter(|request| request.persistent.is_some()) {
@@ -105,20 +139,7 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
         }
         request.status = Status::EMPTY;
         let status = if was_active { status } else { Status::EMPTY };
-        return Finished {
-            result: error.map_or(Ok(status), |error| Err(*error)),
-            status,
-            persistent: true,
-            context,
-        };
-    }
-    if let Some(request) =
-        requests.get_mut(id).filter(|request| !matches!(request.work, Work::Generalised(_)))
-    {
-        let (status, context, error) = (request.status, request.context, request.error.take());
-        requests.drop_in_place(id);
-        let result = error.map_or(Ok(status), |error| Err(*error));
-        return Finished { status: *result.as_ref().unwrap_or(&status), result, persistent: false, context };
+        return Finished { result: error.map_or(Ok(status), Err), status, persistent: true, context };
     }
     let Some(request) = requests.remove(id) else {
         return Finished { result: Ok(Status::EMPTY), status: Status::EMPTY, persistent: false, context: 0 };
@@ -126,7 +147,7 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
     drop(messages);
     let (status, context) = (request.status, request.context);
     let result = match (request.work, request.error) {
-        (_, Some(error)) => Err(*error),
+        (_, Some(error)) => Err(error),
         (Work::Generalised(callbacks), None) => query_and_free(&callbacks),
         (_, None) => Ok(status),
     };
@@ -152,7 +173,7 @@ pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Stat
         if let Work::Generalised(callbacks) = &request.work {
             query = Some(Arc::clone(callbacks));
         }
-        request.error.clone().map_or(Ok(Some(request.status)), |error| Err(*error))
+        request.error.clone().map_or(Ok(Some(request.status)), Err)
     });
     // Asked when nothing is borrowed: the callback may call MPI.
     query.map_or(seen, |callbacks| callbacks.query().map(Some))

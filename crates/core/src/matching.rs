@@ -36,20 +36,40 @@ pub struct Pattern {
 /// Posted receives and kept messages.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
-    contexts: HashMap<u32, Context<R, M>, BuildHasherDefault<NumberHasher>>,
+    contexts: HashMap<u32, Context, BuildHasherDefault<NumberHasher>>,
+    /// The queues that contexts name by their places.
+    queues: Vec<Queues<R, M>>,
+    /// Places of contexts that were forgotten.
+    free: Vec<u32>,
+    /// The queues that were looked for last: mostly they are the next ones too.
+    last: Last,
     order: u64,
     messages: usize,
     receives: usize,
+    /// Of these, those from any source.
+    wild: usize,
 }
 
+/// Where the queues of a context are.
 #[derive(Debug)]
-struct Context<R, M> {
-    sources: HashMap<u32, Source<R, M>, BuildHasherDefault<NumberHasher>>,
-    any_source: VecDeque<Posted<R>>,
+struct Context {
+    /// By source.
+    sources: HashMap<u32, u32, BuildHasherDefault<NumberHasher>>,
+    /// Of receives from any source.
+    any_source: u32,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    context: u32,
+    source: u32,
+    /// Beyond all queues if there are none.
+    place: u32,
+}
+
+/// What waits in a context, for a source or, receives only, for any.
 #[derive(Debug)]
-struct Source<R, M> {
+struct Queues<R, M> {
     posted: VecDeque<Posted<R>>,
     arrived: VecDeque<Arrived<M>>,
 }
@@ -80,9 +100,20 @@ impl Pattern {
 
 impl<R, M> Default for Matcher<R, M> {
     fn default() -> Matcher<R, M> {
-        Matcher { contexts: HashMap::default(), order: 0, messages: 0, receives: 0 }
+        Matcher {
+            contexts: HashMap::default(),
+            queues: Vec::new(),
+            free: Vec::new(),
+            last: NOWHERE,
+            order: 0,
+            messages: 0,
+            receives: 0,
+            wild: 0,
+        }
     }
 }
+
+const NOWHERE: Last = Last { context: 0, source: 0, place: u32::MAX };
 
 impl<R: PartialEq, M> Matcher<R, M> {
     /// A message has arrived: the receive it belongs to, if one is posted. The message is only kept when
@@ -92,22 +123,20 @@ impl<R: PartialEq, M> Matcher<R, M> {
         if self.receives == 0 {
             return None;
         }
-        let context = self.contexts.get_mut(&envelope.context)?;
-        let wild = first_posted(&context.any_source, envelope.tag);
-        let mut source = context.sources.get_mut(&envelope.source);
-        let named = source.as_ref().and_then(|source| first_posted(&source.posted, envelope.tag));
-        let from_wild = match (wild, named) {
-            (None, None) => return None,
-            (Some((_, wild)), Some((_, named))) => wild < named,
-            (wild, _) => wild.is_some(),
+        let Envelope { context, source, tag } = envelope;
+        let named = self.place(context, source);
+        let wild = if self.wild == 0 { None } else { self.any_source(context) };
+        let first = |place: Option<usize>| {
+            let place = place?;
+            first_posted(&self.queues[place].posted, tag).map(|(position, order)| (order, place, position))
         };
-        let posted = if from_wild {
-            context.any_source.remove(wild?.0)
-        } else {
-            source.as_mut()?.posted.remove(named?.0)
+        let (_, place, position) = match (first(wild), first(named)) {
+            (Some(wild), Some(named)) => wild.min(named),
+            (wild, named) => wild.or(named)?,
         };
         self.receives -= 1;
-        posted.map(|posted| posted.receive)
+        self.wild -= usize::from(Some(place) == wild);
+        take_at(&mut self.queues[place].posted, position).map(|posted| posted.receive)
     }
 
     /// Keeps a message that no posted receive wanted.
@@ -115,7 +144,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.order += 1;
         self.messages += 1;
         let arrived = Arrived { order: self.order, tag: envelope.tag, message };
-        self.context(envelope.context).source(envelope.source).arrived.push_back(arrived);
+        let place = self.place_or_new(envelope.context, envelope.source);
+        self.queues[place].arrived.push_back(arrived);
     }
 
     /// A receive is started: the kept message that it gets, if there is one. The receive is only posted
@@ -125,9 +155,8 @@ impl<R: PartialEq, M> Matcher<R, M> {
         if self.messages == 0 {
             return None;
         }
-        let (source, position) = self.find(pattern)?;
-        let queue = &mut self.contexts.get_mut(&pattern.context)?.sources.get_mut(&source)?.arrived;
-        let arrived = queue.remove(position)?;
+        let (source, place, position) = self.find(pattern)?;
+        let arrived = take_at(&mut self.queues[place].arrived, position)?;
         self.messages -= 1;
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, arrived.message))
     }
@@ -138,33 +167,35 @@ impl<R: PartialEq, M> Matcher<R, M> {
         self.order += 1;
         self.receives += 1;
         let posted = Posted { order: self.order, tag: pattern.tag, receive };
-        let context = self.context(pattern.context);
-        match pattern.source {
-            Some(source) => context.source(source).posted.push_back(posted),
-            None => context.any_source.push_back(posted),
-        }
+        let place = match pattern.source {
+            Some(source) => self.place_or_new(pattern.context, source),
+            None => {
+                self.wild += 1;
+                self.context(pattern.context).any_source as usize
+            }
+        };
+        self.queues[place].posted.push_back(posted);
     }
 
     /// The kept message that a receive of this pattern would get, left where it is (probe).
     pub fn peek(&self, pattern: Pattern) -> Option<(Envelope, &M)> {
-        let (source, position) = self.find(pattern)?;
-        let arrived = self.contexts.get(&pattern.context)?.sources.get(&source)?.arrived.get(position)?;
+        let (source, place, position) = self.find(pattern)?;
+        let arrived = self.queues[place].arrived.get(position)?;
         Some((Envelope { context: pattern.context, source, tag: arrived.tag }, &arrived.message))
     }
 
     /// Withdraws a posted receive; false if it was matched before.
     pub fn cancel(&mut self, pattern: Pattern, receive: &R) -> bool {
-        let Some(context) = self.contexts.get_mut(&pattern.context) else { return false };
-        let queue = match pattern.source {
-            Some(source) => match context.sources.get_mut(&source) {
-                Some(source) => &mut source.posted,
-                None => return false,
-            },
-            None => &mut context.any_source,
+        let place = match pattern.source {
+            Some(source) => self.place(pattern.context, source),
+            None => self.any_source(pattern.context),
         };
+        let Some(place) = place else { return false };
+        let queue = &mut self.queues[place].posted;
         let position = queue.iter().position(|posted| posted.receive == *receive);
         let withdrawn = position.is_some_and(|position| queue.remove(position).is_some());
         self.receives -= usize::from(withdrawn);
+        self.wild -= usize::from(withdrawn && pattern.source.is_none());
         withdrawn
     }
 
@@ -181,49 +212,88 @@ impl<R: PartialEq, M> Matcher<R, M> {
 
     /// Forgets the queues of a context that is freed, unless something still waits in them.
     pub fn forget_if_idle(&mut self, context: u32) {
-        let idle = |context: &Context<R, M>| {
-            context.any_source.is_empty()
-                && context
-                    .sources
-                    .values()
-                    .all(|source| source.posted.is_empty() && source.arrived.is_empty())
-        };
-        if self.contexts.get(&context).is_some_and(idle) {
+        let Some(Context { sources, any_source }) = self.contexts.get(&context) else { return };
+        let places: Vec<u32> = sources.values().chain([any_source]).copied().collect();
+        if places.iter().all(|place| self.queues[*place as usize].is_idle()) {
+            self.free.extend(places);
             self.contexts.remove(&context);
+            self.last = NOWHERE;
         }
     }
 
-    fn find(&self, pattern: Pattern) -> Option<(u32, usize)> {
+    /// Source, place and position of a kept message.
+    fn find(&self, pattern: Pattern) -> Option<(u32, usize, usize)> {
+        let first = |place: u32| first_arrived(&self.queues[place as usize].arrived, pattern.tag);
+        if let Some(source) = pattern.source {
+            let place = self.place(pattern.context, source)?;
+            return first(place as u32).map(|(position, _)| (source, place, position));
+        }
         let context = self.contexts.get(&pattern.context)?;
-        match pattern.source {
-            Some(source) => {
-                let (position, _) = first_arrived(&context.sources.get(&source)?.arrived, pattern.tag)?;
-                Some((source, position))
-            }
-            None => context
-                .sources
-                .iter()
-                .filter_map(|(source, queues)| Some((*source, first_arrived(&queues.arrived, pattern.tag)?)))
-                .min_by_key(|(_, (_, order))| *order)
-                .map(|(source, (position, _))| (source, position)),
+        let sources = context.sources.iter();
+        sources
+            .filter_map(|(source, place)| Some((*source, *place, first(*place)?)))
+            .min_by_key(|(_, _, (_, order))| *order)
+            .map(|(source, place, (position, _))| (source, place as usize, position))
+    }
+
+    /// Where the queues of a source are, if it has any.
+    #[inline]
+    fn place(&self, context: u32, source: u32) -> Option<usize> {
+        if let Last { context: of, source: from, place } = self.last
+            && (of, from) == (context, source)
+            && place != NOWHERE.place
+        {
+            return Some(place as usize);
         }
+        self.contexts.get(&context)?.sources.get(&source).map(|place| *place as usize)
     }
 
-    fn context(&mut self, context: u32) -> &mut Context<R, M> {
-        self.contexts
-            .entry(context)
-            .or_insert_with(|| Context { sources: HashMap::default(), any_source: VecDeque::new() })
+    /// Where the receives from any source are, if there ever were any queues in the context.
+    fn any_source(&self, context: u32) -> Option<usize> {
+        self.contexts.get(&context).map(|context| context.any_source as usize)
+    }
+
+    /// Where the queues of a source are from now on.
+    #[inline]
+    fn place_or_new(&mut self, context: u32, source: u32) -> usize {
+        let place = match self.place(context, source) {
+            Some(place) => place,
+            None => self.new_place(context, source),
+        };
+        self.last = Last { context, source, place: place as u32 };
+        place
+    }
+
+    #[cold]
+    fn new_place(&mut self, context: u32, source: u32) -> usize {
+        let place = self.new_queues();
+        self.context(context).sources.insert(source, place);
+        place as usize
+    }
+
+    fn context(&mut self, number: u32) -> &mut Context {
+        if !self.contexts.contains_key(&number) {
+            let context = Context { sources: HashMap::default(), any_source: self.new_queues() };
+            self.contexts.insert(number, context);
+        }
+        self.contexts.get_mut(&number).expect("it was there or has just been put there")
+    }
+
+    fn new_queues(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.queues.push(Queues { posted: VecDeque::new(), arrived: VecDeque::new() });
+            self.queues.len() as u32 - 1
+        })
     }
 }
 
-impl<R, M> Context<R, M> {
-    fn source(&mut self, source: u32) -> &mut Source<R, M> {
-        self.sources
-            .entry(source)
-            .or_insert_with(|| Source { posted: VecDeque::new(), arrived: VecDeque::new() })
+impl<R, M> Queues<R, M> {
+    fn is_idle(&self) -> bool {
+        self.posted.is_empty() && self.arrived.is_empty()
     }
 }
 
+#[inline]
 fn first_posted<R>(queue: &VecDeque<Posted<R>>, tag: i32) -> Option<(usize, u64)> {
     let position = queue.iter().position(|posted| posted.tag.is_none_or(|wanted| wanted == tag))?;
     Some((position, queue[position].order))
@@ -232,6 +302,12 @@ fn first_posted<R>(queue: &VecDeque<Posted<R>>, tag: i32) -> Option<(usize, u64)
 fn first_arrived<M>(queue: &VecDeque<Arrived<M>>, tag: Option<i32>) -> Option<(usize, u64)> {
     let position = queue.iter().position(|arrived| tag.is_none_or(|wanted| wanted == arrived.tag))?;
     Some((position, queue[position].order))
+}
+
+/// Takes an entry out of a queue; mostly it is the first.
+#[inline]
+fn take_at<T>(queue: &mut VecDeque<T>, position: usize) -> Option<T> {
+    if position == 0 { queue.pop_front() } else { queue.remove(position) }
 }
 
 /// A hash for small numbers that nobody hostile chooses: one multiplication.

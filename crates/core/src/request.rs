@@ -41,7 +41,7 @@ pub struct Request {
     /// What it reports once it is over.
     pub status: Status,
     /// Why it failed, if it did.
-    pub error: Option<Box<Error>>,
+    pub error: Option<Error>,
     /// Context (not plane) of its communicator, for the error handler.
     pub context: u32,
     /// Freed by the user (or never seen by one): its slot goes with its completion.
@@ -319,7 +319,7 @@ impl RequestTable {
     #[inline]
     pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
         if let Some(request) = self.get_mut(id) {
-            request.error = error.map(Box::new);
+            request.error = error;
             self.complete_as_is(id);
         }
     }
@@ -362,13 +362,18 @@ impl RequestTable {
     ///
     /// # Errors
     /// `Request` for an id that was freed or never given out.
+    #[inline]
     pub fn user(&mut self, id: RequestId) -> Result<&mut Request> {
         if id == RequestId::DONE {
             return Ok(&mut self.done);
         }
-        self.get_mut(id)
-            .ok_or_else(|| Error::new(ErrorClass::Request, "the request is not (or no longer) known"))
+        self.get_mut(id).ok_or_else(unknown)
     }
+}
+
+#[cold]
+fn unknown() -> Error {
+    Error::new(ErrorClass::Request, "the request is not (or no longer) known")
 }
 
 #[cfg(test)]

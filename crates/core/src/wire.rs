@@ -96,6 +96,13 @@ impl Packet {
         }
     }
 
+    /// Envelope and signature, if the header is that of a whole message for which nobody waits: the usual case.
+    #[inline]
+    pub fn decode_eager(header: Header) -> Option<(Envelope, Signature)> {
+        let [first, second, _] = header.0;
+        (first & 0xff == EAGER).then(|| (envelope_in(first, second), (first >> 16) as u16))
+    }
+
     /// The packet in a header.
     ///
     /// # Errors
@@ -103,8 +110,7 @@ impl Packet {
     #[inline]
     pub fn decode(header: Header) -> Result<Packet> {
         let [first, second, third] = header.0;
-        let envelope =
-            Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 };
+        let envelope = envelope_in(first, second);
         let signature = (first >> 16) as u16;
         let request = RequestId::from_bits(third);
         match first & 0xff {
@@ -156,6 +162,11 @@ impl Offer {
             _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),
         }
     }
+}
+
+#[inline]
+fn envelope_in(first: u64, second: u64) -> Envelope {
+    Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 }
 }
 
 #[inline]

@@ -43,7 +43,7 @@ impl Mode {
 
 /// MPI_Send, MPI_Bsend, MPI_Ssend, MPI_Rsend.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 pub fn send(
     call: &mut Call,
     mode: Mode,
@@ -96,7 +96,7 @@ fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Opti
 
 /// MPI_Recv.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
-#[inline]
+#[inline(always)]
 pub fn recv(
     call: &mut Call,
     buf: Address,

@@ -59,7 +59,9 @@ pub fn report(status: Status) -> Report {
 #[inline]
 fn wait_for(call: &mut Call, id: RequestId) -> Result<Finished> {
     let process = process()?;
-    completion::is_complete(&call.held, process, id)?;
+    if let Some(finished) = completion::finish_if_over(&call.held, process, id)? {
+        return Ok(finished);
+    }
     Ok(completion::wait(&mut call.held, process, id, "a wait for "))
 }
 
@@ -269,6 +271,11 @@ pub fn waitall(
             statuses.at(place).set_empty();
             continue;
         };
+        if id == RequestId::DONE {
+            statuses.at(place).set(report(Status::EMPTY));
+            *handle = MPI_REQUEST_NULL;
+            continue;
+        }
         let finished = wait_for(call, id)?;
         finish_place(call, finished, handle, (statuses, place), &mut failed);
     }
@@ -363,6 +370,7 @@ fn finish_some(
 /// Failures among several requests, by their places in the array of statuses.
 type Failed = Vec<(usize, Error)>;
 
+#[inline]
 fn finish_place(
     call: &mut Call,
     finished: Finished,

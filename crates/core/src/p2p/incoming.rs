@@ -19,13 +19,27 @@ struct Arrival {
 }
 
 impl<L: Link> PointToPoint<L> {
-    /// Starts a receive behind a request that exists (new or persistent).
-    #[inline]
+    /// Starts a receive behind a request that exists.
     pub fn start_receive(&mut self, id: RequestId, spec: ReceiveSpec) {
-        let ReceiveSpec { buffer, pattern, check, .. } = spec;
+        let pattern = spec.pattern;
         if let Some(request) = self.state.requests.get_mut(id) {
-            request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
+            request.work = spec.into_work();
         }
+        self.match_receive(id, pattern);
+    }
+
+    /// Starts a receive behind a request of its own.
+    #[inline]
+    pub fn start_new_receive(&mut self, spec: ReceiveSpec, context: u32) -> RequestId {
+        let pattern = spec.pattern;
+        let id = self.state.requests.insert(Request::new(spec.into_work(), context));
+        self.match_receive(id, pattern);
+        id
+    }
+
+    /// Gives a receive the message that is kept for it, or posts it.
+    #[inline]
+    fn match_receive(&mut self, id: RequestId, pattern: Pattern) {
         match self.state.matcher.take(pattern) {
             Some((envelope, message)) => {
                 self.state.deliver(id, envelope, message);
@@ -43,18 +57,30 @@ impl<L: Link> PointToPoint<L> {
         envelope: Envelope,
         message: Message,
     ) {
-        let ReceiveSpec { buffer, pattern, check, .. } = spec;
         if let Some(request) = self.state.requests.get_mut(id) {
-            request.work = Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 };
+            request.work = spec.into_work();
         }
         self.state.deliver(id, envelope, message);
         self.flush();
     }
 }
 
+impl ReceiveSpec {
+    /// As a request that nothing has come for.
+    #[inline(always)]
+    fn into_work(self) -> Work {
+        let ReceiveSpec { buffer, pattern, check, .. } = self;
+        Work::Receive { pattern, buffer, check, arrived: 0, expected: 0 }
+    }
+}
+
 impl Sink for State {
     #[inline]
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        if let Some((envelope, signature)) = Packet::decode_eager(header) {
+            self.eager(from, envelope, signature, None, payload);
+            return Verdict::Taken;
+        }
         match Packet::decode(header) {
             Ok(Packet::Eager { envelope, signature, sync }) => {
                 self.eager(from, envelope, signature, sync, payload);
@@ -117,6 +143,7 @@ impl State {
         self.matcher.forget_if_idle(plane);
     }
 
+    #[inline]
     fn eager(
         &mut self,
         from: Peer,
@@ -218,7 +245,7 @@ impl State {
         sender: RequestId,
     ) {
         let arrival = Arrival { envelope, bytes: offer.bytes, signature };
-        let Some(buffer) = self.matched(receive, &arrival) else { return };
+        let Some(buffer) = self.matched(receive, &arrival).cloned() else { return };
         let wanted = offer.bytes.min(buffer.bytes());
         if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
             self.received(receive, from);
@@ -260,17 +287,17 @@ impl State {
 
     /// Notes in the request which message it got, and whether it fits; its buffer.
     #[inline]
-    fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<Buffer> {
+    fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<&Buffer> {
         let request = self.requests.get_mut(receive)?;
         let Work::Receive { buffer, expected, check, .. } = &mut request.work else { return None };
         *expected = arrival.bytes;
         request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
         if arrival.bytes > buffer.bytes() {
-            request.error = Some(Box::new(truncated(arrival.envelope, arrival.bytes, buffer.bytes())));
+            request.error = Some(truncated(arrival.envelope, arrival.bytes, buffer.bytes()));
         } else if let Some(datatype) = check {
-            request.error = mismatch(arrival, datatype).map(Box::new);
+            request.error = mismatch(arrival, datatype);
         }
-        Some(buffer.clone())
+        Some(buffer)
     }
 
     pub(super) fn answer(&mut self, to: Peer, packet: Packet) {

@@ -257,6 +257,7 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Whether all that was started has been handed to the transport.
+    #[inline]
     pub fn is_idle(&self) -> bool {
         self.state.outbox.is_empty() && self.state.busy.is_empty() && self.state.remote.is_idle()
     }
@@ -279,7 +280,19 @@ impl<L: Link> PointToPoint<L> {
 }
 
 impl PeerTable {
+    #[inline]
     fn get(&mut self, peer: Peer) -> &mut PeerState {
+        let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
+        if !matches!(self.blocks.get(block), Some(Some(peers)) if peers[place].is_some()) {
+            self.meet(peer);
+        }
+        let peers = self.blocks[block].as_mut().expect("there is a block, as was looked at");
+        peers[place].as_mut().expect("the peer is in it, as was looked at")
+    }
+
+    /// Makes room for a peer that was not spoken to yet.
+    #[cold]
+    fn meet(&mut self, peer: Peer) {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
         if block >= self.blocks.len() {
             self.blocks.resize_with(block + 1, || None);
@@ -294,7 +307,7 @@ impl PeerTable {
                 streams: VecDeque::new(),
                 listed: false,
             })
-        })
+        });
     }
 }
 

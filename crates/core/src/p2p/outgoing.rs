@@ -61,7 +61,12 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Sends answers, then for each busy peer its backlog in order and pieces of its streams in turn.
+    #[inline]
     pub(super) fn flush(&mut self) -> bool {
+        !self.is_idle() && self.flush_busy()
+    }
+
+    fn flush_busy(&mut self) -> bool {
         let mut any = !self.state.remote.is_idle() && self.read_remote();
         while let Some((peer, small)) = self.state.outbox.pop_front() {
             self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
@@ -239,14 +244,8 @@ fn sender_address(request: &Request) -> u64 {
 
 #[inline]
 fn put<L: Link>(link: &mut L, peer: Peer, packet: Packet, spec: &SendSpec) -> bool {
-    match spec.buffer.run() {
-        Some(run) => link.try_send(peer, packet.encode(), run).is_ok(),
-        None => {
-            let bytes = spec.buffer.bytes() as usize;
-            let fill = |out: &mut [u8]| {
-                spec.buffer.pack(0, out);
-            };
-            link.try_send_with(peer, packet.encode(), bytes, fill).is_ok()
-        }
-    }
+    let fill = |out: &mut [u8]| {
+        spec.buffer.pack(0, out);
+    };
+    link.try_send_with(peer, packet.encode(), spec.buffer.bytes() as usize, fill).is_ok()
 }

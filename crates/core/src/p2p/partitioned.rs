@@ -419,7 +419,7 @@ impl State {
         if receiving.arrived >= joined.bytes {
             let (status, error) = receiving.outcome(joined);
             if let Some(request) = self.requests.get_mut(receiver) {
-                request.error = error.map(Box::new);
+                request.error = error;
             }
             self.transfer_received(receiver, status);
         }

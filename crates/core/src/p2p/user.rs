@@ -55,7 +55,7 @@ impl Matched {
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
-#[inline]
+#[inline(always)]
 pub fn send_spec(
     process: &Process,
     comm: &Communicator,
@@ -78,7 +78,7 @@ pub fn send_spec(
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
-#[inline]
+#[inline(always)]
 pub fn pattern(comm: &Communicator, source: i32, tag: i32) -> Result<Option<Pattern>> {
     if tag < 0 && tag != ANY_TAG {
         return Err(wrong_tag(tag, true));
@@ -96,7 +96,7 @@ pub fn pattern(comm: &Communicator, source: i32, tag: i32) -> Result<Option<Patt
 ///
 /// # Errors
 /// `Rank` or `Tag`, naming the argument.
-#[inline]
+#[inline(always)]
 pub fn receive_spec(
     process: &Process,
     comm: &Communicator,
@@ -127,8 +127,28 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
     completion::wait(held, process, id, "").result.map(|_| ())
 }
 
-/// MPI_Isend and its like: a request that is already running.
+/// MPI_Isend and its like: a request that is already running, or [`RequestId::DONE`] for a message that is on its way.
+#[inline]
 pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> RequestId {
+    if let Some(spec) = &spec
+        && held.lane() == comm.lane()
+        && process.messages.borrow_mut(held).send_now(spec)
+    {
+        if trace::is_on() {
+            trace::sent(process, spec);
+        }
+        return RequestId::DONE;
+    }
+    start_send_later(held, process, comm, spec)
+}
+
+/// As [`start_send`], for what needs a request.
+fn start_send_later(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    spec: Option<SendSpec>,
+) -> RequestId {
     let context = comm.context().0;
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
@@ -178,7 +198,7 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
     if held.lane().is_first() && !process.activities.borrow(held).is_empty() {
         return None;
     }
-    for look in 0..process.direct_looks {
+    for look in 0..process.looks() {
         let mut messages = process.messages.borrow_mut(held);
         if !messages.may_receive_directly(spec) {
             return None;
@@ -197,6 +217,7 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
 }
 
 /// MPI_Irecv.
+#[inline]
 pub fn start_receive(
     held: &Held,
     process: &Process,
@@ -206,9 +227,7 @@ pub fn start_receive(
     let context = comm.context().0;
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
-        let id = messages.state.insert(Request::new(Work::Other, context));
-        messages.start_receive(id, spec);
-        id
+        messages.start_new_receive(spec, context)
     })
 }
 
