@@ -115,12 +115,8 @@ pub fn wait_until(
 ) {
     let lane = held.lane();
     giant::engage(lane);
-    for _ in 0..process.looks().min(EARLY_LOOKS) {
-        move_on(held, process, true);
-        if done(held) {
-            return tell_threads(held, process);
-        }
-        held.relax();
+    if is_soon(held, process, &mut done) {
+        return tell_threads(held, process);
     }
     let mut waiter = process.waiter();
     let _waits = giant::wait();
@@ -197,6 +193,19 @@ fn last_look(
         found |= !rest_on(watch, far);
     }
     found
+}
+
+/// Looks a few times; whether it is `done`.
+#[inline]
+fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> bool) -> bool {
+    for _ in 0..process.looks().min(EARLY_LOOKS) {
+        move_on(held, process, true);
+        if done(held) {
+            return true;
+        }
+        held.relax();
+    }
+    false
 }
 
 /// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
