@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn check(blocks: &[Option<Run>], expected: Option<&str>) {
-        let got = among(blocks.iter().copied()).err().map(|error| error.message.into_owned());
+        let got = among(blocks.iter().copied()).err().map(|error| error.message.to_string());
         assert_eq!(got.is_some(), expected.is_some(), "{blocks:?}: {got:?}");
         assert!(got.unwrap_or_default().contains(expected.unwrap_or_default()));
     }
