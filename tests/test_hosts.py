@@ -81,7 +81,7 @@ def test_stress(tutti, four, way):
 # Algorithms whose levels overlap, of every kind, by which collectives they have.
 LEVELS = {
     "chosen": "",
-    "banks": "barrier,bcast,gather,scatter,allgather,alltoall,reduce,allreduce,reduce_scatter_block=levels_bank",
+    "banks": "barrier,bcast,gather,scatter,allgather,alltoall,reduce,allreduce,reduce_scatter_block,scan=levels_bank",
     "exposed": "bcast,reduce,allreduce=levels;allgather=levels_ring",
     "other": "bcast=levels_circulant;allreduce=levels_slices",
 }

@@ -9,7 +9,7 @@ use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
     hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_reduce,
-    levels_ring, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
+    levels_ring, levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -79,7 +79,7 @@ pub struct Requirements {
     pub two_groups: bool,
     /// What it needs of the node holds among the ranks of each host; others are reached by messages.
     pub several_hosts: bool,
-    /// An operator that does not commute needs ranks that are in their own order host by host: those of a host are
+    /// An operator that does not commute, or a prefix, needs ranks that are in their own order host by host: those of a host are
     /// neighbours, whose operands may be combined first.
     pub ordered: bool,
 }
@@ -206,6 +206,8 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
     entry(C::ReduceScatterBlock, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
+    entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
+    entry(C::Exscan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
@@ -366,8 +368,9 @@ impl Generator {
 
     /// Whether it is so for ranks at these places too.
     pub fn suits_on(&self, shape: &Shape, hierarchy: &Hierarchy) -> bool {
-        let in_order = || hierarchy.order().is_sorted();
-        self.suits(shape) && (shape.commutative || !self.requires.ordered || in_order())
+        // A prefix is one of ranks in their order, whatever the operator is.
+        let free = shape.commutative && !matches!(self.collective, C::Scan | C::Exscan);
+        self.suits(shape) && (free || !self.requires.ordered || hierarchy.order().is_sorted())
     }
 
     /// Whether it may be taken in the deterministic mode: with an order of operands that is kept, the result is the one that

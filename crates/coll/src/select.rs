@@ -179,7 +179,7 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
         return Some("deterministic results keep the order of ranks".to_string());
     }
     if !generator.suits_on(shape, environment.layout.hierarchy()) {
-        return Some("the operator does not commute and hosts do not hold consecutive ranks".to_string());
+        return Some("operands keep the order of ranks and hosts do not hold consecutive ranks".to_string());
     }
     if !generator.candidates(shape).iter().any(|params| allowed(generator, params, environment)) {
         return Some("it associates operands in its own way, which deterministic results forbid".to_string());

@@ -25,6 +25,7 @@ pub mod levels_bank_move;
 pub mod levels_circulant;
 pub mod levels_reduce;
 pub mod levels_ring;
+pub mod levels_scan;
 pub mod levels_slices;
 pub mod neighbourhood;
 pub mod reduce;
