@@ -11,11 +11,11 @@ pub struct BankSizes {
     pub large_bytes: u64,
     /// Payload of a small slot of one member.
     pub small_bytes: u64,
-    /// Small slots: a power of two, at most 64. Where ranks share processors, those that wait for nobody run ahead until all are
-    /// taken, so each doubling halves the switches between processes that a small rooted operation costs.
+    /// Small slots, and as many that lend memory: a power of two, at most 64. Where ranks share processors, those that wait for
+    /// nobody run ahead until all are taken, so each doubling halves the switches between processes that a small rooted
+    /// operation costs.
     pub small_slots: u32,
-    /// Large slots: a power of two, at most 64. Several, since ranks that share a core run ahead of each other where what is
-    /// lent travels by value.
+    /// Large slots: a power of two, at most 64.
     pub large_slots: u32,
 }
 
@@ -32,7 +32,7 @@ impl BankSizes {
         ranks: u32,
     ) -> BankSizes {
         // Some hundreds of communicators of all ranks.
-        let generous = (u64::from(ranks) << 30).clamp(16 << 30, 256 << 30);
+        let generous = (u64::from(ranks) << 31).clamp(32 << 30, 512 << 30);
         BankSizes {
             area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
             large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
         assert_eq!((sizes.small_slots, sizes.large_slots), (64, 16));
         assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
-        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 100 << 30);
+        assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 200 << 30);
     }
 }

@@ -34,7 +34,7 @@ use tutti_sys::regions::{Region, RegionKey};
 
 use found::{ENTRIES, Entry, Found};
 use layout::{
-    CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
+    CLASSES, CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
 };
 pub use layout::{Class, Layout, Slots};
 pub use said::Said;
@@ -55,7 +55,7 @@ pub struct Banks {
     last_head: usize,
     parked: NonNull<AtomicU32>,
     me: u32,
-    turns: [Turns; 2],
+    turns: [Turns; CLASSES],
     places: Places,
     layout: Layout,
     /// The local rank of each member.
@@ -97,7 +97,7 @@ struct Waits {
     /// Bit i: a flag of a member whose number is i modulo 64.
     flags: AtomicU64,
     /// By class: the count of operations left that it needs of all; 0: none.
-    left: [AtomicU64; 2],
+    left: [AtomicU64; CLASSES],
     /// Not 0: it uses the set no more, see [`Banks::give_up`].
     gave_up: AtomicU64,
 }
@@ -121,7 +121,7 @@ impl Banks {
         let places = layout.places();
         let Some(region) = Region::open(job, key, members, places.bytes as u64)? else { return Ok(None) };
         let slots = layout.slots.map(|slots| slots.count);
-        let last_in_part = places.heads[0] + (slots[0] + slots[1]) as usize * HEAD_BYTES - HEAD_BYTES;
+        let last_in_part = places.heads[0] + (slots.iter().sum::<u32>() as usize - 1) * HEAD_BYTES;
         let banks = Banks {
             parts: Parts { base: region.mapping().base(), stride: places.stride, members },
             last_head: last_in_part + (members as usize - 1) * places.stride,
@@ -291,14 +291,14 @@ impl Banks {
     pub fn edges(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
         let within = (usize::from(slot.place) * RECORDS + number) * EDGE_BYTES;
-        (slot.class == Class::Large).then(|| self.at(member, self.places.edges + within))
+        slot.class.lends().then(|| self.at(member, self.places.edges[slot.class as usize] + within))
     }
 
     /// Room for the table of exposure `number` of `member`: [`Layout::rows`] rows of 16 bytes, 64-aligned. None in small slots.
     pub fn table(&self, slot: &Slot, member: u32, number: usize) -> Option<*mut u8> {
         assert!(number < RECORDS, "exposure {number}");
         let within = (usize::from(slot.place) * RECORDS + number) * self.places.table_bytes;
-        (slot.class == Class::Large).then(|| self.at(member, self.places.tables + within))
+        slot.class.lends().then(|| self.at(member, self.places.tables[slot.class as usize] + within))
     }
 
     /// A place in the part of `member`.
@@ -341,7 +341,8 @@ impl Banks {
 
     /// Has the pages of the own control words and heads now, near this process.
     fn touch(&self) {
-        let end = self.places.heads[1] + self.layout.slots[1].count as usize * HEAD_BYTES;
+        let slots: u32 = self.layout.slots.iter().map(|slots| slots.count).sum();
+        let end = self.places.heads[0] + slots as usize * HEAD_BYTES;
         for offset in (CONTROL_BYTES..end).step_by(HEAD_BYTES) {
             // SAFETY: the first word of a head, which is no flag, or of the control words; in the own part.
             let word: &AtomicU64 =
@@ -398,7 +399,7 @@ impl Parts {
     #[inline]
     fn left(&self, member: u32, class: Class) -> &AtomicU64 {
         debug_assert!(member < self.members);
-        // SAFETY: a part begins with these two lines; callers ask for members that exist.
+        // SAFETY: a part begins with these lines, one a class; callers ask for members that exist.
         unsafe { self.base.add(member as usize * self.stride + class as usize * LINE).cast().as_ref() }
     }
 

@@ -784,13 +784,11 @@ impl<'a> Machine<'a> {
 
 /// How many operations with these schedules may be under way: as many as there are slots for their banks.
 fn slots(schedules: &[Schedule], unit_bytes: u64) -> u32 {
-    let lends =
-        |schedule: &Schedule| schedule.steps.iter().any(|step| matches!(step.kind, Kind::Expose { .. }));
-    let large = schedules.iter().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES || lends(one));
-    if large { LARGE_SLOTS } else { u32::MAX / 2 }
+    let is_large = schedules.iter().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES);
+    if is_large { LARGE_SLOTS } else { u32::MAX / 2 }
 }
 
-/// Operations that lend memory or have a large bank may be so many.
+/// Operations that have a large bank may be so many.
 const LARGE_SLOTS: u32 = 8;
 /// A larger bank is one of few.
 const SMALL_BANK_BYTES: u64 = 4096;

@@ -12,14 +12,12 @@
 #![allow(unsafe_code)]
 
 use tutti_coll::ir::Access;
-use tutti_transport::banks::layout::{INLINE_BYTES, RECORD_BYTES};
+use tutti_transport::banks::layout::{CARRIED_BYTES, INLINE_BYTES, RECORD_BYTES};
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::{Entry, Record};
 
 use crate::engine::{Exposed, Remote, copy_to_bank};
 
-/// What travels by value at the most where the memory can be mapped: copying this costs what a look at the mapping does.
-const CARRIED_BYTES: u64 = 32 << 10;
 /// Bytes behind the word in the line of flag 0.
 const IN_LINE: u64 = (INLINE_BYTES - size_of::<u64>()) as u64;
 
@@ -90,7 +88,7 @@ impl Carrier<'_> {
     /// The table of an exposure.
     pub(super) fn table(&self, member: u32, number: u16) -> *mut Entry {
         let table = self.banks.table(self.slot, member, usize::from(number));
-        table.expect("memory is lent in large slots, which have tables").cast()
+        table.expect("memory is lent in slots that have tables").cast()
     }
 
     /// Where what travels by value begins in a bank, and how much room there is in all.
@@ -119,7 +117,7 @@ impl Carrier<'_> {
         }
         let me = self.banks.me();
         let (base, room) = self.room(me);
-        let room = CARRIED_BYTES.min(room.saturating_sub(*used as u64));
+        let room = (CARRIED_BYTES as u64).min(room.saturating_sub(*used as u64));
         let rows = Rows::of(memory, self.rank);
         let distance = if rows.own.is_some() { rows.longest.next_multiple_of(8) } else { rows.bytes };
         let span = distance * u64::from(rows.count);

@@ -64,9 +64,6 @@ enum Door {
     Open(Box<Banks>),
 }
 
-/// Room of a persistent operation for what travels by value.
-const CARRIER_BYTES: usize = 32 << 10;
-
 /// What one operation uses of the banks.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
@@ -83,8 +80,8 @@ pub struct Turn {
 pub struct Room {
     /// Of the bank.
     pub bytes: usize,
-    /// Exposed memory has tables and edges, for which only large slots have room.
-    large: bool,
+    /// Exposed memory has tables and edges, for which not all slots have room.
+    lends: bool,
     /// Copies of lent memory pass the caches by.
     streams: bool,
 }
@@ -94,8 +91,8 @@ impl Room {
     pub fn of(plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
-        let large = plan.choice.generator.requires.node == Node::Exposed;
-        Room { bytes, large, streams: large && plan.exceeds_cache() }
+        let lends = plan.choice.generator.requires.node == Node::Exposed;
+        Room { bytes, lends, streams: lends && plan.exceeds_cache() }
     }
 }
 
@@ -165,10 +162,8 @@ impl Neighbourhood {
         plan: &Plan,
     ) -> Option<Neighbourhood> {
         let room = Room::of(plan);
-        let layout = |sizes: &BankSizes, members| {
-            let least = if room.large { sizes.small_bytes as usize + CARRIER_BYTES } else { 0 };
-            Layout::of_persistent(sizes, members, room.bytes.max(least))
-        };
+        let layout =
+            |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
         let door = open(process, comm, number, layout);
         let is_open = matches!(door, Door::Open(_));
         is_open.then(|| Neighbourhood { door: GiantCell::new(door), ..Neighbourhood::default() })
@@ -190,9 +185,8 @@ impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
     pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, large, streams } = room;
-        let fits = if large { Some(Class::Large) } else { banks.layout().class_of(bytes) };
-        let class = fits.expect("a plan's bank fits: it was selected so");
+        let Room { bytes, lends, streams } = room;
+        let class = banks.layout().class_of(bytes, lends).expect("a plan's bank fits: it was selected so");
         Turn { class, number: banks.begin(class), bytes, streams, accord, slot: None }
     }
 

@@ -5,15 +5,14 @@
 //!
 //! | what | bytes |
 //! |---|---|
-//! | operations left, small, then large; each in a line of its own | 2 x 64 |
-//! | what the member waits for, written only before it sleeps; whether it has given up | 128 |
+//! | operations left, by [`Class`]; each in a line of its own | 3 x 64 |
+//! | what the member waits for, written only before it sleeps; whether it has given up | 64 |
 //! | what it has said about its latest operations | 2048 |
-//! | a head for each small slot: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
-//! | the same for each large slot | 128 |
-//! | exposure records of each slot, small then large | 512 |
-//! | page edges of exposures of each large slot | 32768 |
-//! | tables of exposures of each large slot: 16 bytes a row, a row a member or 64 | 4096 and more |
-//! | payload of each slot, small then large | as configured |
+//! | a head for each slot, class by class: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
+//! | exposure records of each slot, class by class | 512 |
+//! | page edges of exposures of each slot that lends | 32768 |
+//! | tables of exposures of each slot that lends: 16 bytes a row, a row a member or 64 | 4096 and more |
+//! | payload of each slot, class by class | as configured |
 //! | what is known ([`super::found`]), in the part of the first member | 4096 |
 //!
 //! What small operations use comes first and close together: a communicator that has only had those takes two pages a member.
@@ -35,12 +34,14 @@ pub const RECORD_BYTES: usize = 128;
 pub const EDGE_BYTES: usize = 2 * PAGE;
 /// Bytes of a row of the table of an exposure.
 pub const ROW_BYTES: usize = 16;
+/// What travels by value of one member in one operation, at the most.
+pub const CARRIED_BYTES: usize = 32 << 10;
 /// Banks of persistent operations up to this get as many slots as those of communicators.
 const FEW_BYTES: usize = 1024;
 /// A table has at least so many rows.
 const FEWEST_ROWS: usize = 64;
 
-pub(super) const WAITS_OFFSET: usize = 128;
+pub(super) const WAITS_OFFSET: usize = CLASSES * 64;
 pub(super) const SAID_OFFSET: usize = 256;
 pub(super) const SAID_BYTES: usize = 2048;
 pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
@@ -50,13 +51,29 @@ const PAGE: usize = 4096;
 /// What a part begins further into a page than the one before it.
 const COLOUR_BYTES: usize = 128;
 
-/// A size of slots. Operations of either class are numbered by themselves.
+/// Classes of slots.
+pub const CLASSES: usize = 3;
+
+/// What slots are for. Operations of each class are numbered by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Many slots of some kilobytes.
     Small = 0,
-    /// Few slots of many, and room for page edges.
-    Large = 1,
+    /// As many that lend memory as well: with room for tables, page edges, and what travels by value.
+    Lending = 1,
+    /// Few slots of large banks, which also lend.
+    Large = 2,
+}
+
+impl Class {
+    /// In the order of their numbers.
+    pub const ALL: [Class; CLASSES] = [Class::Small, Class::Lending, Class::Large];
+
+    /// Whether its slots have tables and room for page edges.
+    #[inline]
+    pub fn lends(self) -> bool {
+        self != Class::Small
+    }
 }
 
 /// The slots of a class.
@@ -74,20 +91,21 @@ pub struct Layout {
     /// How many members.
     pub members: u32,
     /// By [`Class`].
-    pub slots: [Slots; 2],
+    pub slots: [Slots; CLASSES],
 }
 
-/// Offsets in a part, in bytes; by class where there are two.
+/// Offsets in a part, in bytes; by class where there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
-    pub heads: [usize; 2],
-    pub records: [usize; 2],
-    pub edges: usize,
-    pub tables: usize,
+    pub heads: [usize; CLASSES],
+    pub records: [usize; CLASSES],
+    /// By class; slots that do not lend have none.
+    pub edges: [usize; CLASSES],
+    pub tables: [usize; CLASSES],
     /// Of one exposure.
     pub table_bytes: usize,
-    pub payloads: [usize; 2],
-    pub payload_stride: [usize; 2],
+    pub payloads: [usize; CLASSES],
+    pub payload_stride: [usize; CLASSES],
     pub found: usize,
     /// From part to part.
     pub stride: usize,
@@ -99,55 +117,74 @@ impl Layout {
     /// The set of a communicator with `members` members on this node.
     pub fn of_communicator(sizes: &BankSizes, members: u32) -> Layout {
         let small = Slots { count: sizes.small_slots, payload: sizes.small_bytes as usize };
+        let lending = Slots { count: sizes.small_slots, payload: small.payload + CARRIED_BYTES };
         let large = Slots { count: sizes.large_slots, payload: sizes.large_bytes_for(members) as usize };
-        Layout { members, slots: [small, large] }
+        Layout { members, slots: [small, lending, large] }
     }
 
-    /// The set of one persistent operation whose bank has `bytes` bytes: slots of the class that `sizes` gives such a bank. With
-    /// few slots every start looks how far the others are, which costs a small operation as much as itself.
-    pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize) -> Layout {
-        let none = Slots { count: 0, payload: 0 };
+    /// The set of one persistent operation whose bank has `bytes` bytes, and which may lend memory: slots of the class that it
+    /// takes of a communicator. With few slots every start looks how far the others are, which costs a small operation as much
+    /// as itself.
+    pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize, lends: bool) -> Layout {
+        let mut layout = Layout { members, slots: [Slots { count: 0, payload: 0 }; CLASSES] };
         let is_small = bytes as u64 <= sizes.small_bytes;
         let many = if bytes <= FEW_BYTES { sizes.small_slots } else { 16 };
-        let some = Slots { count: if is_small { many } else { 2 }, payload: bytes.next_multiple_of(64) };
-        Layout { members, slots: if is_small { [some, none] } else { [none, some] } }
+        let (class, count) = match (is_small, lends) {
+            (true, false) => (Class::Small, many),
+            (true, true) => (Class::Lending, many.min(16)),
+            (false, _) => (Class::Large, 2),
+        };
+        let carried = if lends { CARRIED_BYTES } else { 0 };
+        layout.slots[class as usize] = Slots { count, payload: bytes.next_multiple_of(64) + carried };
+        layout
     }
 
-    /// The class whose slots have room for a bank of `bytes` bytes; the smaller one if both have.
+    /// The class whose slots have room for a bank of `bytes` bytes and, if wanted, for what lending takes; the smallest of several.
     #[inline]
-    pub fn class_of(&self, bytes: usize) -> Option<Class> {
-        let fits = |slots: Slots| slots.count > 0 && bytes <= slots.payload;
-        let [small, large] = self.slots;
-        if fits(small) {
-            return Some(Class::Small);
-        }
-        if fits(large) { Some(Class::Large) } else { None }
+    pub fn class_of(&self, bytes: usize, lends: bool) -> Option<Class> {
+        let fits = |class: Class| {
+            let Slots { count, payload } = self.slots[class as usize];
+            // Beside a bank there is always room for what travels by value, but where a bank is large.
+            let carried = if class == Class::Lending { CARRIED_BYTES } else { 0 };
+            count > 0 && bytes + carried <= payload && class.lends() >= lends
+        };
+        // What lends nothing leaves the slots that lend to others.
+        let classes = if lends { &Class::ALL[1..] } else { &[Class::Small, Class::Large][..] };
+        classes.iter().copied().find(|&class| fits(class))
     }
 
     pub(super) fn places(&self) -> Places {
         let counts = self.slots.map(|slots| slots.count as usize);
-        let [small, large] = counts;
-        let heads = [CONTROL_BYTES, CONTROL_BYTES + small * HEAD_BYTES];
-        let records = heads[1] + large * HEAD_BYTES;
-        let records = [records, records + small * RECORDS * RECORD_BYTES];
-        let edges = records[1] + large * RECORDS * RECORD_BYTES;
-        let payload_stride = self.slots.map(|slots| apart(slots.payload));
-        let tables = edges + large * RECORDS * EDGE_BYTES;
+        let lending = Class::ALL.map(|class| if class.lends() { counts[class as usize] } else { 0 });
         let table_bytes = (self.rows() * ROW_BYTES).next_multiple_of(64);
-        let payloads = tables + large * RECORDS * table_bytes;
-        let payloads = [payloads, payloads + small * payload_stride[0]];
-        let found = payloads[1] + large * payload_stride[1];
+        let payload_stride = self.slots.map(|slots| apart(slots.payload));
+        let (heads, end) = follow(CONTROL_BYTES, counts, [HEAD_BYTES; CLASSES]);
+        let (records, end) = follow(end, counts, [RECORDS * RECORD_BYTES; CLASSES]);
+        let (edges, end) = follow(end, lending, [RECORDS * EDGE_BYTES; CLASSES]);
+        let (tables, end) = follow(end, lending, [RECORDS * table_bytes; CLASSES]);
+        let (payloads, found) = follow(end, counts, payload_stride);
         let used = found + FOUND_BYTES;
         let stride = used.next_multiple_of(PAGE) + PAGE + COLOUR_BYTES;
         let bytes = stride * self.members as usize;
         Places { heads, records, edges, tables, table_bytes, payloads, payload_stride, found, stride, bytes }
     }
 
-    /// Rows of the table of an exposure, in large slots: one a member, and never less than 64.
+    /// Rows of the table of an exposure, in slots that lend: one a member, and never less than 64.
     #[inline]
     pub fn rows(&self) -> usize {
         FEWEST_ROWS.max(self.members as usize)
     }
+}
+
+/// Where the slots of each class begin if they follow each other from `start` on, so many of so many bytes; and where they end.
+fn follow(start: usize, counts: [usize; CLASSES], bytes: [usize; CLASSES]) -> ([usize; CLASSES], usize) {
+    let mut end = start;
+    let starts = std::array::from_fn(|class| {
+        let start = end;
+        end += counts[class] * bytes[class];
+        start
+    });
+    (starts, end)
 }
 
 /// A distance of at least `bytes`, in whole pairs of lines, that is not a multiple of a page.
@@ -168,19 +205,19 @@ mod tests {
             let part = member * places.stride;
             ranges.push((part, CONTROL_BYTES));
             ranges.push((part + places.found, FOUND_BYTES));
-            for class in 0..2 {
-                let slots = layout.slots[class];
+            for lender in Class::ALL {
+                let (class, slots) = (lender as usize, layout.slots[lender as usize]);
                 for slot in 0..slots.count as usize {
                     ranges.push((part + places.heads[class] + slot * HEAD_BYTES, HEAD_BYTES));
                     let records = RECORDS * RECORD_BYTES;
                     ranges.push((part + places.records[class] + slot * records, records));
                     let payload = places.payloads[class] + slot * places.payload_stride[class];
                     ranges.push((part + payload, slots.payload));
-                    if class == Class::Large as usize {
+                    if lender.lends() {
                         let edges = RECORDS * EDGE_BYTES;
-                        ranges.push((part + places.edges + slot * edges, edges));
+                        ranges.push((part + places.edges[class] + slot * edges, edges));
                         let tables = RECORDS * places.table_bytes;
-                        ranges.push((part + places.tables + slot * tables, tables));
+                        ranges.push((part + places.tables[class] + slot * tables, tables));
                     }
                 }
             }
@@ -203,17 +240,36 @@ mod tests {
         for members in [1, 2, 3, 64, 300] {
             check(Layout::of_communicator(&sizes, members));
             for bytes in [0, 1, 4096, 100_000] {
-                check(Layout::of_persistent(&sizes, members, bytes));
+                check(Layout::of_persistent(&sizes, members, bytes, false));
+                check(Layout::of_persistent(&sizes, members, bytes, true));
             }
         }
     }
 
+    fn check_class(layout: &Layout, bytes: usize, lends: bool, expected: Option<Class>) {
+        assert_eq!(layout.class_of(bytes, lends), expected, "{bytes} bytes, lends: {lends}");
+    }
+
     #[test]
     fn banks_go_where_they_fit() {
+        use Class::{Large, Lending, Small};
         let layout = Layout::of_communicator(&BankSizes::default(), 2);
-        let classes = [0, 4096, 4097, 256 << 10, (256 << 10) + 1].map(|bytes| layout.class_of(bytes));
-        let (small, large) = (Some(Class::Small), Some(Class::Large));
-        assert_eq!(classes, [small, small, large, large, None]);
-        assert_eq!(Layout::of_persistent(&BankSizes::default(), 2, 5000).class_of(1), large);
+        let kib = 1 << 10;
+        for (bytes, one, lending) in [
+            (0, Some(Small), Some(Lending)),
+            (4 * kib, Some(Small), Some(Lending)),
+            (4 * kib + 1, Some(Large), Some(Large)),
+            (256 * kib, Some(Large), Some(Large)),
+            (256 * kib + 1, None, None),
+        ] {
+            check_class(&layout, bytes, false, one);
+            check_class(&layout, bytes, true, lending);
+        }
+        for (bytes, lends, expected) in
+            [(100, false, Small), (100, true, Lending), (5000, false, Large), (5000, true, Large)]
+        {
+            let layout = Layout::of_persistent(&BankSizes::default(), 2, bytes, lends);
+            check_class(&layout, bytes, lends, Some(expected));
+        }
     }
 }

@@ -74,7 +74,7 @@ fn run(banks: &mut Banks, spin_us: i64, rounds: u64) {
     let sizes = [0, 8, 56, 57, 1000, 4096, 5000, 60_000];
     for round in 0..rounds {
         let bytes = sizes[round as usize * 5 % sizes.len()];
-        let class = banks.layout().class_of(bytes).expect("it fits");
+        let class = banks.layout().class_of(bytes, false).expect("it fits");
         let number = banks.begin(class);
         exchange(banks, &mut waiter, number, class, bytes);
         late.insert(0, (class, number));
@@ -140,8 +140,8 @@ fn who_is_ahead_waits_for_room() {
 #[test]
 fn persistent_operations_have_their_own() {
     for bytes in [0, 8, 4096, 100_000] {
-        let layout = Layout::of_persistent(&BankSizes::default(), 2, bytes);
-        let class = layout.class_of(bytes).expect("made for it");
+        let layout = Layout::of_persistent(&BankSizes::default(), 2, bytes, false);
+        let class = layout.class_of(bytes, false).expect("made for it");
         check(2, &layout, |mut banks| {
             let mut waiter = Waiter::new(&Config::default(), 2, 1);
             for _ in 0..50 {
