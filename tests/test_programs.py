@@ -57,6 +57,17 @@ def test_wrong_arguments_are_named(tutti, ranks):
     check(tutti.run(ranks, program, "unchecked", env={"TUTTI_CHECK_ARGUMENTS": "off"}))
 
 
+def test_every_argument_is_checked(tutti, tmp_path):
+    """Wrong arguments of all functions, one at a time: no crash, no hang, an error unless the list says why not."""
+    import wrong_arguments
+    from harness import Job
+
+    (tmp_path / "wrong.c").write_text(wrong_arguments.source())
+    program = tutti.compile(tmp_path / "wrong.c", "-w", "-O0")
+    outcome = Job([program], tutti.env).wait(200)
+    assert "all called" in outcome.out and not wrong_arguments.complaints(outcome.out), "\n".join(wrong_arguments.complaints(outcome.out))
+
+
 def test_every_error_class_has_its_call(tutti):
     """The list of the program is that of the ABI, and each class is raised or says why it cannot be."""
     from harness import ROOT, Job
@@ -167,6 +178,42 @@ def test_errors(tutti, ranks):
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_disagreements(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("disagree.c")))
+
+
+# Without banks all collectives are messages, as between hosts.
+MESSAGES = {"messages": {"TUTTI_COLLECTIVE_BYTES": "0"}, "no eager": {"TUTTI_COLLECTIVE_BYTES": "0", "TUTTI_EAGER_BYTES": "0"},
+            "rings": {"TUTTI_COLLECTIVE_BYTES": "0", "TUTTI_ALGORITHM": "bcast=scatter_ring,reduce=rabenseifner"}}
+
+
+@pytest.mark.parametrize("path", MESSAGES)
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_disagreements_by_messages(tutti, ranks, path):
+    check(tutti.run(ranks, tutti.compile("refused.c"), env=MESSAGES[path], seconds=60))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_disagreements_without_banks(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("disagree.c"), "messages", env=MESSAGES["messages"], seconds=60))
+
+
+@pytest.mark.parametrize("env", [{}, MESSAGES["messages"]])
+def test_a_report_names_collectives_and_roots(tutti, env):
+    import signal
+    import time
+
+    job = tutti.begin(3, tutti.compile("refused.c"), "wait", env=env)
+    assert job.until(lambda out, err: "waiting" in out)
+    seen = False
+    for _ in range(20):
+        job.process.send_signal(signal.SIGUSR1)
+        time.sleep(0.2)
+        text = job.errors() + job.output()
+        seen = "bcast with root 0 in MPI_COMM_WORLD" in text and "a non-blocking bcast with root 0 in MPI_COMM_WORLD" in text
+        if seen:
+            break
+    job.process.send_signal(signal.SIGTERM)
+    outcome = job.wait(20)
+    assert seen, str(outcome)
 
 
 @pytest.mark.parametrize("what, status, said", [

@@ -25,6 +25,7 @@ mod node;
 mod operation;
 mod places;
 mod port;
+mod refusals;
 
 use std::fmt;
 use std::ptr::null_mut;
@@ -45,11 +46,13 @@ use tutti_transport::banks::{Banks, Said};
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
+use crate::p2p::accord::LANE_BITS;
 use crate::process::Process;
 use crate::progress;
 use crate::request::RequestId;
 use crate::tool::events;
 use crate::trace;
+use crate::wire::Signature;
 
 pub use again::{run_again, start_again};
 pub use choices::Choices;
@@ -113,6 +116,8 @@ struct Prepared {
     means: Means,
     /// What the members must agree on.
     said: Said,
+    /// What its messages say of it.
+    signature: Signature,
     /// What it needs of a slot, if it is within the node.
     room: Option<Room>,
     words: Option<Words>,
@@ -153,8 +158,6 @@ pub struct Words {
 const KEPT: usize = 16;
 /// Operations are numbered modulo this; the number and the lane make a tag.
 const NUMBERS: u32 = 1 << 22;
-/// Bits of a tag for the lane.
-const LANE_BITS: u32 = 8;
 
 impl Default for Collectives {
     fn default() -> Collectives {
@@ -211,7 +214,7 @@ impl Collectives {
         let tag = self.next_tag(held);
         match self.node.banks(held) {
             Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
-            None => Ticket::new(tag, None, Accord::UNKNOWN),
+            None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
         }
     }
 
@@ -246,7 +249,8 @@ fn run_saying(
 ) -> Result<()> {
     agree(held, process, comm)?;
     let run = prepare(held, process, comm, operation, Means::All);
-    let what = || format!("{prefix}{}", waiting_for(operation.collective(), comm));
+    let what =
+        || format!("{prefix}{}", waiting_for(operation.collective(), operation.shape(comm).root, comm));
     let ticket = comm.collectives.ticket(held, &run);
     finish(held, process, comm, run, ticket, &what)
 }
@@ -293,7 +297,7 @@ fn finish(
 fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
     let turn = run.room.map(|room| Turn::take(banks, room, run.said.accord));
     let accord = Accord::begin(banks, number, &run.said, turn.as_ref());
-    Ticket::new(tag, turn, accord)
+    Ticket::new(tag, turn, accord, run.signature)
 }
 
 /// As [`ticket`], and does the operation if it is compiled, needs no more than a [`BankPort`], and need not wait: then there is no
@@ -314,9 +318,10 @@ fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> 
             turn.leave(banks);
             return None;
         }
-        return Some(Ticket { carried_bytes, ..Ticket::new(tag, Some(turn), accord) });
+        let ticket = Ticket::new(tag, Some(turn), accord, run.signature);
+        return Some(Ticket { carried_bytes, ..ticket });
     }
-    Some(Ticket::new(tag, Some(turn), accord))
+    Some(Ticket::new(tag, Some(turn), accord, run.signature))
 }
 
 /// Does what can be done now; `node` has the banks of the operation.
@@ -334,9 +339,24 @@ fn advance(
         return Err(refusal);
     }
     let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
-    let port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+    let mut port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+    if let Some(refusal) = refusals::of(&port) {
+        run.execution.abandon(&mut port);
+        return Err(refusal);
+    }
     let looks = if patient { process.flag_looks } else { 0 };
-    let result = run.execution.progress(&mut port.looking(looks));
+    let mut port = port.looking(looks);
+    let mut result = run.execution.progress(&mut port);
+    if matches!(result, Ok(Status::Pending))
+        && process.is_about_to_sleep()
+        && let Some(error) = refusals::dissent(&port)
+    {
+        run.execution.abandon(&mut port);
+        result = Err(error);
+    }
+    if let Err(error) = &result {
+        refusals::tell(&port, error);
+    }
     drop(banks);
     if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(process.is_about_to_sleep()) {
         return doubt(held, process, comm, node, run, ticket);
@@ -366,7 +386,12 @@ fn doubt(
         // Its turn will not come, and so none after it.
         banks.give_up();
     }
-    run.execution.abandon(&mut CommPort::new(held, process, comm, ticket, Some(&mut banks)));
+    let mut port = CommPort::new(held, process, comm, ticket, Some(&mut banks));
+    run.execution.abandon(&mut port);
+    if numbers.is_some() {
+        // Those on other hosts do not see the banks of this one.
+        refusals::tell(&port, &complaint);
+    }
     Err(complaint)
 }
 
@@ -416,6 +441,7 @@ fn prepare(
                 execution,
                 means,
                 said: accord::said(&shape),
+                signature: refusals::signature_of(&shape, comm),
                 room,
                 words: None,
                 lists: Vec::new(),
@@ -500,6 +526,15 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
     plan
 }
 
-fn waiting_for(collective: Collective, comm: &Communicator) -> String {
-    format!("{collective} in {}", crate::communicator::name_of_context(comm.context().0))
+fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String {
+    let root = root_of(collective, root).map_or(String::new(), |root| format!(" with root {root}"));
+    format!("{collective}{root} in {}", crate::communicator::name_of_context(comm.context().0))
+}
+
+/// The root of an operation, if it has one.
+fn root_of(collective: Collective, root: u32) -> Option<u32> {
+    use Collective as C;
+    let rooted =
+        matches!(collective, C::Bcast | C::Reduce | C::Gather | C::Gatherv | C::Scatter | C::Scatterv);
+    (rooted && root != Shape::NOBODY).then_some(root)
 }

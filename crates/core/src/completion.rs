@@ -251,7 +251,10 @@ pub fn describe_request(process: &Process, id: RequestId) -> String {
                 format!("a partitioned send{to} in {}", comm())
             }
             Work::Partitioned { .. } => format!("a partitioned receive in {}", comm()),
-            Work::Collective(name) => format!("a non-blocking {name} in {}", comm()),
+            Work::Collective(name, root) => {
+                let from = root.map_or(String::new(), |root| format!(" with root {root}"));
+                format!("a non-blocking {name}{from} in {}", comm())
+            }
             Work::Generalised(_) => "a generalised request".to_string(),
             Work::Other => format!("an operation in {}", comm()),
         }

@@ -9,7 +9,7 @@ use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
 use crate::p2p::user::{start_receive, start_send};
-use crate::p2p::{Mode, ReceiveSpec, SendSpec};
+use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 
 /// Sends `mine` to `partner` (a rank that messages on `comm` may name) and receives as many bytes as it says
@@ -45,7 +45,7 @@ pub(crate) fn swap(
     let context = comm.context().plane(Plane::Agreement);
     let into = Buffer::owned(vec![0; theirs]);
     let pattern = Pattern { context, source: Some(partner.0), tag: Some(tag) };
-    let receive = ReceiveSpec { buffer: into.clone(), pattern, from: None, check: None };
+    let receive = ReceiveSpec { buffer: into.clone(), pattern, from: None, check: Check::Nothing };
     let receiving = start_receive(held, process, comm, Some(receive));
     let envelope = Envelope { context, source: comm.rank().0, tag };
     let send = SendSpec { buffer: Buffer::owned(mine), peer, envelope, mode: Mode::Standard, signature: 0 };

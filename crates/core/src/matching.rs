@@ -199,6 +199,37 @@ impl<R: PartialEq, M> Matcher<R, M> {
         withdrawn
     }
 
+    /// All messages that are kept in a context.
+    pub fn kept_in(&self, context: u32) -> impl Iterator<Item = (Envelope, &M)> {
+        let sources = self.contexts.get(&context).into_iter().flat_map(|context| &context.sources);
+        sources.flat_map(move |(source, place)| {
+            let envelope = move |tag| Envelope { context, source: *source, tag };
+            self.queues[*place as usize]
+                .arrived
+                .iter()
+                .map(move |arrived| (envelope(arrived.tag), &arrived.message))
+        })
+    }
+
+    /// Takes all kept messages of a context whose tags are `wanted`.
+    pub fn take_where(&mut self, context: u32, wanted: impl Fn(i32) -> bool) -> Vec<(Envelope, M)> {
+        let mut taken = Vec::new();
+        let Some(found) = self.contexts.get(&context) else { return taken };
+        for (source, place) in &found.sources {
+            let queue = &mut self.queues[*place as usize].arrived;
+            for arrived in std::mem::take(queue) {
+                if wanted(arrived.tag) {
+                    let envelope = Envelope { context, source: *source, tag: arrived.tag };
+                    taken.push((envelope, arrived.message));
+                } else {
+                    queue.push_back(arrived);
+                }
+            }
+        }
+        self.messages -= taken.len();
+        taken
+    }
+
     /// Whether no receive is posted and no message is kept.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -95,8 +95,8 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
 pub enum Work {
     /// Nothing left to do, or completed by somebody else (a schedule, the user).
     Other,
-    /// A collective operation, by name: moved by an activity.
-    Collective(&'static str),
+    /// A collective operation, moved by an activity: its name and its root, if it has one.
+    Collective(&'static str, Option<u32>),
     /// A send to `peer` (world rank).
     Send {
         /// World rank of the receiver.
@@ -114,8 +114,8 @@ pub enum Work {
         pattern: Pattern,
         /// Where it goes.
         buffer: Buffer,
-        /// The datatype, when its signature is to be compared with the sender's.
-        check: Option<tutti_data::Datatype>,
+        /// What is to be compared with the sender's signature.
+        check: crate::p2p::Check,
         /// Bytes that have arrived.
         arrived: u64,
         /// Bytes of the whole message, once it is matched.

@@ -8,7 +8,8 @@
 //! | word 1 | source (low), tag (high) | receiver's request | | offset | |
 //! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | the addressee's request | bytes |
 //!
-//! An offer and an announcement carry [`Offer`] as their payload. Headers that do not decode come from a broken or foreign peer:
+//! Refused has the class of the error in the place of the signature, and an envelope. The signature of a message of a
+//! collective operation says which it is. An offer and an announcement carry [`Offer`] as their payload. Headers that do not decode come from a broken or foreign peer:
 //! they are an error, never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
@@ -44,6 +45,9 @@ pub enum Packet {
     Piece { receiver: RequestId, offset: u64 },
     /// The channel that a receiver was joined with is no more.
     Withdrawn { receiver: RequestId },
+    /// The member `envelope.source` of a communicator has given up the collective operation with this tag, for an error of
+    /// this class.
+    Refused { envelope: Envelope, class: u16 },
 }
 
 /// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it.
@@ -68,6 +72,7 @@ const ANNOUNCE: u64 = 0x20;
 const OPEN: u64 = 0x21;
 const PIECE: u64 = 0x22;
 const WITHDRAWN: u64 = 0x23;
+const REFUSED: u64 = 0x24;
 
 impl Packet {
     /// The header that carries this packet.
@@ -93,6 +98,7 @@ impl Packet {
             Packet::Open { sender, receiver } => Header([OPEN, receiver.to_bits(), sender.to_bits()]),
             Packet::Piece { receiver, offset } => Header([PIECE, offset, receiver.to_bits()]),
             Packet::Withdrawn { receiver } => Header([WITHDRAWN, 0, receiver.to_bits()]),
+            Packet::Refused { envelope, class } => with_envelope(REFUSED, envelope, class, 0),
         }
     }
 
@@ -127,6 +133,7 @@ impl Packet {
             OPEN => Ok(Packet::Open { sender: request, receiver: RequestId::from_bits(second) }),
             PIECE => Ok(Packet::Piece { receiver: request, offset: second }),
             WITHDRAWN => Ok(Packet::Withdrawn { receiver: request }),
+            REFUSED => Ok(Packet::Refused { envelope, class: signature }),
             kind => Err(Error::new(ErrorClass::Intern, format!("a packet of unknown kind {kind} arrived"))),
         }
     }
@@ -199,6 +206,7 @@ mod tests {
         check(Packet::Open { sender: id, receiver: RequestId::from_bits(9) });
         check(Packet::Piece { receiver: id, offset: u64::MAX });
         check(Packet::Withdrawn { receiver: id });
+        check(Packet::Refused { envelope, class: 15 });
         for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
             let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan };
             assert_eq!(Offer::decode(&offer.encode()), Ok(offer));

@@ -212,7 +212,8 @@ pub(super) fn perform(
             request.check()?;
             (collective::start(&call.held, process, comm, operation), request)
         }
-        Form::Persistent(_, request) => {
+        Form::Persistent(info, request) => {
+            info.optional()?;
             request.check()?;
             (collective::persistent(&mut call.held, process, comm, operation)?, request)
         }

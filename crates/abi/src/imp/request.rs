@@ -411,15 +411,25 @@ pub fn cancel(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
 
 /// MPI_Start.
 pub fn start(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
-    let id = some_id(request.input()?)?;
-    user::start(&call.held, process()?, id)
+    start_one(call, some_id(request.input()?)?)
+}
+
+/// Starts a request; an error is one of its communicator.
+fn start_one(call: &mut Call, id: RequestId) -> Result<()> {
+    let process = process()?;
+    let started = user::start(&call.held, process, id);
+    if started.is_err()
+        && let Ok(context) = completion::context_of(&call.held, process, id)
+    {
+        call.at = At::Context(context);
+    }
+    started
 }
 
 /// MPI_Startall.
 pub fn startall(call: &mut Call, count: c_int, requests: ArrayOut<MPI_Request>) -> Result<()> {
     for raw in requests.slice(count.into())?.iter() {
-        let id = some_id(requests.handle(*raw))?;
-        user::start(&call.held, process()?, id)?;
+        start_one(call, some_id(requests.handle(*raw))?)?;
     }
     Ok(())
 }

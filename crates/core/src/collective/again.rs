@@ -13,7 +13,9 @@ use tutti_base::Result;
 use super::accord::Accord;
 use super::flight::start_run;
 use super::port::{CommPort, Ticket};
-use super::{Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, waiting_for};
+use super::{
+    Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, refusals, waiting_for,
+};
 use crate::communicator::Communicator;
 use crate::engine::Status;
 use crate::giant::Held;
@@ -37,7 +39,7 @@ pub unsafe fn run_again(
     match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.flag_looks)? } {
         Attempt::Over(result) => Some(result),
         Attempt::Waits(run, ticket) => {
-            let what = || waiting_for(words.collective, comm);
+            let what = || waiting_for(words.collective, words.root as u32, comm);
             Some(finish(held, process, comm, run, ticket, &what))
         }
     }
@@ -110,15 +112,20 @@ unsafe fn attempt(
             Some(ticket) => ticket,
             None => return Some(Attempt::Over(Ok(()))),
         },
-        None => Ticket::new(tag, None, Accord::UNKNOWN),
+        None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
     };
     if !ticket.accord.is_lost() {
         // What it could do before, it need not look for again.
         let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
         let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
-        match run.execution.progress(&mut port.looking(looks)) {
+        let mut port = port.looking(looks);
+        match run.execution.progress(&mut port) {
             Ok(Status::Pending) => {}
-            result => return Some(Attempt::Over(result.map(drop))),
+            Ok(Status::Done) => return Some(Attempt::Over(Ok(()))),
+            Err(error) => {
+                refusals::tell(&port, &error);
+                return Some(Attempt::Over(Err(error)));
+            }
         }
     }
     Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))

@@ -1,9 +1,9 @@
 //! Operations behind a request: non-blocking ones, which progress moves on, and persistent ones, which are kept to be started again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use tutti_base::Result;
+use tutti_base::{Error, ErrorClass, Result};
 
 use super::accord::Accord;
 use super::again::hope;
@@ -11,7 +11,7 @@ use super::node::Neighbourhood;
 use super::port::{CommPort, Ticket};
 use super::{
     Activity, Given, LANE_BITS, Means, Operation, Run, advance, agree, dash, internal, is_within_node,
-    prepare, rest,
+    prepare, rest, root_of,
 };
 use crate::communicator::Communicator;
 use crate::engine::Status;
@@ -45,7 +45,8 @@ pub(super) fn start_keeping(
     memory: Arc<internal::Words>,
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::Messages);
-    start_run(held, process, comm, run, Ticket::new(tag, None, Accord::UNKNOWN), Some(memory))
+    let ticket = Ticket::new(tag, None, Accord::UNKNOWN, run.signature);
+    start_run(held, process, comm, run, ticket, Some(memory))
 }
 
 pub(super) fn start_run(
@@ -105,6 +106,7 @@ pub fn persistent(
         tag,
         banks,
         starts: AtomicU32::new(0),
+        failed: AtomicBool::new(false),
     };
     let request = Request {
         persistent: Some(Box::new(Persistent {
@@ -145,11 +147,17 @@ struct Kept {
     banks: Option<Neighbourhood>,
     /// How often it was started.
     starts: AtomicU32,
+    /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
+    failed: AtomicBool,
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
 impl Restart for Kept {
     fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
+        if self.failed.load(Ordering::Relaxed) {
+            let reason = "this persistent operation has failed before; free it and make another";
+            return Err(Error::new(ErrorClass::Other, reason));
+        }
         let mut place = self.run.borrow_mut(held);
         let run = place.as_mut().expect("an inactive operation is at rest");
         run.execution.start();
@@ -164,7 +172,7 @@ impl Restart for Kept {
                 };
                 ticket
             }
-            None => Ticket::new(self.tag, None, Accord::UNKNOWN),
+            None => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
         };
         if ticket.turn.is_some() && !ticket.accord.is_lost() {
             let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
@@ -234,7 +242,12 @@ impl Flight {
                 let comm = communicator(None, comm);
                 run.into_iter().for_each(|run| rest(held, comm, run));
             }
-            Some(kept) => *kept.run.borrow_mut(held) = run,
+            Some(kept) => {
+                if result.is_err() && kept.banks.is_none() {
+                    kept.failed.store(true, Ordering::Relaxed);
+                }
+                *kept.run.borrow_mut(held) = run;
+            }
         }
         process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
     }
@@ -246,7 +259,8 @@ fn communicator<'a>(kept: Option<&'a Kept>, other: Option<&'a Communicator>) -> 
 }
 
 fn work_of(run: &Run) -> Work {
-    Work::Collective(run.execution.plan().shape.collective.name())
+    let shape = &run.execution.plan().shape;
+    Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root))
 }
 
 /// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is

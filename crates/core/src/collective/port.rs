@@ -15,10 +15,11 @@ use crate::completion;
 use crate::engine::{Exposed, NodePort, Port, Remote, Started};
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
-use crate::p2p::{Mode, ReceiveSpec, SendSpec};
+use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use crate::trace;
+use crate::wire::Signature;
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::Record;
@@ -52,13 +53,15 @@ pub struct Ticket {
     pub carried_bytes: usize,
     /// Whether the members agree about it.
     pub accord: Accord,
+    /// What its messages say of it.
+    pub signature: Signature,
 }
 
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
-    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord) -> Ticket {
-        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0, accord }
+    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord, signature: Signature) -> Ticket {
+        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0, accord, signature }
     }
 }
 
@@ -106,10 +109,16 @@ impl<'a> CommPort<'a> {
         }
     }
 
-    fn envelope(&self, source: u32, lane: u16) -> Envelope {
+    /// Of a message of the operation.
+    pub(super) fn envelope(&self, source: u32, lane: u16) -> Envelope {
         let its = &self.comm.collectives;
         let (context, source) = (self.comm.context().plane(its.plane()), its.name(source));
         Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
+    }
+
+    /// The own messages'.
+    pub(super) fn own_envelope(&self) -> Envelope {
+        self.envelope(self.comm.number(self.comm.rank(), false), 0)
     }
 }
 
@@ -120,7 +129,8 @@ impl Port for CommPort<'_> {
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
         let envelope = self.envelope(self.comm.number(self.comm.rank(), false), lane);
         let peer = self.comm.process(peer).expect("a schedule names ranks of its communicator");
-        let spec = SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: 0 };
+        let spec =
+            SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: self.ticket.signature };
         let mut messages = self.process.messages.borrow_mut(self.held);
         if messages.send_now(&spec) {
             return Ok(Started::Done);
@@ -135,7 +145,7 @@ impl Port for CommPort<'_> {
         let Envelope { context, source, tag } = self.envelope(peer, lane);
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let from = self.comm.process(peer).map(|world| Peer(world.0));
-        let spec = ReceiveSpec { buffer, pattern, from, check: None };
+        let spec = ReceiveSpec { buffer, pattern, from, check: Check::Accord(self.ticket.signature) };
         let mut messages = self.process.messages.borrow_mut(self.held);
         // It may be there already: then it needs no request.
         if messages.may_receive_directly(&spec)
@@ -169,9 +179,12 @@ impl Port for CommPort<'_> {
             return;
         }
         request.detached = true;
-        // A message that is on its way goes nowhere.
-        if let Work::Receive { buffer, .. } = &mut request.work {
-            *buffer = Buffer::empty();
+        match &mut request.work {
+            // A message that is on its way goes nowhere.
+            Work::Receive { buffer, .. } => *buffer = Buffer::empty(),
+            // The memory is the user's again, but the receiver may have been promised what is in it.
+            Work::Send { buffer, .. } => *buffer = Buffer::owned(buffer.to_vec()),
+            _ => {}
         }
     }
 }

@@ -7,8 +7,8 @@
 use tutti_base::ContextId;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
-use super::incoming::{status_of, truncated};
-use super::{PointToPoint, ReceiveSpec, State};
+use super::incoming::{Arrival, status_of};
+use super::{Check, PointToPoint, ReceiveSpec, State};
 use crate::completion::Finished;
 use crate::request::Status;
 use crate::trace;
@@ -25,7 +25,9 @@ impl<L: Link> PointToPoint<L> {
     /// Whether a receive of this pattern may take its message as it arrives.
     #[inline]
     pub fn may_receive_directly(&self, spec: &ReceiveSpec) -> bool {
-        self.state.matcher.is_empty() && spec.check.is_none() && spec.from != Some(self.state.me)
+        self.state.matcher.is_empty()
+            && !matches!(spec.check, Check::Type(_))
+            && spec.from != Some(self.state.me)
     }
 
     /// Looks once whether the message of a blocking receive has arrived. `None`: not yet, or it cannot come this
@@ -50,20 +52,23 @@ impl Sink for Direct<'_> {
     #[inline]
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
         let wanted = match Packet::decode(header) {
-            Ok(Packet::Eager { envelope, sync, .. })
+            Ok(Packet::Eager { envelope, sync, signature })
                 if self.finished.is_none()
                     && self.state.matcher.is_empty()
                     && self.spec.pattern.fits(envelope) =>
             {
-                Some((envelope, sync))
+                Some((envelope, sync, signature))
             }
             _ => None,
         };
-        let Some((envelope, sync)) = wanted else { return self.state.arrived(from, header, payload) };
+        let Some((envelope, sync, signature)) = wanted else {
+            return self.state.arrived(from, header, payload);
+        };
         let (bytes, capacity) = (payload.len() as u64, self.spec.buffer.bytes());
         self.spec.buffer.unpack(0, payload);
         let status: Status = status_of(envelope, bytes.min(capacity));
-        let result = if bytes > capacity { Err(truncated(envelope, bytes, capacity)) } else { Ok(status) };
+        let arrival = Arrival { envelope, bytes, signature };
+        let result = arrival.complaint(&self.spec.check, capacity).map_or(Ok(status), Err);
         self.finished = Some(Finished {
             result,
             status,

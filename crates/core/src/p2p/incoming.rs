@@ -1,10 +1,9 @@
 //! The receiver's half of the protocols.
 
 use tutti_base::{Error, ErrorClass};
-use tutti_data::Datatype;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
-use super::{Message, PointToPoint, ReceiveSpec, Small, State};
+use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord};
 use crate::buffer::{Buffer, signature};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Status, Work};
@@ -12,10 +11,10 @@ use crate::trace;
 use crate::wire::{Offer, Packet, Signature};
 
 /// How a message that is being received came here.
-struct Arrival {
-    envelope: Envelope,
-    bytes: u64,
-    signature: Signature,
+pub(super) struct Arrival {
+    pub envelope: Envelope,
+    pub bytes: u64,
+    pub signature: Signature,
 }
 
 impl<L: Link> PointToPoint<L> {
@@ -100,6 +99,10 @@ impl Sink for State {
             },
             Ok(Packet::Open { sender, receiver }) => self.opened(from, sender, receiver),
             Ok(Packet::Withdrawn { receiver }) => self.withdrawn(receiver),
+            Ok(Packet::Refused { envelope, class }) => {
+                let class = ErrorClass::from_code(class.into()).unwrap_or(ErrorClass::Other);
+                self.refused(envelope, class);
+            }
             Err(error) => self.fault = Some(error),
         }
         Verdict::Taken
@@ -246,6 +249,11 @@ impl State {
     ) {
         let arrival = Arrival { envelope, bytes: offer.bytes, signature };
         let Some(buffer) = self.matched(receive, &arrival).cloned() else { return };
+        if self.is_at_odds(receive) {
+            // Its sender hears first that the operation is given up, so that it fails there too.
+            self.refusals.owe(from, sender);
+            return self.requests.complete_as_is(receive);
+        }
         let wanted = offer.bytes.min(buffer.bytes());
         if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
             self.received(receive, from);
@@ -253,6 +261,14 @@ impl State {
         } else if !self.plan_read(receive, from, sender, &offer, &buffer) {
             self.answer(from, Packet::ClearToSend { sender, receiver: receive });
         }
+    }
+
+    /// Whether a receive got a message of a collective that does not belong to what it is part of.
+    fn is_at_odds(&self, receive: RequestId) -> bool {
+        let of_collective = |work: &Work| matches!(work, Work::Receive { check: Check::Accord(_), .. });
+        self.requests
+            .get(receive)
+            .is_some_and(|request| request.error.is_some() && of_collective(&request.work))
     }
 
     /// A message from this process to itself.
@@ -292,11 +308,7 @@ impl State {
         let Work::Receive { buffer, expected, check, .. } = &mut request.work else { return None };
         *expected = arrival.bytes;
         request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
-        if arrival.bytes > buffer.bytes() {
-            request.error = Some(truncated(arrival.envelope, arrival.bytes, buffer.bytes()));
-        } else if let Some(datatype) = check {
-            request.error = mismatch(arrival, datatype);
-        }
+        request.error = arrival.complaint(check, buffer.bytes());
         Some(buffer)
     }
 
@@ -321,6 +333,23 @@ pub(super) fn status_of(envelope: Envelope, bytes: u64) -> Status {
     Status { source: envelope.source as i32, tag: envelope.tag, bytes, cancelled: false }
 }
 
+impl Arrival {
+    /// What is wrong with a message for a receive that has room for so many bytes.
+    #[inline]
+    pub fn complaint(&self, check: &Check, capacity: u64) -> Option<Error> {
+        let source = self.envelope.source;
+        match check {
+            Check::Accord(mine) if *mine != self.signature || self.bytes != capacity => {
+                let odd = accord::disagreement(*mine, self.signature, source);
+                odd.or_else(|| (self.bytes != capacity).then(|| accord::misfit(source, self.bytes, capacity)))
+            }
+            _ if self.bytes > capacity => Some(truncated(self.envelope, self.bytes, capacity)),
+            Check::Type(datatype) => mismatch(self, datatype),
+            Check::Nothing | Check::Accord(_) => None,
+        }
+    }
+}
+
 #[cold]
 pub(super) fn truncated(envelope: Envelope, bytes: u64, capacity: u64) -> Error {
     let Envelope { source, tag, .. } = envelope;
@@ -332,7 +361,7 @@ pub(super) fn truncated(envelope: Envelope, bytes: u64, capacity: u64) -> Error 
     )
 }
 
-fn mismatch(arrival: &Arrival, datatype: &Datatype) -> Option<Error> {
+fn mismatch(arrival: &Arrival, datatype: &tutti_data::Datatype) -> Option<Error> {
     let size = datatype.size() as u64;
     let items = arrival.bytes.checked_div(size)?;
     let comparable = items * size == arrival.bytes;

@@ -14,6 +14,7 @@
 //!
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
+pub mod accord;
 mod direct;
 mod incoming;
 mod outgoing;
@@ -73,8 +74,19 @@ pub struct ReceiveSpec {
     pub pattern: Pattern,
     /// Where the source is, if one is named: it is looked at first.
     pub from: Option<Peer>,
-    /// The datatype, when its signature is to be compared with the sender's.
-    pub check: Option<Datatype>,
+    /// What is to be compared with the sender's signature.
+    pub check: Check,
+}
+
+/// What a receive compares with the signature of its message.
+#[derive(Clone, Debug)]
+pub enum Check {
+    /// Nothing.
+    Nothing,
+    /// The signature of this datatype.
+    Type(Datatype),
+    /// What this member takes a collective operation for; then the length must be equal too.
+    Accord(Signature),
 }
 
 /// A message that no receive was posted for.
@@ -134,6 +146,8 @@ pub struct State {
     outbox: VecDeque<(Peer, Small)>,
     /// Peers with a backlog or a stream.
     busy: Vec<Peer>,
+    /// Collective operations that members have given up.
+    pub refusals: accord::Refusals,
 }
 
 /// What is kept about a process that was spoken to.
@@ -215,6 +229,7 @@ impl<L: Link> PointToPoint<L> {
             channels: partitioned::Channels::default(),
             outbox: VecDeque::new(),
             busy: Vec::new(),
+            refusals: accord::Refusals::default(),
         };
         PointToPoint { link, state }
     }
@@ -314,6 +329,9 @@ impl PeerTable {
 impl State {
     /// Keeps a message that no receive was posted for; another thread may probe for it.
     fn keep(&mut self, envelope: Envelope, message: Message) {
+        if self.refusals.of(envelope.context, envelope.tag).is_some() {
+            return self.throw_away(envelope, message);
+        }
         let bytes = self.bytes_of(&message);
         self.requests.news = true;
         self.matcher.keep(envelope, message);

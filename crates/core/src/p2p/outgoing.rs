@@ -1,5 +1,6 @@
 //! The sender's half of the protocols.
 
+use tutti_base::WorldRank;
 use tutti_base::traffic::TRAFFIC;
 use tutti_transport::{Link, Peer};
 
@@ -57,6 +58,18 @@ impl<L: Link> PointToPoint<L> {
             self.state.peers.get(peer).backlog.push_back(queued);
             self.state.list(peer);
         }
+        self.flush();
+    }
+
+    /// Says something to a process that has not asked; it goes with the next [`PointToPoint::flush_answers`].
+    #[cold]
+    pub fn tell(&mut self, to: WorldRank, packet: Packet) {
+        self.state.answer(Peer(to.0), packet);
+    }
+
+    /// Hands answers to the transport, as far as it takes them now.
+    #[cold]
+    pub fn flush_answers(&mut self) {
         self.flush();
     }
 

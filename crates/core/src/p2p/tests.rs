@@ -8,7 +8,7 @@ use tutti_sys::job::{Job, Plan};
 use tutti_transport::Peer;
 use tutti_transport::memory::MemoryLink;
 
-use super::{Limits, Mode, PointToPoint, ReceiveSpec, SendSpec};
+use super::{Check, Limits, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::Buffer;
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Work};
@@ -47,7 +47,7 @@ fn receive(at: &mut Process, source: Option<u32>, tag: Option<i32>, bytes: usize
     let buffer = Buffer::owned(vec![0; bytes]);
     let id = at.state.insert(Request::new(Work::Other, 0));
     let pattern = Pattern { context: 0, source, tag };
-    at.start_receive(id, ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: None });
+    at.start_receive(id, ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: Check::Nothing });
     (id, buffer)
 }
 
@@ -192,7 +192,7 @@ fn a_blocking_receive_takes_only_its_own_message_directly() {
     let mut all = processes(2, &config());
     let buffer = Buffer::owned(vec![0; 20]);
     let pattern = Pattern { context: 0, source: Some(0), tag: Some(5) };
-    let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: Some(Peer(0)), check: None };
+    let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: Some(Peer(0)), check: Check::Nothing };
     assert!(all[1].may_receive_directly(&spec) && all[1].receive_directly(&spec).is_none());
     send(&mut all[0], 0, 1, 5, pattern_bytes(1, 30), Mode::Standard);
     let finished = all[1].receive_directly(&spec).unwrap();

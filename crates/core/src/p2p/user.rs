@@ -12,7 +12,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
 use tutti_data::Datatype;
 use tutti_transport::Peer;
 
-use super::{Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
+use super::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, signature};
 use crate::buffered::Attached;
 use crate::collective::Activity;
@@ -105,9 +105,13 @@ pub fn receive_spec(
     tag: i32,
 ) -> Result<Option<ReceiveSpec>> {
     let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
-    let check = process.config.check_types.then(|| message.datatype.clone());
+    let check = check_of(process, message.datatype);
     let from = pattern.source.and_then(|source| comm.peers().get(Rank(source))).map(|world| Peer(world.0));
     Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, from, check }))
+}
+
+fn check_of(process: &Process, datatype: &Datatype) -> Check {
+    if process.config.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
 }
 
 /// MPI_Send, MPI_Ssend, MPI_Rsend.
@@ -272,7 +276,14 @@ pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         Ok(persistent.template.clone())
     })?;
     if let Template::Collective(operation) = template {
-        return operation.restart(held, process, id);
+        let restarted = operation.restart(held, process, id);
+        if restarted.is_err() {
+            let mut messages = process.messages.borrow_mut(held);
+            let request = messages.state.requests.user(id)?;
+            request.complete = true;
+            request.persistent.iter_mut().for_each(|persistent| persistent.active = false);
+        }
+        return restarted;
     }
     if let Template::BufferedSend(spec, attached) = &template {
         send_buffered(held, process, lane, attached, spec.clone())?;
@@ -450,7 +461,7 @@ pub fn start_receive_matched(
     let Some((envelope, inner)) = taken else {
         return Err(Error::new(ErrorClass::Request, "the matched message was received already"));
     };
-    let check = process.config.check_types.then(|| into.datatype.clone());
+    let check = check_of(process, into.datatype);
     let pattern =
         Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
     let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, from: None, check };

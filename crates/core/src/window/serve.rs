@@ -15,7 +15,7 @@ use crate::collective::Activity;
 use crate::completion;
 use crate::giant::Held;
 use crate::matching::Pattern;
-use crate::p2p::ReceiveSpec;
+use crate::p2p::{Check, ReceiveSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl Window {
         {
             let buffer = Buffer::owned(vec![0; status.bytes as usize]);
             let request = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
-            let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: None };
+            let spec = ReceiveSpec { buffer: buffer.clone(), pattern, from: None, check: Check::Nothing };
             messages.start_receive_message(request, spec, envelope, message);
             remote.incoming.push_back(Incoming { source: envelope.source, request, buffer });
         }

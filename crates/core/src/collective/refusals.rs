@@ -1,0 +1,71 @@
+//! Operations that fail at one member fail at all: whoever finds out tells the others (see [`crate::p2p::accord`]).
+//!
+//! That matters where messages go between members; those who meet in banks alone find out there ([`super::accord`]).
+
+use tutti_base::Error;
+use tutti_coll::{Collective, Shape};
+
+use super::Channel;
+use super::port::CommPort;
+use crate::communicator::Communicator;
+use crate::error_handler::ErrorHandler;
+use crate::p2p::accord::{self, Refusal};
+use crate::wire::{Packet, Signature};
+
+/// What the messages of an operation say of it: no more than what all members have alike.
+pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
+    use Collective as C;
+    if comm.inter().is_some() || shape.collective.is_of_neighbours() {
+        return accord::signature(shape.collective, 0, 0);
+    }
+    let bytes = match shape.collective {
+        C::Gatherv | C::Scatterv | C::Alltoallv => 0,
+        _ => shape.count.wrapping_mul(shape.unit_bytes),
+    };
+    accord::signature(shape.collective, shape.root, bytes)
+}
+
+/// Why the operation of this port can go no further, if a member has given it up.
+#[inline]
+pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
+    let messages = port.process.messages.borrow(port.held);
+    if messages.state.refusals.is_empty() {
+        return None;
+    }
+    let envelope = port.own_envelope();
+    messages.state.refusals.of(envelope.context, envelope.tag).map(Refusal::error)
+}
+
+/// Why it can go no further, if a member has sent a message of another operation instead. For who waits for long.
+pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
+    let messages = port.process.messages.borrow(port.held);
+    if messages.state.kept() == 0 || has_users_tag(port) {
+        return None;
+    }
+    messages.state.dissenter(port.own_envelope(), port.ticket.signature)
+}
+
+/// Operations under a user's tag follow each other under the same one.
+fn has_users_tag(port: &CommPort<'_>) -> bool {
+    matches!(port.comm.collectives.channel, Channel::Outside(_))
+}
+
+/// Tells all members that this one has given the operation up, unless the error ends the job.
+#[cold]
+pub(super) fn tell(port: &CommPort<'_>, error: &Error) {
+    let (process, comm, held) = (port.process, port.comm, port.held);
+    let ends = matches!(*comm.error_handler.borrow(held), ErrorHandler::Fatal | ErrorHandler::Abort);
+    let mut messages = process.messages.borrow_mut(held);
+    if !ends && !has_users_tag(port) {
+        let (envelope, class) = (port.own_envelope(), error.class);
+        let others = comm.inter().map_or(0, |inter| inter.remote.size());
+        for member in 0..comm.size() + others {
+            if let Some(peer) = comm.process(member).filter(|peer| *peer != process.rank) {
+                messages.tell(peer, Packet::Refused { envelope, class: class as u16 });
+            }
+        }
+        messages.state.refused(envelope, class);
+    }
+    messages.state.settle();
+    messages.flush_answers();
+}

@@ -1,0 +1,248 @@
+//! What the messages of a collective operation say of it, and which operations members have given up.
+//!
+//! MPI-5 section 6.1 asks that all members call the same operations in the same order, with equal roots and amounts of data.
+//! The field of a header that has the datatype signature of a user's message has what the sender takes the operation for
+//! ([`signature`]) where it is one of a collective: whoever receives it compares, which costs one comparison a message.
+//!
+//! A member whose part has failed can send no more of it, and its neighbours would wait for ever. It says so to all members
+//! ([`Packet::Refused`](crate::wire::Packet::Refused)); their parts then fail too, and what else arrives of the operation is
+//! dropped.
+
+use std::collections::VecDeque;
+
+use tutti_base::{Error, ErrorClass};
+use tutti_coll::Collective;
+use tutti_transport::Peer;
+
+use super::{Message, State};
+use crate::matching::Envelope;
+use crate::request::RequestId;
+use crate::wire::{Packet, Signature};
+
+/// Bits of a tag for the lane: messages of one operation have tags that differ in nothing else.
+pub const LANE_BITS: u32 = 8;
+
+/// An operation that a member has given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Context with plane.
+    context: u32,
+    /// The tag of its messages, without the lane.
+    tag: i32,
+    /// Who gave it up.
+    pub source: u32,
+    /// Why.
+    pub class: ErrorClass,
+}
+
+/// The latest operations that were given up.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    all: VecDeque<Refusal>,
+    /// Senders of messages that were found wrong, who still wait for a word.
+    owed: Vec<(Peer, RequestId)>,
+}
+
+/// How many are remembered: programs that go on after an error have few of them.
+const MOST: usize = 64;
+
+const KNOWN: u16 = 1 << 15;
+const KIND_SHIFT: u32 = 10;
+const ROOT_SHIFT: u32 = 5;
+const FIELD: u16 = 0x1f;
+const _: () = assert!(Collective::EVERY.len() <= FIELD as usize);
+
+/// What a message says of its operation: which it is, and five bits each of what the root and the number of bytes hash to.
+pub fn signature(collective: Collective, root: u32, bytes: u64) -> Signature {
+    // Fibonacci hashing: the highest bits depend on all.
+    let hash = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as u16;
+    let kind = collective as u16;
+    KNOWN | kind << KIND_SHIFT | hash(u64::from(root) + 1) << ROOT_SHIFT | hash(bytes + 1)
+}
+
+/// Whether two members who say this of an operation disagree; who says nothing agrees.
+pub fn disagreement(mine: Signature, theirs: Signature, source: u32) -> Option<Error> {
+    if mine == theirs || mine & theirs & KNOWN == 0 {
+        return None;
+    }
+    Some(words_for(mine, theirs, source))
+}
+
+#[cold]
+fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
+    let name = |signature: Signature| {
+        let kind = usize::from(signature >> KIND_SHIFT & FIELD);
+        Collective::EVERY.get(kind).map_or("another operation", |collective| collective.name())
+    };
+    let (own, other) = (name(mine), name(theirs));
+    if own != other {
+        let reason = format!(
+            "this rank calls {own} where rank {source} calls {other}; all ranks must call the same operations in the same \
+             order"
+        );
+        return Error::new(ErrorClass::Other, reason);
+    }
+    if (mine ^ theirs) >> ROOT_SHIFT & FIELD != 0 {
+        let reason = format!("{own} has another root at rank {source} than at this rank");
+        return Error::new(ErrorClass::Root, reason);
+    }
+    let reason = format!("{own} is of other amounts of data at rank {source} than at this rank");
+    Error::new(ErrorClass::Truncate, reason)
+}
+
+/// A message of a collective that is longer or shorter than it must be.
+#[cold]
+pub fn misfit(source: u32, bytes: u64, expected: u64) -> Error {
+    let reason = format!(
+        "rank {source} has sent {bytes} bytes where this rank expects {expected}; the amounts of data must be equal"
+    );
+    Error::new(ErrorClass::Truncate, reason)
+}
+
+impl Refusal {
+    /// As an error of the operation.
+    #[cold]
+    pub fn error(self) -> Error {
+        let reason = format!(
+            "rank {} has given this operation up ({}); what this rank has of it is not complete",
+            self.source,
+            self.class.meaning()
+        );
+        Error::new(self.class, reason)
+    }
+}
+
+impl Refusals {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether the operation of messages with this tag was given up.
+    #[inline]
+    pub fn of(&self, context: u32, tag: i32) -> Option<Refusal> {
+        if self.all.is_empty() { None } else { self.find(context, tag) }
+    }
+
+    #[cold]
+    fn find(&self, context: u32, tag: i32) -> Option<Refusal> {
+        let same = |one: &&Refusal| one.context == context && one.tag == without_lane(tag);
+        self.all.iter().find(same).copied()
+    }
+
+    /// A sender will have to be told that its message has gone.
+    pub(super) fn owe(&mut self, to: Peer, sender: RequestId) {
+        self.owed.push((to, sender));
+    }
+
+    fn note(&mut self, refusal: Refusal) {
+        if self.find(refusal.context, refusal.tag).is_some() {
+            return;
+        }
+        if self.all.len() == MOST {
+            self.all.pop_front();
+        }
+        self.all.push_back(refusal);
+    }
+}
+
+fn without_lane(tag: i32) -> i32 {
+    tag & !((1 << LANE_BITS) - 1)
+}
+
+impl State {
+    /// An operation was given up, by this process or another: what is here of it goes, and its senders are done with it.
+    #[cold]
+    pub fn refused(&mut self, envelope: Envelope, class: ErrorClass) {
+        let Envelope { context, source, tag } = envelope;
+        let tag = without_lane(tag);
+        self.refusals.note(Refusal { context, tag, source, class });
+        for (envelope, message) in self.matcher.take_where(context, |other| without_lane(other) == tag) {
+            self.throw_away(envelope, message);
+        }
+        // Who waits for its messages looks again.
+        self.requests.news = true;
+    }
+
+    /// Senders of messages that were found wrong are done with them.
+    pub fn settle(&mut self) {
+        for (to, sender) in std::mem::take(&mut self.refusals.owed) {
+            self.answer(to, Packet::Done { sender });
+        }
+    }
+
+    /// A member who takes the operation of `envelope` for another one than `mine` says, by a message that waits here for a
+    /// receive that nobody will post.
+    #[cold]
+    pub fn dissenter(&self, envelope: Envelope, mine: Signature) -> Option<Error> {
+        let same = |tag| without_lane(tag) == without_lane(envelope.tag);
+        self.matcher.kept_in(envelope.context).find_map(|(other, message)| {
+            let theirs = match message {
+                Message::Eager { signature, .. } | Message::Offer { signature, .. } => *signature,
+                Message::Local { .. } | Message::Announced { .. } => 0,
+            };
+            if same(other.tag) { disagreement(mine, theirs, other.source) } else { None }
+        })
+    }
+
+    /// A message of an operation that was given up: its sender learns that it has gone.
+    #[cold]
+    pub(super) fn throw_away(&mut self, _: Envelope, message: Message) {
+        match message {
+            Message::Eager { from, payload, sync, .. } => self.eager_done(from, payload.len(), sync),
+            Message::Offer { from, sender, .. } => self.answer(from, Packet::Done { sender }),
+            Message::Local { sender } => self.requests.complete(sender, None),
+            Message::Announced { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(mine: Signature, theirs: Signature, expected: Option<ErrorClass>) {
+        assert_eq!(disagreement(mine, theirs, 3).map(|error| error.class), expected, "{mine:x} {theirs:x}");
+    }
+
+    #[test]
+    fn members_who_mean_something_else_are_found() {
+        use Collective as C;
+        let mine = signature(C::Bcast, 0, 8);
+        check(mine, mine, None);
+        check(mine, 0, None);
+        check(mine, signature(C::Reduce, 0, 8), Some(ErrorClass::Other));
+        check(mine, signature(C::Bcast, 1, 8), Some(ErrorClass::Root));
+        check(mine, signature(C::Bcast, 0, 16), Some(ErrorClass::Truncate));
+        for collective in Collective::EVERY {
+            check(signature(collective, 2, 1), signature(collective, 2, 1), None);
+            assert!(
+                collective == C::Barrier
+                    || disagreement(signature(C::Barrier, 2, 1), signature(collective, 2, 1), 0).is_some()
+            );
+        }
+        // Few neighbours in number look alike.
+        let alike =
+            (0..64).filter(|root| signature(C::Bcast, *root, 8) == signature(C::Bcast, root + 1, 8)).count();
+        assert_eq!(alike, 0);
+    }
+
+    #[test]
+    fn refusals_are_found_by_operation() {
+        let mut refusals = Refusals::default();
+        assert_eq!(refusals.of(7, 0x300), None);
+        for number in 0..MOST as i32 + 1 {
+            refusals.note(Refusal {
+                context: 7,
+                tag: number << LANE_BITS,
+                source: 1,
+                class: ErrorClass::Root,
+            });
+        }
+        assert_eq!(refusals.of(7, 0), None, "the oldest is forgotten");
+        assert_eq!(refusals.of(7, 0x305).map(|refusal| refusal.source), Some(1));
+        assert_eq!(refusals.of(8, 0x300), None);
+        assert_eq!(refusals.all.len(), MOST);
+    }
+}
