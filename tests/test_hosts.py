@@ -78,6 +78,15 @@ def test_stress(tutti, four, way):
     check(four.run(6, four.compile("stress.c"), 2, 1 + list(WAYS).index(way), env=WAYS[way]))
 
 
+@pytest.mark.across
+@pytest.mark.parametrize("way", ["datagrams", "connected at once", "no eager"])
+def test_disagreements(tutti, four, way):
+    """A collective that fails at one member fails on all hosts."""
+    assert tutti
+    check(four.run(8, four.compile("refused.c"), "banks", env=WAYS[way], seconds=100))
+    nothing_left(four)
+
+
 # Algorithms whose levels overlap, of every kind, by which collectives they have.
 LEVELS = {
     "chosen": "",

@@ -336,6 +336,10 @@ fn advance(
     patient: bool,
 ) -> Result<Status> {
     if let Some(refusal) = ticket.accord.refusal(comm) {
+        if node.numbers(process, comm).is_some() {
+            // Those on other hosts have not lost step.
+            refusals::tell(&CommPort::new(held, process, comm, ticket, None), &refusal);
+        }
         return Err(refusal);
     }
     let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
