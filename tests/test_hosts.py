@@ -20,11 +20,11 @@ WAYS = {
     },
     "all streamed": {"TUTTI_REMOTE_READ_BYTES": "0"},
     "read by a provider": {
-        "TUTTI_FABRIC": "tcp", "TUTTI_REMOTE_READ": "always", "TUTTI_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1",
+        "TUTTI_FABRIC": "tcp", "TUTTI_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1",
         "TUTTI_CONNECTIONS": "static",
     },
     "read without connections": {
-        "TUTTI_FABRIC": "tcp;ofi_rxm", "TUTTI_REMOTE_READ": "always", "TUTTI_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1",
+        "TUTTI_FABRIC": "tcp;ofi_rxm", "TUTTI_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1",
     },
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
 }

@@ -41,10 +41,8 @@ pub enum CopyBy {
 /// Whether long messages between hosts are read by the network itself (FI_RMA of libfabric).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteRead {
-    /// Where a network interface does it.
+    /// Where the provider offers it: also one that does it by messages moves them faster than streams, which are copied.
     Auto,
-    /// Where the provider offers it.
-    Always,
     /// Never: they are sent.
     Never,
 }

@@ -321,7 +321,7 @@ fn datagrams_conform() {
 /// The suite over a provider of libfabric, where that is installed.
 fn provider_conforms(provider: &str, connections: Connections) {
     if tutti_sys::fabric::version().is_ok() {
-        for remote_read in [RemoteRead::Never, RemoteRead::Always] {
+        for remote_read in [RemoteRead::Never, RemoteRead::Auto] {
             let fabric = provider.to_string();
             fabric_conforms(&Config { fabric, connections, remote_read, ..Config::default() });
         }

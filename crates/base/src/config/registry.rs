@@ -69,8 +69,8 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "TUTTI_REMOTE_READ",
-        kind: "auto | always | never",
-        doc: "whether a network of libfabric reads long messages by itself (FI_RMA); auto: where its interface does",
+        kind: "auto | never",
+        doc: "whether a network of libfabric reads long messages by itself (FI_RMA); auto: where its provider offers it",
         set: |c, v| remote_read(v).map(|x| c.remote_read = x),
         show: |c| format!("{:?}", c.remote_read).to_lowercase(),
     },
@@ -420,9 +420,8 @@ fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
 fn remote_read(text: &str) -> std::result::Result<RemoteRead, String> {
     match text {
         "auto" => Ok(RemoteRead::Auto),
-        "always" => Ok(RemoteRead::Always),
         "never" => Ok(RemoteRead::Never),
-        _ => Err("auto, always or never".to_string()),
+        _ => Err("auto or never".to_string()),
     }
 }
 

@@ -27,11 +27,6 @@ pub const KINDS: [Kind; 6] = [
     Kind { provider: "verbs", folder: INFINIBAND, prefix: "", reliable: false },
 ];
 
-/// Whether the interfaces of a provider read remote memory without their processor: others may offer it, and do it by messages.
-pub fn reads_remote_memory(provider: &str) -> bool {
-    KINDS.iter().any(|kind| kind.provider == provider)
-}
-
 impl Kind {
     /// The first device of this kind; `root` is where the system's folders are, `/` but in tests.
     pub fn device(&self, root: &Path) -> Option<String> {

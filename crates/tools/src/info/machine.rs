@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 
 use tutti_base::config::{Config, RemoteRead};
-use tutti_sys::fabric::devices::{KINDS, Kind, reads_remote_memory};
+use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Query};
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
@@ -103,16 +103,10 @@ fn long_messages(
     bytes: u64,
     offered: impl Fn(&str) -> bool,
 ) -> String {
-    let by_itself = provider.filter(|_| bytes > 0).is_some_and(reads_remote_memory);
     match (provider, setting) {
         (_, _) if bytes == 0 => "streamed, says TUTTI_REMOTE_READ_BYTES".to_string(),
         (None, _) => format!("from {bytes} bytes on from buffer to buffer through the sockets"),
         (Some(_), RemoteRead::Never) => "streamed, says TUTTI_REMOTE_READ".to_string(),
-        (Some(provider), RemoteRead::Auto) if !by_itself => {
-            format!(
-                "streamed: {provider} would read remote memory by messages (TUTTI_REMOTE_READ=always does)"
-            )
-        }
         (Some(provider), _) if offered(provider) => {
             format!("from {bytes} bytes on read out of the sender's memory by {provider}")
         }
@@ -174,9 +168,7 @@ mod tests {
             assert!(told.contains(expected), "{told}");
         };
         check(RemoteRead::Auto, None, 100, false, "through the sockets");
-        check(RemoteRead::Always, Some("tcp"), 0, true, "TUTTI_REMOTE_READ_BYTES");
-        check(RemoteRead::Auto, Some("tcp"), 100, true, "by messages");
-        check(RemoteRead::Always, Some("tcp"), 100, true, "by tcp");
+        check(RemoteRead::Auto, Some("tcp"), 0, true, "TUTTI_REMOTE_READ_BYTES");
         check(RemoteRead::Auto, Some("verbs"), 100, true, "by verbs");
         check(RemoteRead::Auto, Some("verbs"), 100, false, "does not offer");
         check(RemoteRead::Never, Some("verbs"), 100, true, "streamed, says");

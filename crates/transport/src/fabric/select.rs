@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use tutti_base::config::RemoteRead;
-use tutti_sys::fabric::devices::{KINDS, Kind, reads_remote_memory};
+use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Error, Info, Query};
 
 /// What carries the messages.
@@ -117,13 +117,11 @@ fn reads(info: &Info) -> &'static str {
 /// The first offer of a provider; over the interface where its addresses are those of the internet. One that reads remote
 /// memory, if that is wanted and there.
 fn offer(provider: &str, used: Use, read: RemoteRead, interface: IpAddr) -> Result<Info, Error> {
-    let remote_access = match read {
-        RemoteRead::Always => true,
-        RemoteRead::Auto => reads_remote_memory(provider),
-        RemoteRead::Never => false,
-    };
     let with = |remote_access| offer_with(provider, used, remote_access, interface);
-    if remote_access { with(true).or_else(|_| with(false)) } else { with(false) }
+    match read {
+        RemoteRead::Auto => with(true).or_else(|_| with(false)),
+        RemoteRead::Never => with(false),
+    }
 }
 
 fn offer_with(provider: &str, used: Use, remote_access: bool, interface: IpAddr) -> Result<Info, Error> {
@@ -180,9 +178,7 @@ mod tests {
 
     #[test]
     fn long_messages_are_read_where_that_is_wanted() {
-        for (read, expected) in
-            [(RemoteRead::Always, true), (RemoteRead::Auto, false), (RemoteRead::Never, false)]
-        {
+        for (read, expected) in [(RemoteRead::Auto, true), (RemoteRead::Never, false)] {
             let Ok(choice) = choose("tcp", read, HERE) else { return };
             let Network::Connected(info) = choice.network else { panic!("connections of tcp") };
             assert_eq!(info.accesses_remote_memory(), expected);
