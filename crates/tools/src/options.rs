@@ -50,8 +50,8 @@ pub struct Options {
     /// Rate of their links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "", requires = "hosts")]
     pub rate: String,
-    /// Jobs whose start is measured on them, HOSTSxRANKS; none if empty.
-    #[arg(long, value_delimiter = ',', default_values_t = STARTS, requires = "hosts")]
+    /// Jobs whose start is measured on them, HOSTSxRANKS; none if nothing follows.
+    #[arg(long, num_args = 0.., value_delimiter = ',', default_values_t = STARTS, requires = "hosts")]
     pub starts: Vec<Shape>,
     /// Where `make peers` has put the other libraries.
     #[arg(long, default_value = "build/peers")]

@@ -3,6 +3,7 @@
 //! Ranks that may run on the same processors form a [`Pool`], which runs as many of them at a time as it has processors.
 //! A rank bound to a core of its own is a pool of one; ranks that are not bound share one pool.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tutti_topo::model::Places;
@@ -90,7 +91,7 @@ impl Layout {
     /// The same with `host` of each rank.
     fn placed(machine: &Machine, sets: &[ProcessorSet], hosts: u32, host: impl Fn(usize) -> u32) -> Layout {
         let (mut places, mut pools) = (Vec::with_capacity(sets.len()), Vec::new());
-        let mut known: Vec<(u32, Vec<usize>)> = Vec::new();
+        let mut known: HashMap<(u32, Vec<usize>), usize> = HashMap::new();
         let mut near = Vec::with_capacity(sets.len());
         let memories = machine.count(Level::Numa).max(1) as u32;
         let caches = machine.count(Level::L3).max(machine.count(Level::L2)).max(1) as u32;
@@ -103,8 +104,7 @@ impl Layout {
                 NONE => set.iter().collect(),
                 core => vec![usize::MAX, core as usize],
             };
-            let pool = known.iter().position(|other| *other == (host, key.clone())).unwrap_or_else(|| {
-                known.push((host, key));
+            let pool = *known.entry((host, key)).or_insert_with(|| {
                 pools.push(Pool { processors: cores(machine, set), ranks: 0 });
                 pools.len() - 1
             });

@@ -20,6 +20,18 @@ pub struct Headline {
     pub shown: Shown,
 }
 
+impl Headline {
+    /// Whether its claim or the name of one of its clusters has these words.
+    pub fn is_about(&self, words: &str) -> bool {
+        let clusters: &[&Cluster] = match &self.shown {
+            Shown::Across(cluster, ..) => &[cluster],
+            Shown::Alike(clusters, ..) => clusters,
+            Shown::Measured(..) | Shown::Ratio(..) | Shown::Loss(..) => &[],
+        };
+        self.claim.contains(words) || clusters.iter().any(|cluster| cluster.name.contains(words))
+    }
+}
+
 /// How a headline is shown.
 pub enum Shown {
     /// Measured here: the time of the second by that of the first.

@@ -44,6 +44,9 @@ pub struct Options {
     /// Only simulated rows, or only measured ones.
     #[arg(long, value_parser = ["simulated", "measured"])]
     only: Option<String>,
+    /// Only rows that have these words in what they claim or in the name of their cluster (1000x128).
+    #[arg(long)]
+    about: Option<String>,
     /// Show which algorithm was the best of each way.
     #[arg(long)]
     explain: bool,
@@ -117,7 +120,8 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn wants(&self, headline: &Headline) -> bool {
         let measured = matches!(headline.shown, Shown::Measured(..));
-        self.options.only.as_deref().is_none_or(|only| (only == "measured") == measured)
+        let about = self.options.about.as_deref().is_none_or(|words| headline.is_about(words));
+        about && self.options.only.as_deref().is_none_or(|only| (only == "measured") == measured)
     }
 
     fn outcome(&self, headline: &Headline, ranks: u32, rounds: Rounds) -> Outcome {
