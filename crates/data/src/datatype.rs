@@ -264,11 +264,12 @@ impl Datatype {
     }
 
     /// The predefined type that all basic items of this type have, if there is one: what
-    /// `MPI_Accumulate` requires of derived types.
+    /// `MPI_Accumulate` requires of derived types. Of a predefined type it is itself.
     pub fn basic(&self) -> Option<&'static Datatype> {
-        match self.0.facts.basics {
-            Basics::One(code) => predefined::datatype(code),
-            _ => self.code().and_then(predefined::datatype),
+        // A pair of two equal items is no array of them.
+        match (self.code(), self.0.facts.basics) {
+            (None, Basics::One(code)) => predefined::datatype(code),
+            (code, _) => code.and_then(predefined::datatype),
         }
     }
 

@@ -301,6 +301,7 @@ fn signatures_ignore_structure() {
     let bytes = valid(Datatype::create_struct(&[1, 1], &[0, 8], &[int.clone(), named(0x207)], form));
     assert_eq!(hash(&bytes, 1), None);
     assert_eq!((vector.basic(), record.basic()), (Datatype::predefined(INT), None));
+    assert_eq!(named(0x22b).basic(), Datatype::predefined(0x22b));
     assert_eq!((record.complete_items(32), record.complete_items(33)), (Some(2), None));
 }
 
