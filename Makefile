@@ -5,6 +5,7 @@
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
+# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
@@ -15,7 +16,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress fuzz bench compare headlines asp consistency peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress fuzz bench compare headlines asp consistency public peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -45,6 +46,12 @@ test-loom: need
 test-programs: python starters
 	@scripts/need.sh fabric hosts
 	build/python/bin/python -m pytest -q tests
+
+# Programs that nobody here wrote: fetched, built unmodified, run, and their results looked at.
+public: python
+	scripts/public.sh mpich
+	build/python/bin/python tests/public_programs.py
+	build/python/bin/python tests/mpich_suite.py --random
 
 test-mpi4py: python
 	build/python/bin/python tests/mpi4py_suite.py

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches sources of programs that nobody here wrote, to be run on Tutti: build/public/NAME. From the distribution's source
-# packages and PyPI, by their ordinary clients. usage: scripts/public.sh [mpich] [netpipe] [hpcc]
+# packages, PyPI and crates.io, by their ordinary clients. usage: scripts/public.sh [mpich] [netpipe] [rsmpi] [numba-mpi]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/public
@@ -26,10 +26,33 @@ debian() { # PACKAGE: its original source, unpacked in build/public/PACKAGE
     rm -f "$archive" "$home/$package"_*.dsc
 }
 
+# A crate's sources, as cargo unpacks them.
+crate() { # NAME VERSION PROGRAM
+    [ -d "$home/$3" ] && return
+    mkdir -p "$home/.$3/src"
+    printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n%s = "=%s"\n[workspace]\n' "$1" "$2" > "$home/.$3/Cargo.toml"
+    echo 'fn main() {}' > "$home/.$3/src/main.rs"
+    (cd "$home/.$3" && cargo fetch --quiet)
+    cp -r "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$1-$2" "$home/$3"
+}
+
+# A package of PyPI with what it needs, in an environment of its own.
+python() { # NAME VERSION MORE...
+    [ -e "$home/$1/.complete" ] && return
+    name=$1 wanted="$1==$2"
+    shift 2
+    rm -rf "$home/$name"
+    python3 -m venv "$home/$name"
+    "$home/$name/bin/pip" install --quiet "$wanted" "$@"
+    touch "$home/$name/.complete"
+}
+
 [ $# -gt 0 ] || set -- mpich
 for name in "$@"; do
     case $name in
-        mpich | netpipe | hpcc) debian "$name" ;;
-        *) echo "public: unknown program $name (mpich, netpipe or hpcc)" >&2; exit 2 ;;
+        mpich | netpipe) debian "$name" ;;
+        rsmpi) crate mpi 0.8.2 rsmpi ;;
+        numba-mpi) python numba-mpi 1.3.1 psutil ;;
+        *) echo "public: unknown program $name (mpich, netpipe, rsmpi or numba-mpi)" >&2; exit 2 ;;
     esac
 done
