@@ -20,8 +20,9 @@ MARK = "JOB_MARK"
 
 
 def hang_up_as_usual():
-    """A test run under nohup ignores SIGHUP, and its children would inherit that."""
+    """A test run under nohup ignores SIGHUP, one in the background of a script SIGINT, and its children would inherit that."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @dataclass
