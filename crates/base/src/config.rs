@@ -169,7 +169,7 @@ pub struct Config {
     pub thread_lanes: u64,
     /// Compare the datatypes of sender and receiver (debugging).
     pub check_types: bool,
-    /// Check also what takes time in proportion to the length of lists: whether buffers overlap. What handles, pointers,
+    /// Check also what takes time in proportion to the length of lists: whether received blocks overlap. What handles, pointers,
     /// counts, ranks, roots, tags, graphs are worth is always checked.
     pub check_arguments: bool,
     /// The error handler that communicators have from the start.
@@ -245,7 +245,7 @@ impl Default for Config {
             yield_rounds: 64,
             thread_lanes: 8,
             check_types: false,
-            check_arguments: true,
+            check_arguments: false,
             initial_error_handler: InitialErrorHandler::Fatal,
             collective_bytes: None,
             bank_bytes: None,

@@ -177,9 +177,7 @@ pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'
         let reason = "arguments sendbuf and recvbuf are the same memory; say MPI_IN_PLACE if that is meant";
         return Err(Error::new(ErrorClass::Buffer, reason));
     }
-    if process()?.config.check_arguments {
-        overlap::check(collective, &send, &recv)?;
-    }
+    overlap::check(collective, &send, &recv, process()?.config.check_arguments)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
     Ok(unsafe { Operation::new(collective, send, recv) })
 }

@@ -147,7 +147,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_CHECK_ARGUMENTS",
         kind: "0 | 1",
-        doc: "0 leaves out the one check of arguments that takes time: whether blocks that a collective receives overlap",
+        doc: "1 adds the one check of arguments that takes time: whether blocks that a collective receives overlap",
         set: |c, v| flag(v).map(|x| c.check_arguments = x),
         show: |c| (c.check_arguments as u8).to_string(),
     },
