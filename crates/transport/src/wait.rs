@@ -106,7 +106,7 @@ impl Waiter {
         self.pause_watching(&[sleeper], None, pending)
     }
 
-    /// The same for a thread that waits in several lanes, at most [`MAX_LANES`]; with one, a sleep also ends when one of
+    /// The same for a thread that waits in several lanes of its process, at most [`MAX_LANES`]; a sleep also ends when one of
     /// the descriptors is readable that `pending` gave to `watch`.
     #[inline]
     pub fn pause_watching(
@@ -178,17 +178,11 @@ impl Waiter {
             !pending()
         };
         if quiet {
-            let first = bell(sleepers[0].doorbell);
-            match (watch, &announced[0]) {
-                (Some(watch), Some(announced)) if watch.is_wanted() && first.polls(announced) => {
-                    watch.sleep(self.sleep);
-                    first.polls_no_more();
-                }
-                _ => {
-                    let tickets = announced.iter().flatten().map(|announced| announced.ticket);
-                    let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
-                    futex::wait_any(words.zip(tickets), self.sleep);
-                }
+            let wanted = watch.filter(|watch| watch.is_wanted());
+            if !wanted.is_some_and(|watch| sleep_on(watch, sleepers, &announced, self.sleep)) {
+                let tickets = announced.iter().flatten().map(|announced| announced.ticket);
+                let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
+                futex::wait_any(words.zip(tickets), self.sleep);
             }
             self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         }
@@ -196,6 +190,25 @@ impl Waiter {
             bell(sleeper.doorbell).withdraw(announced);
         }
     }
+}
+
+/// Sleeps on what `watch` has: the doorbells of all lanes of a process strike its one bell, so all are heard. False, without a sleep,
+/// if another thread of the process does so already, or if somebody rang meanwhile.
+fn sleep_on(
+    watch: &Watch<'_>,
+    sleepers: &[Sleeper<'_>],
+    announced: &[Option<Announced<'_>>],
+    timeout: Duration,
+) -> bool {
+    let bells = || sleepers.iter().map(|sleeper| bell(sleeper.doorbell));
+    let polled =
+        bells().zip(announced.iter().flatten()).take_while(|(bell, announced)| bell.polls(announced)).count();
+    let all = polled == sleepers.len();
+    if all {
+        watch.sleep(timeout);
+    }
+    bells().take(polled).for_each(|bell| bell.polls_no_more());
+    all
 }
 
 #[cfg(test)]

@@ -58,9 +58,10 @@ mod tests {
     use crate::shm::ring_doorbell;
     use crate::wait::Waiter;
 
-    /// A rank that watches something that never comes is woken by its doorbell, by a descriptor, or by the clock.
+    /// A rank that watches something that never comes, in several lanes, is woken by a doorbell, by a descriptor, or by the clock.
     fn check(wake: impl FnOnce(&Job, BorrowedFd<'_>) + Send, until: Option<Duration>) {
-        let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
+        let plan = Plan { lanes: 3, ..Plan::one_host(1) };
+        let job = Arc::new(Job::create(&plan).unwrap());
         job.set_bells(event::bells(1).unwrap());
         let network = event::bells(1).unwrap();
         let (woken, network) = (AtomicBool::new(false), network[0].as_fd());
@@ -73,7 +74,8 @@ mod tests {
                 let is_over =
                     || woken.load(Ordering::Acquire) || until.is_some_and(|time| start.elapsed() >= time);
                 while !is_over() {
-                    waiter.pause_watching(&[job.sleeper(0, 0)], Some(&watch), || {
+                    let sleepers = [0, 1, 2].map(|lane| job.sleeper(0, lane));
+                    waiter.pause_watching(&sleepers, Some(&watch), || {
                         watch.set(|list| {
                             list.push(network.as_raw_fd());
                             until.map(|time| start + time)
@@ -82,18 +84,25 @@ mod tests {
                     });
                 }
             });
-            while until.is_none() && job.block(0).doorbell.polled.load(Ordering::SeqCst) == 0 {
+            // In all lanes at once.
+            while until.is_none() && !(0..3).all(|lane| is_polled(&job, lane)) {
                 std::thread::yield_now();
             }
             woken.store(until.is_none(), Ordering::Release);
             wake(&job, network);
         });
-        assert_eq!(job.block(0).doorbell.polled.load(Ordering::SeqCst), 0);
+        assert!(!(0..3).any(|lane| is_polled(&job, lane)));
+    }
+
+    fn is_polled(job: &Job, lane: u32) -> bool {
+        job.block(0).doorbell_of(lane).polled.load(Ordering::SeqCst) != 0
     }
 
     #[test]
-    fn sleepers_hear_the_doorbell_the_network_and_the_clock() {
-        check(|job, _| ring_doorbell(job, 0, 0), None);
+    fn sleepers_hear_the_doorbells_the_network_and_the_clock() {
+        for lane in 0..3 {
+            check(|job, _| ring_doorbell(job, 0, lane), None);
+        }
         check(|_, network| event::strike(network), None);
         check(|_, _| (), Some(Duration::from_millis(3)));
     }
