@@ -178,13 +178,10 @@ impl Reliable {
         if let Some(piece) = self.receives.piece_of(context) {
             return self.received(piece, result.unwrap_or(0));
         }
-        if let Some(remote) = &mut self.remote {
-            let text = |code: i32| {
-                format!("a read of its memory failed: {}", std::io::Error::from_raw_os_error(code))
-            };
-            if remote.ended(context, result.map(drop).map_err(text)) {
-                return;
-            }
+        if let Some(remote) = &mut self.remote
+            && remote.ended(context, result)
+        {
+            return;
         }
         let Some(piece) = self.sends.piece_of(context) else { return };
         self.sends.give(piece);

@@ -264,10 +264,11 @@ impl<P: Copy + PartialEq> Remote<P> {
         !reads.is_idle() && reads.step(&mut Operations { way, contexts })
     }
 
-    /// Whether an operation that ended is one of these.
-    pub fn ended(&mut self, context: *mut OperationContext, result: std::result::Result<(), String>) -> bool {
+    /// Whether an operation that ended, with so many bytes or an error's number, is one of these.
+    pub fn ended(&mut self, context: *mut OperationContext, result: std::result::Result<usize, i32>) -> bool {
         let Some(operation) = self.contexts.piece_of(context) else { return false };
-        self.reads.ended(operation, result);
+        let text = |code| format!("a read of its memory failed: {}", std::io::Error::from_raw_os_error(code));
+        self.reads.ended(operation, result.map(drop).map_err(text));
         true
     }
 
