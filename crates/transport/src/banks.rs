@@ -120,14 +120,13 @@ impl Banks {
         assert!(ranks.len() == members as usize && me < members && are_there, "members that are not there");
         let places = layout.places();
         let Some(region) = Region::open(job, key, members, places.bytes as u64)? else { return Ok(None) };
-        let slots = layout.slots.map(|slots| slots.count);
-        let last_in_part = places.heads[0] + (slots.iter().sum::<u32>() as usize - 1) * HEAD_BYTES;
+        let last_in_part = places.heads_end - HEAD_BYTES;
         let banks = Banks {
             parts: Parts { base: region.mapping().base(), stride: places.stride, members },
             last_head: last_in_part + (members as usize - 1) * places.stride,
             parked: NonNull::from(&job.node().parked),
             me,
-            turns: slots.map(Turns::new),
+            turns: layout.slots.map(|slots| Turns::new(slots.count)),
             places,
             layout: *layout,
             ranks: ranks.into(),
@@ -341,9 +340,7 @@ impl Banks {
 
     /// Has the pages of the own control words and heads now, near this process.
     fn touch(&self) {
-        let slots: u32 = self.layout.slots.iter().map(|slots| slots.count).sum();
-        let end = self.places.heads[0] + slots as usize * HEAD_BYTES;
-        for offset in (CONTROL_BYTES..end).step_by(HEAD_BYTES) {
+        for offset in (CONTROL_BYTES..self.places.heads_end).step_by(HEAD_BYTES) {
             // SAFETY: the first word of a head, which is no flag, or of the control words; in the own part.
             let word: &AtomicU64 =
                 unsafe { self.parts.base.add(self.me as usize * self.parts.stride + offset).cast().as_ref() };

@@ -98,6 +98,8 @@ pub struct Layout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     pub heads: [usize; CLASSES],
+    /// Where the last head ends.
+    pub heads_end: usize,
     pub records: [usize; CLASSES],
     /// By class; slots that do not lend have none.
     pub edges: [usize; CLASSES],
@@ -146,7 +148,7 @@ impl Layout {
             let Slots { count, payload } = self.slots[class as usize];
             // Beside a bank there is always room for what travels by value, but where a bank is large.
             let carried = if class == Class::Lending { CARRIED_BYTES } else { 0 };
-            count > 0 && bytes + carried <= payload && class.lends() >= lends
+            count > 0 && bytes + carried <= payload
         };
         // What lends nothing leaves the slots that lend to others.
         let classes = if lends { &Class::ALL[1..] } else { &[Class::Small, Class::Large][..] };
@@ -158,15 +160,27 @@ impl Layout {
         let lending = Class::ALL.map(|class| if class.lends() { counts[class as usize] } else { 0 });
         let table_bytes = (self.rows() * ROW_BYTES).next_multiple_of(64);
         let payload_stride = self.slots.map(|slots| apart(slots.payload));
-        let (heads, end) = follow(CONTROL_BYTES, counts, [HEAD_BYTES; CLASSES]);
-        let (records, end) = follow(end, counts, [RECORDS * RECORD_BYTES; CLASSES]);
+        let (heads, heads_end) = follow(CONTROL_BYTES, counts, [HEAD_BYTES; CLASSES]);
+        let (records, end) = follow(heads_end, counts, [RECORDS * RECORD_BYTES; CLASSES]);
         let (edges, end) = follow(end, lending, [RECORDS * EDGE_BYTES; CLASSES]);
         let (tables, end) = follow(end, lending, [RECORDS * table_bytes; CLASSES]);
         let (payloads, found) = follow(end, counts, payload_stride);
         let used = found + FOUND_BYTES;
         let stride = used.next_multiple_of(PAGE) + PAGE + COLOUR_BYTES;
         let bytes = stride * self.members as usize;
-        Places { heads, records, edges, tables, table_bytes, payloads, payload_stride, found, stride, bytes }
+        Places {
+            heads,
+            heads_end,
+            records,
+            edges,
+            tables,
+            table_bytes,
+            payloads,
+            payload_stride,
+            found,
+            stride,
+            bytes,
+        }
     }
 
     /// Rows of the table of an exposure, in slots that lend: one a member, and never less than 64.
