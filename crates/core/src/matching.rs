@@ -212,15 +212,14 @@ impl<R: PartialEq, M> Matcher<R, M> {
     }
 
     /// Takes all kept messages of a context whose tags are `wanted`.
-    pub fn take_where(&mut self, context: u32, wanted: impl Fn(i32) -> bool) -> Vec<(Envelope, M)> {
+    pub fn take_where(&mut self, context: u32, wanted: impl Fn(i32) -> bool) -> Vec<M> {
         let mut taken = Vec::new();
         let Some(found) = self.contexts.get(&context) else { return taken };
-        for (source, place) in &found.sources {
+        for place in found.sources.values() {
             let queue = &mut self.queues[*place as usize].arrived;
             for arrived in std::mem::take(queue) {
                 if wanted(arrived.tag) {
-                    let envelope = Envelope { context, source: *source, tag: arrived.tag };
-                    taken.push((envelope, arrived.message));
+                    taken.push(arrived.message);
                 } else {
                     queue.push_back(arrived);
                 }

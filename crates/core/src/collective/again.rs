@@ -117,8 +117,7 @@ unsafe fn attempt(
     if !ticket.accord.is_lost() {
         // What it could do before, it need not look for again.
         let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
-        let port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut());
-        let mut port = port.looking(looks);
+        let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).looking(looks);
         match run.execution.progress(&mut port) {
             Ok(Status::Pending) => {}
             Ok(Status::Done) => return Some(Attempt::Over(Ok(()))),

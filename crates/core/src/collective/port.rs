@@ -116,9 +116,9 @@ impl<'a> CommPort<'a> {
         Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
     }
 
-    /// The own messages'.
-    pub(super) fn own_envelope(&self) -> Envelope {
-        self.envelope(self.comm.number(self.comm.rank(), false), 0)
+    /// Of a message of this rank.
+    pub(super) fn own_envelope(&self, lane: u16) -> Envelope {
+        self.envelope(self.comm.number(self.comm.rank(), false), lane)
     }
 }
 
@@ -127,7 +127,7 @@ impl Port for CommPort<'_> {
 
     #[inline]
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
-        let envelope = self.envelope(self.comm.number(self.comm.rank(), false), lane);
+        let envelope = self.own_envelope(lane);
         let peer = self.comm.process(peer).expect("a schedule names ranks of its communicator");
         let spec =
             SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: self.ticket.signature };

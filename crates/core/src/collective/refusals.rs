@@ -32,7 +32,7 @@ pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
     if messages.state.refusals.is_empty() {
         return None;
     }
-    let envelope = port.own_envelope();
+    let envelope = port.own_envelope(0);
     messages.state.refusals.of(envelope.context, envelope.tag).map(Refusal::error)
 }
 
@@ -42,7 +42,7 @@ pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
     if messages.state.kept() == 0 || has_users_tag(port) {
         return None;
     }
-    messages.state.dissenter(port.own_envelope(), port.ticket.signature)
+    messages.state.dissenter(port.own_envelope(0), port.ticket.signature)
 }
 
 /// Operations under a user's tag follow each other under the same one.
@@ -57,7 +57,7 @@ pub(super) fn tell(port: &CommPort<'_>, error: &Error) {
     let ends = matches!(*comm.error_handler.borrow(held), ErrorHandler::Fatal | ErrorHandler::Abort);
     let mut messages = process.messages.borrow_mut(held);
     if !ends && !has_users_tag(port) {
-        let (envelope, class) = (port.own_envelope(), error.class);
+        let (envelope, class) = (port.own_envelope(0), error.class);
         let others = comm.inter().map_or(0, |inter| inter.remote.size());
         for member in 0..comm.size() + others {
             if let Some(peer) = comm.process(member).filter(|peer| *peer != process.rank) {

@@ -158,8 +158,8 @@ impl State {
         let Envelope { context, source, tag } = envelope;
         let tag = without_lane(tag);
         self.refusals.note(Refusal { context, tag, source, class });
-        for (envelope, message) in self.matcher.take_where(context, |other| without_lane(other) == tag) {
-            self.throw_away(envelope, message);
+        for message in self.matcher.take_where(context, |other| without_lane(other) == tag) {
+            self.throw_away(message);
         }
         // Who waits for its messages looks again.
         self.requests.news = true;
@@ -188,7 +188,7 @@ impl State {
 
     /// A message of an operation that was given up: its sender learns that it has gone.
     #[cold]
-    pub(super) fn throw_away(&mut self, _: Envelope, message: Message) {
+    pub(super) fn throw_away(&mut self, message: Message) {
         match message {
             Message::Eager { from, payload, sync, .. } => self.eager_done(from, payload.len(), sync),
             Message::Offer { from, sender, .. } => self.answer(from, Packet::Done { sender }),

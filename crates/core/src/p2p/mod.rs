@@ -330,7 +330,7 @@ impl State {
     /// Keeps a message that no receive was posted for; another thread may probe for it.
     fn keep(&mut self, envelope: Envelope, message: Message) {
         if self.refusals.of(envelope.context, envelope.tag).is_some() {
-            return self.throw_away(envelope, message);
+            return self.throw_away(message);
         }
         let bytes = self.bytes_of(&message);
         self.requests.news = true;
