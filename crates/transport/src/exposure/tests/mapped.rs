@@ -249,6 +249,13 @@ fn map_file(flags: i32) -> *mut u8 {
     }
 }
 
+/// Whether malloc mapped this block by itself, as its header tells: blocks within an arena may begin at the same offset of
+/// their page.
+fn has_a_mapping_of_its_own(block: *const u8) -> bool {
+    // SAFETY: the word before a block of malloc is its size with three flags.
+    unsafe { block.cast::<usize>().sub(1).read() & 7 == 2 }
+}
+
 #[test]
 fn what_cannot_be_locked_is_mapped_only_from_malloc() {
     with_owner(&at_once(), |owner| {
@@ -259,7 +266,7 @@ fn what_cannot_be_locked_is_mapped_only_from_malloc() {
         unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10) };
         // SAFETY: blocks of that size; one of them is too large for what is free already.
         let blocks: Vec<*mut u8> = (0..40).map(|_| unsafe { libc::malloc(3 * MIB) }.cast()).collect();
-        let own = blocks.iter().copied().find(|&block| block as usize % PAGE == 16);
+        let own = blocks.iter().copied().find(|&block| has_a_mapping_of_its_own(block));
         let block = own.expect("40 blocks do not fit into an arena");
         let near = owner.lend(block, MIB, Access::ReadWrite);
         assert_eq!(near, possible(), "{block:?} {:?}", owner.exposures.statistics());
