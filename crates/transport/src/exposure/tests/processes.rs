@@ -44,6 +44,10 @@ pub fn with_owner(config: &Config, owner: impl FnOnce(&mut Owner)) {
     let object = create_object(c"board", size_of::<Board>() as u64).unwrap();
     let mapping = Mapping::of(object.as_fd()).unwrap();
     let board: *mut Board = mapping.base().as_ptr().cast();
+    // Before the fork, so that all that a process has once is there: what another thread is about to make at the moment of the
+    // fork would never be ready in the child.
+    let mut exposures = Exposures::new(config);
+    fork::install().unwrap();
     // SAFETY: the child runs the closure and leaves by _exit.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -55,7 +59,6 @@ pub fn with_owner(config: &Config, owner: impl FnOnce(&mut Owner)) {
         unsafe { libc::_exit(status) };
     }
     assert!(child > 0);
-    let mut exposures = Exposures::new(config);
     let mut turn = 0;
     let status = loop {
         // SAFETY: the board is mapped; all-zero is valid for it.
