@@ -92,6 +92,7 @@ LEVELS = {
     "chosen": "",
     "banks": "barrier,bcast,gather,scatter,allgather,alltoall,reduce,allreduce,reduce_scatter_block,scan=levels_bank",
     "exposed": "bcast,reduce,allreduce=levels;allgather=levels_ring",
+    "frames": "gatherv,scatterv,alltoallv=levels_frames;allgatherv=levels_bank",
     "other": "bcast=levels_circulant;allreduce=levels_slices",
 }
 

@@ -139,6 +139,71 @@ static void moves(MPI_Comm comm, int rank, int size, int count, int root, int in
     MPI_Barrier(comm);
 }
 
+/* Places for blocks of these lengths, the last rank's first, with a gap before each; how much they take. */
+static int lay(const int *lengths, int *starts, int size)
+{
+    int end = 0;
+    for (int rank = size - 1; rank >= 0; rank--) {
+        starts[rank] = end + 1;
+        end += 1 + lengths[rank];
+    }
+    return end;
+}
+
+/* Blocks of many lengths, some of them empty: `unit` times 0 to 4. */
+static void uneven(MPI_Comm comm, int rank, int size, int unit, int root, int in_place)
+{
+    int mine[64] = {0}, theirs[64] = {0}, from_at[64] = {0}, to_at[64] = {0};
+    for (int other = 0; other < size; other++)
+        theirs[other] = (other * 7 + 3) % 5 * unit;
+    int extent = lay(theirs, to_at, size), own = theirs[rank];
+    for (int i = 0; i < extent; i++)
+        out[i] = want[i] = -1;
+    for (int other = 0; other < size; other++)
+        for (int i = 0; i < theirs[other]; i++)
+            want[to_at[other] + i] = value(other, i);
+    for (int i = 0; i < own; i++)
+        in[i] = value(rank, i);
+    if (in_place)
+        memcpy(out + to_at[rank], in, (size_t)own * sizeof *in);
+    MPI_Allgatherv(in_place ? MPI_IN_PLACE : in, own, MPI_INT, out, theirs, to_at, MPI_INT, comm);
+    expect("allgatherv", out, extent, size);
+    for (int i = 0; i < extent; i++)
+        out[i] = -1;
+    if (in_place)
+        memcpy(out + to_at[rank], in, (size_t)own * sizeof *in);
+    MPI_Gatherv(in_place && rank == root ? MPI_IN_PLACE : in, own, MPI_INT, out, theirs, to_at, MPI_INT, root, comm);
+    if (rank == root)
+        expect("gatherv", out, extent, size);
+
+    for (int i = 0; i < extent; i++)
+        in[i] = value(root, i);
+    for (int i = 0; i < own; i++)
+        want[i] = value(root, to_at[rank] + i);
+    MPI_Scatterv(in, theirs, to_at, MPI_INT, out, own, MPI_INT, root, comm);
+    expect("scatterv", out, own, size);
+
+    for (int other = 0; other < size; other++) {
+        mine[other] = (rank * other + rank + other) % 5 * unit;
+        theirs[other] = (other * rank + other + rank) % 5 * unit;
+    }
+    lay(mine, from_at, size);
+    extent = lay(theirs, to_at, size);
+    for (int i = 0; i < extent; i++)
+        out[i] = want[i] = -1;
+    for (int other = 0; other < size; other++) {
+        for (int i = 0; i < mine[other]; i++)
+            in[from_at[other] + i] = value(rank * 64 + other, i);
+        for (int i = 0; i < theirs[other]; i++)
+            want[to_at[other] + i] = value(other * 64 + rank, i);
+    }
+    if (in_place)
+        for (int other = 0; other < size; other++)
+            memcpy(out + to_at[other], in + from_at[other], (size_t)mine[other] * sizeof *in);
+    MPI_Alltoallv(in_place ? MPI_IN_PLACE : in, mine, from_at, MPI_INT, out, theirs, to_at, MPI_INT, comm);
+    expect("alltoallv", out, extent, size);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -169,6 +234,7 @@ int main(int argc, char **argv)
             for (int again = 0; again < 3; again++) {
                 moves(comm, rank, size, count, (drawn + again) % size, in_place);
                 reductions(comm, rank, size, count, (drawn + again) % size, in_place, op, pair);
+                uneven(comm, rank, size, count / (5 * size) + 1, (drawn + again) % size, in_place);
             }
         }
         MPI_Comm_free(&comm);

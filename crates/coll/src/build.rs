@@ -148,6 +148,16 @@ impl Builder {
         self.step(Kind::Push { peer: peer.into(), from, into }, &[])
     }
 
+    /// Writes `from` into the frame `into`.
+    pub fn pack(&mut self, from: Span, into: Span) -> StepId {
+        self.step(Kind::Pack { from, into }, &[])
+    }
+
+    /// Takes what the frame `from` of `peer` holds to `into`.
+    pub fn unpack(&mut self, peer: impl Into<Index>, from: Span, into: Span) -> StepId {
+        self.step(Kind::Unpack { peer: peer.into(), from, into }, &[])
+    }
+
     /// Sends `from` to `peer`.
     pub fn send(&mut self, peer: impl Into<Index>, lane: u16, from: Span, after: &[Edge]) -> StepId {
         self.step(Kind::Send { peer: peer.into(), lane, from }, after)
@@ -331,6 +341,12 @@ pub fn part(
     let index = index.into();
     let start = Start::Part { division, index, part, parts };
     Span { buffer, start, length: Length::Part { division, index, part, parts } }
+}
+
+/// Block `index` of `buffer` if it has more than `most` units.
+pub fn beyond(buffer: BufferId, division: Division, index: impl Into<Index>, most: u64) -> Span {
+    let index = index.into();
+    Span { buffer, start: Start::Block { division, index }, length: Length::Beyond { division, index, most } }
 }
 
 /// Room in `buffer` for what `like` denotes, at `offset + stride * index`.

@@ -198,9 +198,15 @@ pub(crate) fn of_levels(
     // What stands for a host: the blocks of all its ranks.
     let blocks = match shape.collective {
         C::Gather | C::Scatter | C::Allgather | C::ReduceScatterBlock => u64::from(local),
-        C::Alltoall => u64::from(local) * u64::from(local),
+        C::Gatherv | C::Scatterv => u64::from(local),
+        C::Alltoall | C::Alltoallv => u64::from(local) * u64::from(local),
         _ => 1,
     };
+    // Where nobody knows how long blocks are, frames travel; what is longer does so in any algorithm.
+    let framed = matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && params.segment > 0;
+    let frame = params.segment + crate::ir::Kind::FRAME_HEADER;
+    let shape = &Shape { count: if framed { frame } else { shape.count }, ..*shape };
+    let params = &Params { segment: if framed { 0 } else { params.segment }, ..*params };
     let leaders = Shape { ranks: hosts, root: 0, count: shape.count * blocks, ..*shape };
     // What is for all others passes the bank of a leader.
     let passes = if blocks > 1 { u64::from(hosts) } else { 1 };

@@ -31,6 +31,7 @@
 //!   of them. A rank writes its own bank only, by any step that writes memory; the others read it by [`Kind::Pull`] and
 //!   [`Kind::Combine`]. It is undefined when the operation begins. A rank may leave the operation while others still read
 //!   its bank: the engine gives the bank to a later operation only when all have left this one.
+//! - a *frame* holds a block together with its length ([`Kind::Pack`], [`Kind::Unpack`]), where lengths differ from rank to rank.
 //! - a span that is *exposed* ([`Kind::Expose`]) may be read or written by the others until its owner leaves the
 //!   operation; so the owner leaves only after it has awaited that all are done with it. Peers count from the
 //!   first unit of the exposed span, and get at it after they awaited a flag that was posted after it was exposed.
@@ -212,6 +213,9 @@ pub enum Division {
     },
     /// Blocks given by a table.
     Table(Table),
+    /// The same blocks in another order: block `b` is the one whose number is entry `b` of [`Schedule::permutation`]. Found by
+    /// adding up, for few blocks.
+    Permuted(Table),
 }
 
 impl Division {
@@ -225,6 +229,11 @@ impl Division {
                 block * quotient + block.min(rest)
             }
             Division::Table(table) => tables.sums(table)[block as usize],
+            Division::Permuted(table) => {
+                let sums = tables.sums(table);
+                let length = |&block: &u32| sums[block as usize + 1] - sums[block as usize];
+                tables.permutation[..block as usize].iter().map(length).sum()
+            }
         }
     }
 }
@@ -307,6 +316,16 @@ pub enum Length {
         /// How many parts a block has.
         parts: u32,
     },
+    /// As long as a block of more than `most` units; nothing of a shorter one. So what is too long for a frame
+    /// ([`Kind::Pack`]) is a message, and what is not is none.
+    Beyond {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// What is not longer is left out.
+        most: u64,
+    },
 }
 
 /// A range of a buffer, depending on the iteration.
@@ -366,7 +385,7 @@ impl Span {
 
     /// Whether a table says where it is or how long.
     pub fn uses_table(&self) -> bool {
-        let table = |division: Division| matches!(division, Division::Table(_));
+        let table = |division: Division| matches!(division, Division::Table(_) | Division::Permuted(_));
         let start = match self.start {
             Start::Block { division, .. }
             | Start::Permuted { division, .. }
@@ -376,6 +395,7 @@ impl Span {
         let length = match self.length {
             Length::Blocks { division, .. }
             | Length::Permuted { division, .. }
+            | Length::Beyond { division, .. }
             | Length::Part { division, .. } => table(division),
             Length::Fixed(_) => false,
         };
@@ -416,6 +436,11 @@ impl Span {
                 let (whole, part) =
                     (part_of(division, index.at(iteration), parts, tables), part.at(iteration));
                 whole.start(part + 1, tables) - whole.start(part, tables)
+            }
+            Length::Beyond { division, index, most } => {
+                let block = index.at(iteration);
+                let length = division.start(block + 1, tables) - division.start(block, tables);
+                if length > most { length } else { 0 }
             }
         };
         Range { buffer: self.buffer, start, length, block, within }
@@ -519,6 +544,24 @@ pub enum Kind {
         /// Where it goes: of [`BufferId::exposed`]. As long as `from`.
         into: Span,
     },
+    /// Writes the frame `into`: first how long `from` is ([`Kind::FRAME_HEADER`] units), then what it holds, if the rest of the
+    /// frame has room for that. Frames have one length wherever blocks have many that only their owners know: so blocks of
+    /// several ranks travel as one message, and whoever unpacks one finds out whether that is what it expects. Units are bytes.
+    Pack {
+        /// What is packed; only read.
+        from: Span,
+        /// The frame: own memory, not the user's.
+        into: Span,
+    },
+    /// Reads a frame in the bank of `peer`, which must say that the block is as long as `into`; what it holds is copied there.
+    Unpack {
+        /// Whose bank; may be the rank itself.
+        peer: Index,
+        /// The frame.
+        from: Span,
+        /// Where it goes: own memory.
+        into: Span,
+    },
 }
 
 /// What others may do with exposed memory.
@@ -539,14 +582,22 @@ impl Kind {
     pub const ALL_FLAGS: u16 = 128;
     /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
     pub const VALUES: u64 = 1 << 24;
+    /// Units of a frame before the block: how long that is.
+    pub const FRAME_HEADER: u64 = 8;
+
+    /// Whether a block of `length` units fits into a frame of `frame`.
+    pub fn fits(length: u64, frame: u64) -> bool {
+        length.saturating_add(Kind::FRAME_HEADER) <= frame
+    }
 
     /// The span of own memory that it reads without writing it.
     pub fn reads(&self) -> Option<&Span> {
         match self {
             Kind::Send { from, .. } | Kind::Copy { from, .. } | Kind::Push { from, .. } => Some(from),
+            Kind::Pack { from, .. } => Some(from),
             Kind::Reduce { left, .. } => Some(left),
             Kind::Combine { with, into, .. } if with != into => Some(with),
-            Kind::Recv { .. } | Kind::Combine { .. } | Kind::Pull { .. } => None,
+            Kind::Recv { .. } | Kind::Combine { .. } | Kind::Pull { .. } | Kind::Unpack { .. } => None,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }
@@ -556,6 +607,7 @@ impl Kind {
         match self {
             Kind::Recv { into, .. } | Kind::Copy { into, .. } => Some(into),
             Kind::Pull { into, .. } | Kind::Combine { into, .. } => Some(into),
+            Kind::Pack { into, .. } | Kind::Unpack { into, .. } => Some(into),
             Kind::Reduce { right, .. } => Some(right),
             Kind::Send { .. } | Kind::Push { .. } => None,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
-    hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_reduce,
-    levels_ring, levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
+    hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_frames,
+    levels_reduce, levels_ring, levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -111,12 +111,20 @@ pub enum Node {
 pub struct Parameters {
     /// [`Params::radix`].
     pub radix: bool,
+    /// That is no arity of a tree but how many leaders a host has.
+    pub leaders: bool,
+    /// It is that of a k-nomial tree, of which none is flat or a chain.
+    pub knomial: bool,
     /// [`Params::fan_out`].
     pub fan_out: bool,
     /// [`Params::readers`].
     pub readers: bool,
     /// [`Params::segment`].
     pub segment: bool,
+    /// There is no point in a single one.
+    pub several_segments: bool,
+    /// That is how much of a block fits into a frame ([`crate::ir::Kind::Pack`]).
+    pub frames: bool,
     /// [`Params::window`], by itself; where there are segments it is always looked at.
     pub window: bool,
     /// Who is near whom, and so [`Params::ignored`].
@@ -145,22 +153,32 @@ const SHARED: Requirements = Requirements { node: Node::Shared, ..ANY };
 
 const FIXED: Parameters = Parameters {
     radix: false,
+    leaders: false,
+    knomial: false,
     fan_out: false,
     readers: false,
     segment: false,
+    several_segments: false,
+    frames: false,
     window: false,
     distances: false,
 };
 const RADIX: Parameters = Parameters { radix: true, ..FIXED };
+const KNOMIAL: Parameters = Parameters { knomial: true, ..RADIX };
+const LEADERS_NEAR: Parameters = Parameters { leaders: true, ..RADIX_NEAR };
 const UP_DOWN: Parameters = Parameters { fan_out: true, ..RADIX };
 const WINDOW: Parameters = Parameters { window: true, ..FIXED };
 const PIPELINE: Parameters = Parameters { segment: true, ..WINDOW };
 const TREE: Parameters = Parameters { radix: true, ..PIPELINE };
+const KNOMIAL_TREE: Parameters = Parameters { knomial: true, ..TREE };
 const READERS: Parameters = Parameters { readers: true, ..FIXED };
 const PIPELINE_READERS: Parameters = Parameters { readers: true, ..PIPELINE };
 const FIXED_NEAR: Parameters = Parameters { distances: true, ..FIXED };
 const RADIX_NEAR: Parameters = Parameters { distances: true, ..RADIX };
 const PIPELINE_NEAR: Parameters = Parameters { distances: true, ..PIPELINE };
+const SEVERAL_NEAR: Parameters = Parameters { several_segments: true, ..PIPELINE_NEAR };
+const FRAMES_NEAR: Parameters = Parameters { segment: true, frames: true, ..FIXED_NEAR };
+const FRAMES_RADIX_NEAR: Parameters = Parameters { radix: true, ..FRAMES_NEAR };
 const TREE_NEAR: Parameters = Parameters { distances: true, ..TREE };
 
 type Write = fn(&Shape, &Params, &mut Builder);
@@ -201,6 +219,10 @@ static GENERATORS: &[Generator] = &[
     entry(C::Gather, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::gather, cost::rooted_tree),
     entry(C::Scatter, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank_move::scatter, cost::rooted_tree),
     entry(C::Allgather, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::allgather, cost::allgather_bruck),
+    entry(C::Allgatherv, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::allgather, cost::allgather_bruck),
+    entry(C::Gatherv, "levels_frames", LEVELS_SHARED, FRAMES_RADIX_NEAR, levels_frames::gatherv, cost::rooted_tree),
+    entry(C::Scatterv, "levels_frames", LEVELS_SHARED, FRAMES_RADIX_NEAR, levels_frames::scatterv, cost::rooted_tree),
+    entry(C::Alltoallv, "levels_frames", LEVELS_SHARED, FRAMES_NEAR, levels_frames::alltoallv, cost::spread),
     entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
     entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
@@ -209,16 +231,16 @@ static GENERATORS: &[Generator] = &[
     entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
     entry(C::Exscan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
-    entry(C::Bcast, "levels_circulant", LEVELS, PIPELINE_NEAR, levels_circulant::bcast, cost::bcast_circulant),
+    entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
-    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, RADIX_NEAR, levels_slices::allreduce, cost::allreduce_ring),
+    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS_NEAR, levels_slices::allreduce, cost::allreduce_ring),
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),
     entry(C::Barrier, "hierarchical", ANY, RADIX_NEAR, hierarchical::barrier, cost::barrier_tree),
-    entry(C::Bcast, "knomial", ANY, TREE, bcast::knomial, cost::bcast_knomial),
+    entry(C::Bcast, "knomial", ANY, KNOMIAL_TREE, bcast::knomial, cost::bcast_knomial),
     entry(C::Bcast, "kary", ANY, TREE, bcast::kary, cost::bcast_kary),
     entry(C::Bcast, "scatter_ring", ANY, FIXED, bcast::scatter_ring, cost::bcast_scatter_ring),
     entry(C::Bcast, "hierarchical", ANY, TREE_NEAR, hierarchical::bcast, cost::bcast_kary),
@@ -230,11 +252,11 @@ static GENERATORS: &[Generator] = &[
     entry(C::ReduceScatterBlock, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::reduce_scatter, cost::reduce_scatter_tree),
     entry(C::ReduceScatter, "hierarchical_pull", EXPOSED, TREE_NEAR, hierarchical_exposed_reduce::reduce_scatter, cost::reduce_scatter_tree),
     entry(C::Gather, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
-    entry(C::Gather, "knomial", ANY, RADIX, gather::gather_tree, cost::rooted_tree),
+    entry(C::Gather, "knomial", ANY, KNOMIAL, gather::gather_tree, cost::rooted_tree),
     entry(C::Gather, "hierarchical", ANY, RADIX_NEAR, hierarchical::gather, cost::rooted_tree),
     entry(C::Gatherv, "linear", ANY, WINDOW, gather::gather_linear, cost::rooted_linear),
     entry(C::Scatter, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
-    entry(C::Scatter, "knomial", ANY, RADIX, gather::scatter_tree, cost::rooted_tree),
+    entry(C::Scatter, "knomial", ANY, KNOMIAL, gather::scatter_tree, cost::rooted_tree),
     entry(C::Scatter, "hierarchical", ANY, RADIX_NEAR, hierarchical::scatter, cost::rooted_tree),
     entry(C::Scatterv, "linear", ANY, WINDOW, gather::scatter_linear, cost::rooted_linear),
     entry(C::Allgather, "recursive_doubling", POWER, FIXED, allgather::recursive_doubling, cost::allgather_doubling),
@@ -252,7 +274,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "bruck", ANY, FIXED, alltoall::bruck, cost::alltoall_bruck),
     entry(C::Alltoallv, "spread", ANY, WINDOW, alltoall::spread, cost::spread),
     entry(C::Alltoallv, "pairwise", ANY, FIXED, alltoall::pairwise, cost::pairwise),
-    entry(C::Reduce, "knomial", ANY, TREE, reduce::knomial, cost::reduce_knomial),
+    entry(C::Reduce, "knomial", ANY, KNOMIAL_TREE, reduce::knomial, cost::reduce_knomial),
     flat(entry(C::Reduce, "kary", ANY, TREE, reduce::kary, cost::reduce_kary)),
     entry(C::Reduce, "rabenseifner", ANY, FIXED, reduce::rabenseifner, cost::reduce_rabenseifner),
     entry(C::Reduce, "hierarchical", ANY, TREE_NEAR, hierarchical::reduce, cost::reduce_kary),
@@ -350,6 +372,9 @@ static GENERATORS: &[Generator] = &[
 /// Segments for several hosts are told apart more finely: with each host a pipeline grows by one, and a network is slow.
 const SEGMENTS_ACROSS: &[u64] = &[0, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10];
 
+/// What fits of a block into a frame: few bytes, as frames travel whole.
+const FRAMES: &[u64] = &[64, 256, 1 << 10];
+
 /// All algorithms: those for several hosts, those that send messages, those within a node, those of two groups and of neighbours. Of equal times
 /// the first wins.
 pub fn registry() -> &'static [Generator] {
@@ -416,11 +441,12 @@ impl Generator {
 
     /// The parameters worth a try for `shape`.
     pub fn candidates(&self, shape: &Shape) -> Vec<Params> {
-        let Parameters { radix, fan_out, readers, segment, window, distances } = self.parameters;
+        let Parameters { radix, fan_out, readers, segment, frames, window, distances, .. } = self.parameters;
         let radices = if radix { self.radices(shape) } else { vec![2] };
         let downwards = if fan_out { radices.clone() } else { vec![0] };
         let sizes: &[u64] = match segment {
             false => &[0],
+            true if frames => FRAMES,
             true if self.requires.several_hosts => SEGMENTS_ACROSS,
             true => &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10],
         };
@@ -430,9 +456,9 @@ impl Generator {
             if distances { &[Ignored::NONE, Ignored::BELOW_MEMORY] } else { &[Ignored::NONE] };
         let mut candidates = Vec::new();
         for &radix in &radices {
-            // With one segment the circulant graph is a tree, of which there are better ones.
-            let least = u64::from(self.name == "levels_circulant");
-            for &size in sizes.iter().filter(|size| (least..shape.bytes().max(1)).contains(*size)) {
+            let least = u64::from(self.parameters.several_segments);
+            let tried = |size: &&u64| frames || (least..shape.bytes().max(1)).contains(*size);
+            for &size in sizes.iter().filter(tried) {
                 let segment = size.div_ceil(shape.unit_bytes.max(1));
                 for &readers in bounds.iter().filter(|bound| **bound == 0 || **bound + 1 < shape.ranks) {
                     for &ignored in ignored {
@@ -449,11 +475,10 @@ impl Generator {
 
     /// The radixes worth a try: those that make a tree flat are one.
     fn radices(&self, shape: &Shape) -> Vec<u32> {
-        if self.name == "levels_slices" {
-            // So many leaders a host.
+        if self.parameters.leaders {
             return vec![1, 2, 4, Params::FLAT];
         }
-        let knomial = self.name == "knomial";
+        let knomial = self.parameters.knomial;
         let chain = if self.parameters.segment && !knomial { &[1][..] } else { &[] };
         let flat = if knomial { &[][..] } else { &[Params::FLAT] };
         let most = if knomial { shape.ranks.max(3) } else { shape.ranks - 1 };

@@ -230,7 +230,7 @@ pub struct Params {
     /// The same of the tree downwards, where there is one up and one down (fan-in and fan-out; S1, section 3.1); 0: as
     /// [`Params::radix`].
     pub fan_out: u32,
-    /// Units of a segment of a pipeline; 0: the whole.
+    /// Units of a segment of a pipeline; 0: the whole. Where blocks travel in frames, the units of the longest that does.
     pub segment: u64,
     /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
     pub window: u32,

@@ -34,6 +34,8 @@ impl fmt::Display for Division {
             Division::Even { parts, total } => write!(f, "{total} in {parts}"),
             Division::Table(Table::Send) => f.write_str("send table"),
             Division::Table(Table::Recv) => f.write_str("recv table"),
+            Division::Permuted(Table::Send) => f.write_str("permuted send table"),
+            Division::Permuted(Table::Recv) => f.write_str("permuted recv table"),
         }
     }
 }
@@ -75,6 +77,10 @@ impl fmt::Display for Span {
             (Start::Block { .. }, Length::Blocks { count, .. }) => write!(f, "; {count} blocks]"),
             (Start::Permuted { .. }, Length::Permuted { .. }) | (Start::Part { .. }, Length::Part { .. }) => {
                 f.write_str("]")
+            }
+            (Start::Block { .. }, Length::Beyond { most, .. }) => write!(f, " if longer than {most}]"),
+            (_, Length::Beyond { division, index, most }) => {
+                write!(f, "; as block {index} of {division} if longer than {most}]")
             }
             (_, Length::Part { division, index, part, parts }) => {
                 write!(f, "; as part {part} of {parts} of block {index} of {division}]")
@@ -120,6 +126,8 @@ impl fmt::Display for Kind {
                 write!(f, "expose {what} as {} to {access:?}", BufferId::exposed(*slot))
             }
             Kind::Pull { peer, from, into } => write!(f, "pull {from} of {peer} to {into}"),
+            Kind::Pack { from, into } => write!(f, "pack {from} into {into}"),
+            Kind::Unpack { peer, from, into } => write!(f, "unpack {from} of {peer} to {into}"),
             Kind::Combine { peer, from, with, into } if with == into => {
                 write!(f, "combine {from} of {peer} op {into}")
             }

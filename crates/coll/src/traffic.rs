@@ -30,6 +30,7 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
             let (peer, span) = match &step.kind {
                 Kind::Send { peer, from, .. } | Kind::Push { peer, from, .. } => (peer, from),
                 Kind::Pull { peer, into, .. } | Kind::Combine { peer, into, .. } => (peer, into),
+                Kind::Unpack { peer, from, .. } => (peer, from),
                 _ => continue,
             };
             for iteration in 0..schedule.iterations(StepId(number)) {

@@ -3,11 +3,25 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 
+use tutti_coll::hierarchy::{Hierarchy, Place};
 use tutti_coll::verify::{Case, Pattern};
 use tutti_coll::{Collective, Params, registry};
 
 fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Params) {
+    check_on(name, collective, ranks, count, params, None);
+}
+
+/// The same, for ranks of which it is known who is near whom.
+fn check_on(
+    name: &str,
+    collective: Collective,
+    ranks: u32,
+    count: u64,
+    params: Params,
+    hierarchy: Option<&Arc<Hierarchy>>,
+) {
     let generator = registry()
         .iter()
         .find(|generator| generator.collective == collective && generator.name == name)
@@ -24,7 +38,7 @@ fn check(name: &str, collective: Collective, ranks: u32, count: u64, params: Par
     };
     let mut text = format!("{collective} {name}, {ranks} ranks, count {count}, {params}\n");
     for rank in 0..ranks {
-        let schedule = generator.generate(&case.shape(rank), &params);
+        let schedule = generator.generate_on(&case.shape(rank), &params, hierarchy);
         write!(text, "\nrank {rank}\n{schedule}").expect("a string takes everything");
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/schedules");
@@ -54,4 +68,17 @@ fn schedules_are_as_recorded() {
     check("bank_flat", Collective::Allreduce, 4, 2, Params::default());
     check("bank_tree", Collective::Reduce, 6, 2, Params::default());
     check("bank_flat", Collective::Alltoall, 4, 2, Params::default());
+}
+
+#[test]
+fn those_of_two_hosts_are_as_recorded() {
+    // Dealt out: ranks 0, 2 and 4 on one host, 1 and 3 on the other.
+    let place = |rank: u32| Place { host: rank % 2, at: Default::default() };
+    let hosts = Arc::new(Hierarchy::new(&(0..5).map(place).collect::<Vec<_>>()));
+    let frames = Params { segment: 2, ..Params::default() };
+    let check = |name, collective, params| check_on(name, collective, 5, 2, params, Some(&hosts));
+    check("levels_frames", Collective::Gatherv, frames);
+    check("levels_frames", Collective::Scatterv, frames);
+    check("levels_frames", Collective::Alltoallv, frames);
+    check("levels_bank", Collective::Allgatherv, Params::default());
 }

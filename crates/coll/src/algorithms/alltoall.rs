@@ -5,7 +5,7 @@ use crate::ir::{BufferId, Division, Index, Loop, Span, Table};
 use crate::shape::{Collective, Params, Shape};
 
 /// How the send and the receive buffer are divided.
-fn divisions(shape: &Shape) -> (Division, Division) {
+pub(super) fn divisions(shape: &Shape) -> (Division, Division) {
     if shape.collective == Collective::Alltoallv {
         return (Division::Table(Table::Send), Division::Table(Table::Recv));
     }
@@ -15,7 +15,7 @@ fn divisions(shape: &Shape) -> (Division, Division) {
 }
 
 /// Where the blocks to send are: for MPI_IN_PLACE, a copy of the receive buffer, made here.
-fn source(shape: &Shape, b: &mut Builder) -> (BufferId, Division) {
+pub(super) fn source(shape: &Shape, b: &mut Builder) -> (BufferId, Division) {
     let (sent, received) = divisions(shape);
     if !shape.in_place {
         return (BufferId::SEND, sent);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::build::{self, Builder};
 use crate::hierarchy::{Hierarchy, NETWORK};
-use crate::ir::{BufferId, Division, Index, Kind, Span, StepId};
+use crate::ir::{BufferId, Division, Index, Kind, Span};
 
 /// The hosts of a communicator, seen from one rank.
 pub(super) struct Hosts {
@@ -107,7 +107,7 @@ impl Reordering {
         order: &[u32],
         (first, count): (u32, u32),
         b: &mut Builder,
-        body: impl Fn(Span, Span, &mut Builder) -> StepId,
+        body: impl Fn(Span, Span, &mut Builder),
     ) {
         let part = &order[first as usize..(first + count) as usize];
         let Some(&least) = part.first() else { return };

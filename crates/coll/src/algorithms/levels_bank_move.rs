@@ -10,28 +10,28 @@ use super::bank::{READY, RESULT, offer};
 use super::hierarchical::Rootside;
 use super::hosts::{Hosts, Reordering, Sending};
 use super::tree::Form;
-use super::{gather as gathering, own};
+use super::{allgather, gather as gathering, own};
 use crate::build::{self, Builder};
 use crate::hierarchy::{Child, Hierarchy, Ignored, NETWORK, Tree};
 use crate::ir::{BufferId, Division, Index, Span, StepId};
-use crate::shape::{Params, Shape};
+use crate::shape::{Collective, Params, Shape};
 
 /// A tree of hosts, each of which is a star around its leader.
-struct Stars {
-    hierarchy: Arc<Hierarchy>,
-    tree: Tree,
-    near: Vec<Child>,
-    far: Vec<Child>,
+pub(super) struct Stars {
+    pub hierarchy: Arc<Hierarchy>,
+    pub tree: Tree,
+    pub near: Vec<Child>,
+    pub far: Vec<Child>,
     /// Where in the order this rank and its host begin, and ranks of the host.
-    position: u32,
-    start: u32,
-    size: u32,
+    pub position: u32,
+    pub start: u32,
+    pub size: u32,
     /// Ranks of the largest host.
     largest: u32,
 }
 
 impl Stars {
-    fn new(shape: &Shape, params: &Params, b: &Builder) -> Stars {
+    pub fn new(shape: &Shape, params: &Params, b: &Builder) -> Stars {
         let hierarchy = b.hierarchy(shape.ranks, Ignored::WITHIN_NODE);
         let form = |distance| Form::Kary(if distance == NETWORK { params.radix } else { Params::FLAT });
         let tree = Tree::of_levels(&hierarchy, form, shape.root, shape.rank);
@@ -43,14 +43,14 @@ impl Stars {
     }
 
     /// Its leader, if this rank is not that itself.
-    fn leader(&self) -> Option<u32> {
+    pub fn leader(&self) -> Option<u32> {
         let parent = self.tree.parent?;
         (self.hierarchy.distance(parent, self.hierarchy.order()[self.position as usize]) != NETWORK)
             .then_some(parent)
     }
 
     /// Writes `body` for children near by, `(rank, position)`: one loop a run of ranks at equal distances.
-    fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder) -> StepId) {
+    pub fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder) -> StepId) {
         let mut rest = &self.near[..];
         while let [first, ..] = rest {
             let stride = rest.get(1).map_or(1, |second| second.rank - first.rank);
@@ -195,6 +195,43 @@ fn scatter_at_root(shape: &Shape, stars: &Stars, slot: impl Fn(Index) -> Span, b
     }
 }
 
+/// The banks of an allgather: all blocks lie there host by host.
+struct Gathered {
+    /// How the receive buffer is divided.
+    ranked: Division,
+    /// How a bank is.
+    placed: Division,
+}
+
+impl Gathered {
+    fn new(shape: &Shape, hosts: &Hosts) -> Gathered {
+        let ranked = allgather::division(shape);
+        let placed = match ranked {
+            Division::Table(table) if !hosts.is_sorted() => Division::Permuted(table),
+            _ => ranked,
+        };
+        Gathered { ranked, placed }
+    }
+
+    /// The blocks at `count` positions from `first` on.
+    fn placed(&self, first: impl Into<Index>, count: u32) -> Span {
+        build::blocks(BufferId::BANK, self.placed, first, count)
+    }
+
+    /// Writes `body` for each block: where it is in the receive buffer, and where in a bank.
+    fn each(&self, shape: &Shape, hosts: &Hosts, b: &mut Builder, body: impl Fn(Span, Span, &mut Builder)) {
+        let Division::Table(_) = self.ranked else {
+            let (ranked, placed) = (BufferId::RECV, BufferId::BANK);
+            let all = Reordering { units: shape.count, ranked, placed, offset: 0 };
+            return all.each(&hosts.order, (0, shape.ranks), b, body);
+        };
+        // Entries lie anywhere.
+        let (each, sorted) = (Index::linear(0, 1), hosts.is_sorted());
+        let entry = if sorted { build::block } else { build::permuted };
+        b.repeat(shape.ranks, 1, |b| body(entry(BufferId::RECV, self.ranked, each), self.placed(each, 1), b));
+    }
+}
+
 /// Leaders collect the blocks of their hosts, and exchange what they have in about log2 rounds: after round k each has those
 /// of 2^k hosts. The others of a host take all from the bank of their leader.
 pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
@@ -203,7 +240,8 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
         return;
     }
     let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::WITHIN_NODE), shape.rank);
-    let place = build::block(BufferId::RECV, blocks(shape), shape.rank);
+    let blocks = Gathered::new(shape, &hosts);
+    let place = build::block(BufferId::RECV, blocks.ranked, shape.rank);
     let mine = if shape.in_place { place } else { build::slot(BufferId::SEND, 0, 0, 0, place) };
     if shape.ranks == 1 {
         if !shape.in_place {
@@ -211,53 +249,57 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
         }
         return;
     }
-    b.bank(shape.count * u64::from(shape.ranks));
+    // Where blocks differ, count is their sum.
+    let each = if shape.collective == Collective::Allgatherv { 1 } else { u64::from(shape.ranks) };
+    b.bank(shape.count * each);
     if !hosts.is_sorted() {
         b.permute(Arc::clone(&hosts.order));
     }
-    let all = Reordering { units: shape.count, ranked: BufferId::RECV, placed: BufferId::BANK, offset: 0 };
     if !hosts.leads() {
-        offer(mine, build::range(BufferId::BANK, 0, shape.count), b);
+        offer(mine, build::slot(BufferId::BANK, 0, 0, 0, place), b);
         let leader = hosts.leader(hosts.mine);
         b.wait(leader, RESULT, 1);
-        all.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.pull(leader, placed, ranked));
+        blocks.each(shape, &hosts, b, |ranked, placed, b| {
+            b.pull(leader, placed, ranked);
+        });
         return;
     }
     let mut sending = Sending::new(shape.rank);
-    collect_host(shape, &hosts, mine, b);
-    exchange(shape, &hosts, &mut sending, b);
+    collect_host(&blocks, &hosts, mine, b);
+    exchange(&blocks, &hosts, &mut sending, b);
     if hosts.size(hosts.mine) > 1 {
         b.post(RESULT, 1);
     }
-    all.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.copy(placed, ranked, &[]));
+    blocks.each(shape, &hosts, b, |ranked, placed, b| {
+        b.copy(placed, ranked, &[]);
+    });
     sending.finish(b);
 }
 
 /// Puts the blocks of the host side by side into the bank of the leader.
-fn collect_host(shape: &Shape, hosts: &Hosts, mine: Span, b: &mut Builder) {
-    let bank = build::range(BufferId::BANK, 0, shape.count);
+fn collect_host(blocks: &Gathered, hosts: &Hosts, mine: Span, b: &mut Builder) {
     let start = hosts.start(hosts.mine);
-    let slot = |position: u32| build::range(BufferId::BANK, u64::from(position) * shape.count, shape.count);
-    b.copy(mine, slot(start), &[]);
+    b.copy(mine, blocks.placed(start, 1), &[]);
     for (position, &member) in (start..).zip(hosts.members(hosts.mine)).skip(1) {
+        let place = blocks.placed(position, 1);
         b.wait(member, READY, 1);
-        b.pull(member, bank, slot(position));
+        b.pull(member, build::slot(BufferId::BANK, 0, 0, 0, place), place);
     }
 }
 
 /// Blocks of hosts from leader to leader, until each has all in its bank.
-fn exchange(shape: &Shape, hosts: &Hosts, sending: &mut Sending, b: &mut Builder) {
+fn exchange(blocks: &Gathered, hosts: &Hosts, sending: &mut Sending, b: &mut Builder) {
     let count = hosts.count();
     let mut distance = 1;
     while distance < count {
         let moved = distance.min(count - distance);
         sending.report(b);
         let to = hosts.leader(hosts.neighbour(distance.into()));
-        for (lane, span) in (0..).zip(behind(shape, hosts, hosts.mine, moved)) {
+        for (lane, span) in (0..).zip(behind(blocks, hosts, hosts.mine, moved)) {
             sending.send(to, lane, span);
         }
         let from = hosts.neighbour(-i64::from(distance));
-        for (lane, span) in (0..).zip(behind(shape, hosts, from, moved)) {
+        for (lane, span) in (0..).zip(behind(blocks, hosts, from, moved)) {
             b.recv(hosts.leader(from), lane, span, &[]);
         }
         distance *= 2;
@@ -265,10 +307,10 @@ fn exchange(shape: &Shape, hosts: &Hosts, sending: &mut Sending, b: &mut Builder
 }
 
 /// The blocks of `count` hosts of which `last` is the last, around the ring: in the bank, one span or two.
-fn behind(shape: &Shape, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> {
+fn behind(blocks: &Gathered, hosts: &Hosts, last: u32, count: u32) -> Vec<Span> {
     let span = |first: u32, end: u32| {
-        let (low, high) = (u64::from(hosts.start(first)), u64::from(hosts.start(end)));
-        build::range(BufferId::BANK, low * shape.count, (high - low) * shape.count)
+        let (low, high) = (hosts.start(first), hosts.start(end));
+        blocks.placed(low, high - low)
     };
     if count <= last + 1 {
         return vec![span(last + 1 - count, last + 1)];
@@ -296,7 +338,9 @@ pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     b.bank(pairs.bank_units());
     b.permute(Arc::clone(&hosts.order));
     let laid = Reordering { units: shape.count, ranked: buffer, placed: BufferId::BANK, offset: 0 };
-    laid.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| b.copy(ranked, placed, &[]));
+    laid.each(&hosts.order, (0, shape.ranks), b, |ranked, placed, b| {
+        b.copy(ranked, placed, &[]);
+    });
     if hosts.size(hosts.mine) > 1 {
         b.post(READY, 1);
     }
@@ -304,14 +348,20 @@ pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
     if hosts.leads() && hosts.count() > 1 {
         pairs.lead(&mut sending, b);
     }
-    pairs.fetch(b);
+    pairs.fetch(blocks(shape), b, |peer, from, into, b| {
+        if peer == shape.rank {
+            b.copy(from, into, &[]);
+        } else {
+            b.pull(peer, from, into);
+        }
+    });
     sending.finish(b);
 }
 
-/// An alltoall between pairs of hosts.
-struct Pairs<'a> {
-    shape: &'a Shape,
-    hosts: &'a Hosts,
+/// An alltoall between pairs of hosts, with blocks of one size in banks.
+pub(super) struct Pairs<'a> {
+    pub shape: &'a Shape,
+    pub hosts: &'a Hosts,
 }
 
 impl Pairs<'_> {
@@ -321,7 +371,7 @@ impl Pairs<'_> {
     }
 
     /// All that the largest host gets from others, after what a rank has for all.
-    fn bank_units(&self) -> u64 {
+    pub fn bank_units(&self) -> u64 {
         let hosts = self.hosts;
         let foreign = |host| u64::from(hosts.size(host)) * self.units(self.shape.ranks - hosts.size(host));
         self.units(self.shape.ranks) + (0..hosts.count()).map(foreign).max().unwrap_or(0)
@@ -340,7 +390,7 @@ impl Pairs<'_> {
     }
 
     /// What goes to each host, collected from the members; what comes from each.
-    fn lead(&self, sending: &mut Sending, b: &mut Builder) {
+    pub fn lead(&self, sending: &mut Sending, b: &mut Builder) {
         let (shape, hosts) = (self.shape, self.hosts);
         let members = hosts.members(hosts.mine);
         let size = members.len() as u32;
@@ -374,11 +424,11 @@ impl Pairs<'_> {
         }
     }
 
-    /// The blocks for this rank: from the banks of its neighbours, then what has come from elsewhere.
-    fn fetch(&self, b: &mut Builder) {
+    /// The blocks for this rank: from the banks of its neighbours, then what has come from elsewhere, where `take` gets the rank in
+    /// whose bank a block lies, where, and its place in the receive buffer, which is divided by `division`.
+    pub fn fetch(&self, division: Division, b: &mut Builder, take: impl Fn(u32, Span, Span, &mut Builder)) {
         let (shape, hosts) = (self.shape, self.hosts);
         let size = hosts.size(hosts.mine);
-        let block = |buffer, rank: u32| build::block(buffer, blocks(shape), rank);
         // A leader has heard of all of them.
         let hears = !hosts.leads() || hosts.count() == 1;
         for step in 1..size {
@@ -388,7 +438,7 @@ impl Pairs<'_> {
             }
             let from =
                 build::range(BufferId::BANK, self.units(hosts.start(hosts.mine) + hosts.number), shape.count);
-            b.pull(member, from, block(BufferId::RECV, member));
+            take(member, from, build::block(BufferId::RECV, division, member), b);
         }
         if hosts.count() == 1 {
             return;
@@ -397,20 +447,14 @@ impl Pairs<'_> {
         if !hosts.leads() {
             b.wait(leader, RESULT, 1);
         }
+        let block = build::range(BufferId::BANK, 0, shape.count);
         for host in (0..hosts.count()).filter(|host| *host != hosts.mine) {
             let begin = self.incoming(host) + self.units(hosts.number);
             b.repeat(hosts.size(host), 1, |b| {
-                let into = build::permuted(
-                    BufferId::RECV,
-                    blocks(shape),
-                    Index::linear(hosts.start(host).into(), 1),
-                );
-                let from = build::slot(BufferId::BANK, begin, self.units(size), Index::linear(0, 1), into);
-                if hosts.leads() {
-                    b.copy(from, into, &[])
-                } else {
-                    b.pull(leader, from, into)
-                };
+                let into =
+                    build::permuted(BufferId::RECV, division, Index::linear(hosts.start(host).into(), 1));
+                let from = build::slot(BufferId::BANK, begin, self.units(size), Index::linear(0, 1), block);
+                take(leader, from, into, b);
             });
         }
     }

@@ -385,6 +385,8 @@ impl<'a> Machine<'a> {
             Kind::Send { peer, lane, from } => (Action::Send, at(*peer), Some(from), *lane, 0),
             Kind::Recv { peer, lane, into } => (Action::Receive, at(*peer), Some(into), *lane, 0),
             Kind::Copy { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
+            Kind::Pack { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
+            Kind::Unpack { peer, from, .. } => (Action::Pull, at(*peer), Some(from), 0, 0),
             Kind::Reduce { right, .. } => (Action::Reduce, rank, Some(right), 0, 0),
             Kind::Post { flag, value } => (Action::Post, rank, None, *flag, value.at(iteration)),
             Kind::Await { peer, flag, value } => (Action::Await, at(*peer), None, *flag, value.at(iteration)),
@@ -561,6 +563,7 @@ impl<'a> Machine<'a> {
             Kind::Pull { peer, ref from, ref into } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
             }
+            ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(rank, kind, instance)),
             Kind::Combine { peer, ref from, ref into, .. } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
             }
@@ -574,6 +577,26 @@ impl<'a> Machine<'a> {
         };
         self.ranks[rank as usize].ready.push_back(task);
         false
+    }
+
+    /// What it is to write or to read a frame.
+    fn frame(&mut self, rank: u32, kind: &Kind, instance: Instance) -> Work {
+        let (block, frame) = match kind {
+            Kind::Pack { from, into } => (from, into),
+            Kind::Unpack { from, into, .. } => (into, from),
+            _ => unreachable!("the steps on frames"),
+        };
+        let held = self.bytes(block, instance);
+        let held = if Kind::fits(held, self.bytes(frame, instance)) { held } else { 0 };
+        let bytes = Kind::FRAME_HEADER + held;
+        match kind {
+            Kind::Unpack { peer, .. } => {
+                self.ranks[rank as usize].wrote |= block.buffer == BufferId::RECV;
+                let peer = peer.at(instance.iteration) as u32;
+                Work::Access { peer, bytes, way: Way::Bank, combine: false, into_bank: false }
+            }
+            _ => Work::Store(bytes),
+        }
     }
 
     /// What a flag holds: the number of the operation and the value.

@@ -148,7 +148,7 @@ pub fn predict(
 fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
     let ranks = load.shape().ranks;
     let parameters = generator.parameters;
-    match parameters.segment {
+    match parameters.segment && !parameters.frames {
         // Around a ring and in alltoall all ranks work from the beginning.
         false => LEAST_CUT,
         true if parameters.radix && params.radix != 1 => 2 * ranks.ilog2().max(1),

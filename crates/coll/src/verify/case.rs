@@ -333,7 +333,7 @@ impl Case {
             || self.pattern != Pattern::Whole;
         let blocks = if of_all { u64::from(self.ranks) } else { 1 };
         let slots = u64::from(self.params.window.min(8)) + 4;
-        slots * send.max(recv).max(1) * blocks
+        slots * send.max(recv).max(1) * blocks + self.frames_bound()
     }
 
     /// More units than the bank of a rank may have: a few slots with something of every rank. In a pipeline that is a
@@ -345,7 +345,17 @@ impl Case {
         let slots = u64::from(self.params.window.min(crate::ir::Loop::MAX_WINDOW)) + 4;
         // Blocks for all from all of a host may be in the bank of its leader.
         let host = if self.collective == Collective::Alltoall { u64::from(self.ranks) } else { 1 };
-        slots * (u64::from(self.ranks) + 1) * something * host
+        slots * (u64::from(self.ranks) + 1) * something * host + self.frames_bound()
+    }
+
+    /// Where blocks travel in frames: one a rank, or for all ranks from all of a host.
+    fn frames_bound(&self) -> u64 {
+        let (ranks, frame) = (u64::from(self.ranks), self.params.segment + crate::ir::Kind::FRAME_HEADER);
+        match self.collective {
+            Collective::Gatherv | Collective::Scatterv => ranks * frame,
+            Collective::Alltoallv => ranks * ranks * frame,
+            _ => 0,
+        }
     }
 }
 

@@ -169,6 +169,21 @@ impl<'a> Machine<'a> {
                 let into = self.own(run, into, true)?;
                 self.memory.apply(&mut self.values, &from, Some(&with), &into)?;
             }
+            Kind::Pack { from, into } => {
+                let (from, into) = (self.own(run, from, false)?, self.own(run, into, true)?);
+                self.memory.pack(&mut self.values, &from, &into)?;
+            }
+            Kind::Unpack { peer, from, into } => {
+                let from = self.remote(run, *peer, from, false)?;
+                let Some(into) = self.memory.own(run, into, true)? else {
+                    return Err(Fault::new("works on a signal".into()));
+                };
+                // A block that is too long for the frame comes another way.
+                if Kind::fits(into.range.length, from.range.length) {
+                    self.memory.touch(run, &into, true, &self.clocks)?;
+                }
+                self.memory.unpack(&mut self.values, &from, &into)?;
+            }
             Kind::Push { peer, from, into } => {
                 let (from, into) = (self.own(run, from, false)?, self.remote(run, *peer, into, true)?);
                 self.memory.apply(&mut self.values, &from, None, &into)?;

@@ -6,7 +6,7 @@ use super::clocks::{Clocks, Thread};
 use super::value::{Atom, Values};
 use super::{Fault, is_entry, table_of};
 use crate::cursor::Instance;
-use crate::ir::{self, BufferId, Index, Length, Range, Schedule, Span, Start, Table};
+use crate::ir::{self, BufferId, Index, Kind, Length, Range, Schedule, Span, Start, Table};
 
 /// A range of a buffer of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,6 +260,30 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
+    /// Writes a frame.
+    pub fn pack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
+        let (length, frame) = (from.range.length, into.range.length);
+        let user = into.range.buffer <= BufferId::RECV;
+        if frame < Kind::FRAME_HEADER || user || from.overlaps(into) {
+            return Err(Fault::new(format!("packs {from:?} into {into:?}")));
+        }
+        let own = &mut self.ranks[into.rank as usize];
+        let number = own.number(into.range.buffer);
+        let atoms = &mut own.buffers[number][into.range.start as usize..into.range.end() as usize];
+        atoms.fill(Atom::UNDEFINED);
+        atoms[0] = Atom::length(length);
+        if Kind::fits(length, frame) { self.apply(values, from, None, &held(into, length)) } else { Ok(()) }
+    }
+
+    /// Takes what a frame holds.
+    pub fn unpack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
+        let (length, frame) = (into.range.length, from.range.length);
+        if frame < Kind::FRAME_HEADER || self.atoms(from)[0] != Atom::length(length) {
+            return Err(Fault::new(format!("{from:?} is no frame of {length} units, as {into:?} is")));
+        }
+        if Kind::fits(length, frame) { self.apply(values, &held(from, length), None, into) } else { Ok(()) }
+    }
+
     fn atoms(&self, place: &Place) -> &[Atom] {
         let own = &self.ranks[place.rank as usize];
         let range = &place.range;
@@ -280,6 +304,12 @@ impl<'a> Memory<'a> {
         }
         Ok(())
     }
+}
+
+/// What a frame holds.
+fn held(frame: &Place, length: u64) -> Place {
+    let start = frame.range.start + Kind::FRAME_HEADER;
+    Place { range: Range { start, length, ..frame.range }, ..*frame }
 }
 
 /// Whether a span is all entries of a table.

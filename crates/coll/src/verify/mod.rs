@@ -175,6 +175,7 @@ fn is_local(kind: &Kind) -> bool {
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => false,
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => true,
         Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => true,
+        Kind::Pack { .. } | Kind::Unpack { .. } => true,
     }
 }
 
@@ -211,6 +212,9 @@ fn is_entry(span: &Span) -> bool {
         }
         (Start::Part { division, index, part, parts }, Length::Part { .. }) => {
             span.length == Length::Part { division, index, part, parts }
+        }
+        (Start::Block { division, index }, Length::Beyond { division: measured, index: same, .. }) => {
+            division == measured && index == same
         }
         _ => false,
     }

@@ -19,6 +19,11 @@ pub struct Atom {
 impl Atom {
     /// What nobody has written.
     pub const UNDEFINED: Atom = Atom { list: u32::MAX, element: u32::MAX };
+
+    /// What a frame begins with that holds a block of `length` units.
+    pub fn length(length: u64) -> Atom {
+        Atom { list: u32::MAX - 1, element: length as u32 }
+    }
 }
 
 /// Ranks `from..to`, in this order.

@@ -372,7 +372,7 @@ impl Writer<'_> {
         let range = |span: &Span, iteration| range(span, iteration, &tables, has_tables);
         let bytes = |range: &Range| range.length as usize * scale;
         let instruction = match kind {
-            Kind::Send { .. } | Kind::Recv { .. } => return None,
+            Kind::Send { .. } | Kind::Recv { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => return None,
             Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },
             Kind::Await { value, .. } if value.at(iteration) == 0 => return Some(()),
             Kind::Await { peer, flag, value } => {

@@ -356,7 +356,9 @@ fn begin<P: Port>(
     | Kind::Expose { .. }
     | Kind::Pull { .. }
     | Kind::Combine { .. }
-    | Kind::Push { .. } = kind
+    | Kind::Push { .. }
+    | Kind::Pack { .. }
+    | Kind::Unpack { .. } = kind
     {
         return within_node(kind, instance, (bindings, private), port);
     }
@@ -429,6 +431,11 @@ fn within_node<P: Port>(
                 bindings.push(port, peer.at(iteration) as u32, &from, &into)?;
             }
         }
+        Kind::Pack { from, into } => bindings.pack(&at(from, bindings), &at(into, bindings)),
+        Kind::Unpack { peer, from, into } => {
+            let (from, into) = (at(from, bindings), at(into, bindings));
+            bindings.unpack(port, peer.at(iteration) as u32, &from, &into)?;
+        }
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => {
             unreachable!("steps that need no neighbour")
         }
@@ -477,6 +484,7 @@ fn message_or_local<P: Port>(
         }
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => unreachable!("steps within a node"),
         Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => unreachable!("steps within a node"),
+        Kind::Pack { .. } | Kind::Unpack { .. } => unreachable!("steps on the bank"),
     }
     Ok(Started::Done)
 }

@@ -11,9 +11,9 @@
 
 use std::mem::MaybeUninit;
 
-use tutti_base::Result;
 use tutti_base::traffic::TRAFFIC;
-use tutti_coll::ir::{Access, BufferId, Range};
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_coll::ir::{Access, BufferId, Kind, Range};
 
 use super::compiled::copy_to_bank;
 use super::memory::{Bindings, Line};
@@ -96,6 +96,44 @@ impl Bindings {
             return Ok(());
         }
         port.pull(self.remote(peer, from), &into)
+    }
+
+    /// Writes a frame: how long a range is, and what it holds where that fits.
+    pub(super) fn pack(&mut self, from: &Range, into: &Range) {
+        let length = from.length.to_le_bytes();
+        // SAFETY: the bytes live until the copy is made.
+        let header = unsafe { Buffer::bytes_at(length.as_ptr().cast_mut(), Kind::FRAME_HEADER) };
+        self.buffer(&Range { length: Kind::FRAME_HEADER, ..*into }).copy_from(&header);
+        if from.length > 0 && Kind::fits(from.length, into.length) {
+            self.copy(from, &held(into, from.length));
+        }
+    }
+
+    /// Takes what the frame `from` in the bank of `peer` holds.
+    ///
+    /// # Errors
+    /// `Truncate` if it says that the block has another length.
+    pub(super) fn unpack<P: NodePort>(
+        &mut self,
+        port: &mut P,
+        peer: u32,
+        from: &Range,
+        into: &Range,
+    ) -> Result<()> {
+        let place = port.bank(peer).wrapping_add(from.start as usize);
+        // SAFETY: the module's Safety section: a frame lies in the peer's bank.
+        let sent = u64::from_le_bytes(unsafe { place.cast::<[u8; 8]>().read() });
+        let expected = into.length;
+        if sent != expected {
+            let reason = format!(
+                "a block of {expected} bytes is expected where one of {sent} bytes was sent to this rank"
+            );
+            return Err(Error::new(ErrorClass::Truncate, reason));
+        }
+        if expected > 0 && Kind::fits(expected, from.length) {
+            self.pull(port, peer, &held(from, expected), into)?;
+        }
+        Ok(())
     }
 
     /// Copies an own range to one that a peer has exposed.
@@ -222,6 +260,11 @@ impl Bindings {
         }
         self.scratch.as_mut_ptr().cast()
     }
+}
+
+/// What a frame holds, if that is so long.
+fn held(frame: &Range, length: u64) -> Range {
+    Range { start: frame.start + Kind::FRAME_HEADER, length, ..*frame }
 }
 
 /// Fetches `count` elements of `size` bytes from `from` piece by piece: calls `use_piece` with its address, its first

@@ -63,7 +63,12 @@ impl Observed {
             Kind::Recv { peer, lane: number, into } => {
                 lane(Event { action: Action::Receive, bytes: bytes(into), ..with(peer) }, *number)
             }
-            Kind::Copy { into, .. } => Event { bytes: bytes(into), ..alone(Action::Copy) },
+            Kind::Copy { into, .. } | Kind::Pack { into, .. } => {
+                Event { bytes: bytes(into), ..alone(Action::Copy) }
+            }
+            Kind::Unpack { peer, from, .. } => {
+                Event { action: Action::Pull, bytes: bytes(from), ..with(peer) }
+            }
             Kind::Reduce { right, .. } => Event { bytes: bytes(right), ..alone(Action::Reduce) },
             Kind::Post { flag, value } => {
                 let event = Event { key: port.mark(), value: value.at(iteration), ..alone(Action::Post) };
