@@ -56,7 +56,7 @@ public: python
 test-mpi4py: python
 	build/python/bin/python tests/mpi4py_suite.py
 
-# What sends much between the hosts of a testbed, and mpi4py on 4 hosts x 2 ranks.
+# What sends much between the hosts of a testbed, and mpi4py on 4 hosts, one rank on each.
 test-hosts: python
 	@scripts/need.sh fabric hosts
 	build/python/bin/python -m pytest -q tests/test_hosts.py tests/test_faults_mpi.py --across
