@@ -177,6 +177,42 @@ static void cancel(void)
     CHECK_EQUAL(data, (check_rank + check_size - 1) % check_size);
 }
 
+/* A send that is cancelled returns from its wait without a receive; then its message is gone, or else it can be received. */
+static void cancel_send(int count, int synchronous, int planned)
+{
+    int *out = check_memory((size_t)count * sizeof(int)), *in = check_memory((size_t)count * sizeof(int));
+    int to = (check_rank + 1) % check_size, from = (check_rank + check_size - 1) % check_size, flag = 0, theirs = 0, last = 7;
+    MPI_Request request;
+    MPI_Status status;
+    for (int i = 0; i < count; i++)
+        out[i] = i;
+    if (planned)
+        synchronous ? MPI_Ssend_init(out, count, MPI_INT, to, 8, world, &request) : MPI_Send_init(out, count, MPI_INT, to, 8, world, &request);
+    for (int round = 0; round < 3; round++) {
+        if (planned)
+            MPI_Start(&request);
+        else
+            synchronous ? MPI_Issend(out, count, MPI_INT, to, 8, world, &request) : MPI_Isend(out, count, MPI_INT, to, 8, world, &request);
+        MPI_Cancel(&request);
+        MPI_Wait(&request, &status);
+        MPI_Test_cancelled(&status, &flag);
+        /* Nobody has asked for it: what has not been copied is cancelled. */
+        CHECK(flag || (!synchronous && count < 100000));
+        MPI_Sendrecv(&flag, 1, MPI_INT, to, 9, &theirs, 1, MPI_INT, from, 9, world, MPI_STATUS_IGNORE);
+        if (!theirs)
+            MPI_Recv(in, count, MPI_INT, from, 8, world, MPI_STATUS_IGNORE);
+    }
+    if (planned)
+        MPI_Request_free(&request);
+    MPI_Isend(&last, 1, MPI_INT, to, 8, world, &request);
+    MPI_Recv(in, count, MPI_INT, from, 8, world, &status);
+    MPI_Get_count(&status, MPI_INT, &flag);
+    CHECK(flag == 1 && in[0] == last);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    free(out);
+    free(in);
+}
+
 static void truncation(int count)
 {
     int *out = check_memory((size_t)count * sizeof(int)), *in = check_memory((size_t)count * sizeof(int));
@@ -222,6 +258,11 @@ int main(int argc, char **argv)
     self();
     MPI_Barrier(world);
     cancel();
+    MPI_Barrier(world);
+    for (int kind = 0; kind < 4; kind++) {
+        cancel_send(1, kind & 1, kind / 2);
+        cancel_send(300000, kind & 1, kind / 2);
+    }
     MPI_Barrier(world);
     truncation(4);
     MPI_Barrier(world);

@@ -211,6 +211,19 @@ impl<R: PartialEq, M> Matcher<R, M> {
         })
     }
 
+    /// Takes the one kept message, of whatever context, that is `wanted`. Looks at all of them.
+    #[cold]
+    pub fn take_first(&mut self, wanted: impl Fn(&M) -> bool) -> Option<M> {
+        for Queues { arrived, .. } in &mut self.queues {
+            let found = arrived.iter().position(|arrived| wanted(&arrived.message));
+            if let Some(taken) = found.and_then(|position| arrived.remove(position)) {
+                self.messages -= 1;
+                return Some(taken.message);
+            }
+        }
+        None
+    }
+
     /// Takes all kept messages of a context whose tags are `wanted`.
     pub fn take_where(&mut self, context: u32, wanted: impl Fn(i32) -> bool) -> Vec<M> {
         let mut taken = Vec::new();

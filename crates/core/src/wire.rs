@@ -1,6 +1,6 @@
 //! What travels between two processes: 24 bytes of header, typed on both sides.
 //!
-//! | bits | eager, offer, announce | clear to send, open | data, done, withdrawn | piece | credit |
+//! | bits | eager, offer, announce | clear to send, open | data, done, cancel, cancelled, withdrawn | piece | credit |
 //! |---|---|---|---|---|---|
 //! | 0..8 of word 0 | kind | kind | kind | kind | kind |
 //! | 16..32 of word 0 | signature | | | | |
@@ -35,6 +35,10 @@ pub enum Packet {
     Data { receiver: RequestId },
     /// The receiver has all it wants of a message.
     Done { sender: RequestId },
+    /// The sender wants a message back that its receiver may not have matched yet.
+    Cancel { sender: RequestId },
+    /// The receiver has dropped a message whose sender wanted it back.
+    Cancelled { sender: RequestId },
     /// The receiver has consumed that many more bytes of eager payload.
     Credit { bytes: u64 },
     /// A channel for messages in partitions waits at its sender; an [`Offer`] with their length follows.
@@ -68,6 +72,8 @@ const CLEAR_TO_SEND: u64 = 4;
 const DATA: u64 = 5;
 const DONE: u64 = 6;
 const CREDIT: u64 = 7;
+const CANCEL: u64 = 8;
+const CANCELLED: u64 = 9;
 const ANNOUNCE: u64 = 0x20;
 const OPEN: u64 = 0x21;
 const PIECE: u64 = 0x22;
@@ -91,6 +97,8 @@ impl Packet {
             }
             Packet::Data { receiver } => Header([DATA, 0, receiver.to_bits()]),
             Packet::Done { sender } => Header([DONE, 0, sender.to_bits()]),
+            Packet::Cancel { sender } => Header([CANCEL, 0, sender.to_bits()]),
+            Packet::Cancelled { sender } => Header([CANCELLED, 0, sender.to_bits()]),
             Packet::Credit { bytes } => Header([CREDIT, 0, bytes]),
             Packet::Announce { envelope, signature, sender } => {
                 with_envelope(ANNOUNCE, envelope, signature, sender.to_bits())
@@ -128,6 +136,8 @@ impl Packet {
             }
             DATA => Ok(Packet::Data { receiver: request }),
             DONE => Ok(Packet::Done { sender: request }),
+            CANCEL => Ok(Packet::Cancel { sender: request }),
+            CANCELLED => Ok(Packet::Cancelled { sender: request }),
             CREDIT => Ok(Packet::Credit { bytes: third }),
             ANNOUNCE => Ok(Packet::Announce { envelope, signature, sender: request }),
             OPEN => Ok(Packet::Open { sender: request, receiver: RequestId::from_bits(second) }),
@@ -201,6 +211,8 @@ mod tests {
         check(Packet::ClearToSend { sender: id, receiver: RequestId::from_bits(9) });
         check(Packet::Data { receiver: id });
         check(Packet::Done { sender: id });
+        check(Packet::Cancel { sender: id });
+        check(Packet::Cancelled { sender: id });
         check(Packet::Credit { bytes: 1 << 40 });
         check(Packet::Announce { envelope, signature: 7, sender: id });
         check(Packet::Open { sender: id, receiver: RequestId::from_bits(9) });

@@ -91,6 +91,8 @@ impl Sink for State {
             },
             Ok(Packet::ClearToSend { sender, receiver }) => self.clear_to_send(from, sender, receiver),
             Ok(Packet::Done { sender }) => self.done(from, sender),
+            Ok(Packet::Cancel { sender }) => self.asked_back(from, sender),
+            Ok(Packet::Cancelled { sender }) => self.cancelled(from, sender),
             Ok(Packet::Credit { bytes }) => self.peers.get(from).send_window.credit(bytes),
             Ok(Packet::Piece { receiver, offset }) => self.piece(from, receiver, offset, payload),
             Ok(Packet::Announce { envelope, signature, sender }) => match Offer::decode(payload) {

@@ -2,7 +2,7 @@
 //!
 //! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
-//! `outgoing` is the sender's half, `incoming` the receiver's, `partitioned` both halves of messages in partitions, `remote` what the link reads by
+//! `outgoing` is the sender's half, `incoming` the receiver's, `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
 //! itself, `user` what the MPI functions call.
 //!
 //! | message | protocol |
@@ -15,6 +15,7 @@
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
 pub mod accord;
+mod cancel;
 mod direct;
 mod incoming;
 mod outgoing;

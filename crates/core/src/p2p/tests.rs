@@ -35,7 +35,7 @@ pub(super) fn pattern_bytes(seed: u64, length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i.wrapping_mul(31).wrapping_add(seed * 7) % 251) as u8).collect()
 }
 
-fn send(from: &mut Process, me: u32, to: u32, tag: i32, data: Vec<u8>, mode: Mode) -> RequestId {
+pub(super) fn send(from: &mut Process, me: u32, to: u32, tag: i32, data: Vec<u8>, mode: Mode) -> RequestId {
     let id = from.state.insert(Request::new(Work::Other, 0));
     let envelope = Envelope { context: 0, source: me, tag };
     let spec = SendSpec { buffer: Buffer::owned(data), peer: WorldRank(to), envelope, mode, signature: 0 };
@@ -43,7 +43,12 @@ fn send(from: &mut Process, me: u32, to: u32, tag: i32, data: Vec<u8>, mode: Mod
     id
 }
 
-fn receive(at: &mut Process, source: Option<u32>, tag: Option<i32>, bytes: usize) -> (RequestId, Buffer) {
+pub(super) fn receive(
+    at: &mut Process,
+    source: Option<u32>,
+    tag: Option<i32>,
+    bytes: usize,
+) -> (RequestId, Buffer) {
     let buffer = Buffer::owned(vec![0; bytes]);
     let id = at.state.insert(Request::new(Work::Other, 0));
     let pattern = Pattern { context: 0, source, tag };

@@ -474,7 +474,7 @@ pub fn start_receive_matched(
     }))
 }
 
-/// MPI_Cancel. Receives that are not matched yet and generalised requests are cancelled; sends are not.
+/// MPI_Cancel. Receives and sends that are not matched yet and generalised requests are cancelled.
 ///
 /// # Errors
 /// `Request` for an unknown one; what the user's callback returned.
@@ -491,7 +491,7 @@ pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
         Ok(match &request.work {
             Work::Generalised(callbacks) => Some((Arc::clone(callbacks), complete)),
             _ => {
-                messages.state.cancel(id);
+                messages.cancel(id);
                 None
             }
         })

@@ -1,0 +1,164 @@
+//! Cancelling sends (MPI-5 section 3.8.4): a message that its receiver has not matched is taken back.
+//!
+//! What has not left yet goes without a word. What has is asked back with Cancel, behind all that was said to the receiver before;
+//! who still keeps the message drops it and says Cancelled. Otherwise it was matched, or taken by a matched probe: then there is
+//! no answer, and the send completes as it would have. So the wait for a cancelled send needs its receiver to enter the library, but no receive.
+//! A short standard send is over when it has begun, and a buffered one when it is copied: there is nothing to cancel.
+
+use tutti_transport::{Link, Peer};
+
+use super::{Message, PointToPoint, Queued, Small, State};
+use crate::request::{Request, RequestId, Status, Work};
+use crate::wire::Packet;
+
+impl<L: Link> PointToPoint<L> {
+    /// Cancels a user's request: a receive or a send that is not matched yet; whatever else stays as it is.
+    pub fn cancel(&mut self, id: RequestId) {
+        let Some(Request { work: Work::Send { peer, .. }, .. }) = self.state.requests.get(id) else {
+            return self.state.cancel(id);
+        };
+        let peer = Peer(*peer);
+        if self.state.take_back(peer, id) {
+            self.state.cancelled(peer, id);
+        } else if peer != self.state.me {
+            let small = Small { packet: Packet::Cancel { sender: id }, offer: None };
+            self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
+            self.state.list(peer);
+        }
+        self.flush();
+    }
+}
+
+impl State {
+    /// Takes a message back that is still in this process; false if it has left or is matched.
+    fn take_back(&mut self, peer: Peer, id: RequestId) -> bool {
+        if peer == self.me {
+            let own = |message: &Message| matches!(message, Message::Local { sender } if *sender == id);
+            return self.matcher.take_first(own).is_some();
+        }
+        let towards = self.peers.get(peer);
+        let Some(position) = towards.backlog.iter().position(|queued| queued.starts(id)) else {
+            return false;
+        };
+        if let Some(Queued::Eager(..)) = towards.backlog.remove(position)
+            && let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.requests.get(id)
+        {
+            towards.send_window.credit(buffer.bytes());
+        }
+        true
+    }
+
+    /// The sender of a message wants it back.
+    #[cold]
+    pub(super) fn asked_back(&mut self, from: Peer, sender: RequestId) {
+        let named = |message: &Message| match message {
+            Message::Eager { from: source, sync: Some(id), .. }
+            | Message::Offer { from: source, sender: id, .. } => (*source, *id) == (from, sender),
+            _ => false,
+        };
+        let Some(message) = self.matcher.take_first(named) else { return };
+        if let Message::Eager { payload, .. } = message {
+            self.eager_done(from, payload.len(), None);
+        }
+        self.answer(from, Packet::Cancelled { sender });
+    }
+
+    /// No part of the message of this send is or will be received.
+    #[cold]
+    pub(super) fn cancelled(&mut self, from: Peer, sender: RequestId) {
+        match self.requests.get_mut(sender) {
+            Some(Request { work: Work::Send { peer, .. }, status, .. }) if *peer == from.0 => {
+                *status = Status { cancelled: true, ..Status::EMPTY };
+            }
+            _ => return self.fail("a peer dropped a message that was not sent to it"),
+        }
+        self.remote.give_back(sender);
+        self.requests.complete(sender, None);
+    }
+}
+
+impl Queued {
+    /// Whether this is the message of a send.
+    fn starts(&self, id: RequestId) -> bool {
+        match self {
+            Queued::Eager(_, sender) => *sender == id,
+            Queued::Small(Small { packet: Packet::Offer { sender, .. }, .. }) => *sender == id,
+            Queued::Small(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mode;
+    use super::super::tests::{
+        Process, config, is_complete, pattern_bytes, processes, receive, send, settle,
+    };
+    use super::*;
+
+    fn was_cancelled(at: &Process, id: RequestId) -> bool {
+        assert!(is_complete(at, id));
+        at.state.requests.get(id).unwrap().status.cancelled
+    }
+
+    /// A send of `bytes` is cancelled; with `received`, after its receive was posted. The next message takes its place.
+    fn check(bytes: usize, mode: Mode, to: u32, received: bool, expected: bool) {
+        let mut all = processes(2, &config());
+        let early = received.then(|| receive(&mut all[to as usize], Some(0), Some(5), bytes));
+        let id = send(&mut all[0], 0, to, 5, pattern_bytes(1, bytes), mode);
+        settle(&mut all);
+        all[0].cancel(id);
+        settle(&mut all);
+        assert_eq!(was_cancelled(&all[0], id), expected, "{bytes} bytes {mode:?} to {to}");
+        let next = send(&mut all[0], 0, to, 5, pattern_bytes(2, bytes), mode);
+        let (receiving, buffer) =
+            early.unwrap_or_else(|| receive(&mut all[to as usize], Some(0), Some(5), bytes));
+        settle(&mut all);
+        assert!(is_complete(&all[to as usize], receiving));
+        assert_eq!(buffer.to_vec(), pattern_bytes(if expected { 2 } else { 1 }, bytes));
+        assert!(!expected || is_complete(&all[0], next));
+    }
+
+    #[test]
+    fn what_is_not_matched_is_taken_back() {
+        for to in [0, 1] {
+            check(100, Mode::Standard, to, false, false);
+            check(100, Mode::Synchronous, to, false, true);
+            check(5000, Mode::Standard, to, false, true);
+            check(5000, Mode::Synchronous, to, false, true);
+            check(100, Mode::Synchronous, to, true, false);
+            check(5000, Mode::Standard, to, true, false);
+        }
+    }
+
+    #[test]
+    fn what_has_not_left_goes_without_a_word() {
+        let mut all = processes(2, &config());
+        // The link in memory holds 8 packets.
+        let ids: Vec<RequestId> = (0..20)
+            .map(|i| send(&mut all[0], 0, 1, i, pattern_bytes(i as u64, 200), Mode::Standard))
+            .collect();
+        all[0].cancel(ids[15]);
+        assert!(was_cancelled(&all[0], ids[15]));
+        settle(&mut all);
+        for tag in (0..20).filter(|tag| *tag != 15) {
+            let (id, buffer) = receive(&mut all[1], Some(0), Some(tag), 200);
+            assert!(is_complete(&all[1], id) && buffer.to_vec() == pattern_bytes(tag as u64, 200));
+        }
+        assert_eq!(all[1].state.kept(), 0);
+    }
+
+    #[test]
+    fn a_cancelled_message_gives_its_window_back() {
+        let mut all = processes(2, &config());
+        for round in 0..100_000 / 200 {
+            let id = send(&mut all[0], 0, 1, round, pattern_bytes(1, 200), Mode::Synchronous);
+            settle(&mut all);
+            all[0].cancel(id);
+            settle(&mut all);
+            assert!(was_cancelled(&all[0], id));
+        }
+        let id = send(&mut all[0], 0, 1, 0, pattern_bytes(1, 200), Mode::Standard);
+        assert!(is_complete(&all[0], id), "there is room for eager messages");
+    }
+}
