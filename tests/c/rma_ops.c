@@ -193,6 +193,34 @@ static void single_items(int way)
     CHECK_EQUAL(memory[4], 42 + left);
 }
 
+/* Pairs within derived types: two of every three. */
+static void pairs_in_vectors(int way)
+{
+    typedef struct { double value; int index; } Pair;
+    enum { BLOCKS = 600 };
+    static Pair out[3 * BLOCKS], before[2 * BLOCKS];
+    Pair *mine = (Pair *)memory;
+    MPI_Datatype vector;
+    MPI_Type_vector(BLOCKS, 2, 3, MPI_DOUBLE_INT, &vector);
+    MPI_Type_commit(&vector);
+    reset();
+    for (int i = 0; i < 3 * BLOCKS; i++) {
+        out[i].value = i % 5, out[i].index = i;
+        mine[i].value = i % 3, mine[i].index = 10000 + i;
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    open_epoch(way);
+    MPI_Get_accumulate(out, 1, vector, before, 2 * BLOCKS, MPI_DOUBLE_INT, right, at(right, 0), 1, vector, MPI_MAXLOC, win);
+    close_epoch(way);
+    for (int i = 0; i < 3 * BLOCKS; i++) {
+        int taken = i % 3 < 2 && i % 5 >= i % 3;
+        CHECK(mine[i].value == (taken ? i % 5 : i % 3) && mine[i].index == (taken ? i : 10000 + i));
+        if (i % 3 < 2)
+            CHECK(before[i / 3 * 2 + i % 3].value == i % 3 && before[i / 3 * 2 + i % 3].index == 10000 + i);
+    }
+    MPI_Type_free(&vector);
+}
+
 static void requests(int way)
 {
     static long out[4][ITEMS / 8], in[2][ITEMS / 8];
@@ -232,6 +260,7 @@ static void everything(const char *what)
         derived(way);
         operators(way);
         single_items(way);
+        pairs_in_vectors(way);
         requests(way);
         if (check_failures > before)
             fprintf(stderr, "rank %d: the failures above are of windows by %s, synchronised in way %d\n", check_rank, what, way);

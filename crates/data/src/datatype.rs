@@ -158,7 +158,10 @@ impl Datatype {
             return Err(Error::new(ErrorClass::Type, message));
         }
         let part = |inner: &Datatype| Ok(inner.0.facts.part(inner.0.lb, inner.0.ub));
-        let facts = expand::expand(&constructor, &part, &|row| Facts::item(row))?;
+        let mut facts = expand::expand(&constructor, &part, &|row| Facts::item(row))?;
+        if let Constructor::Named(row) = constructor {
+            facts = facts.of_predefined(row);
+        }
         let (lb, ub) = facts.bounds()?;
         let committed = AtomicBool::new(constructor.is_unnamed_predefined());
         let (dense, layout, typed) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
@@ -263,11 +266,10 @@ impl Datatype {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The predefined type that all basic items of this type have, if there is one: what
+    /// The predefined type, pairs among them, of which all of this type is made, if there is one: what
     /// `MPI_Accumulate` requires of derived types. Of a predefined type it is itself.
     pub fn basic(&self) -> Option<&'static Datatype> {
-        // A pair of two equal items is no array of them.
-        match (self.code(), self.0.facts.basics) {
+        match (self.code(), self.0.facts.predefined) {
             (None, Basics::One(code)) => predefined::datatype(code),
             (code, _) => code.and_then(predefined::datatype),
         }
@@ -324,6 +326,20 @@ impl Datatype {
     /// The program with runs of different basic types kept apart.
     pub(crate) fn typed(&self) -> &Shape {
         self.0.typed.get_or_init(|| self.shape(true))
+    }
+
+    /// The program of a type made of pairs in which each pair is one item with its padding: runs are arrays of pairs.
+    pub(crate) fn pairs(&self) -> Layout {
+        Layout::new(self.pair_shape(), self.extent())
+    }
+
+    fn pair_shape(&self) -> Shape {
+        if matches!(self.0.constructor, Constructor::Named(_)) {
+            return Shape::bytes(self.extent() as u64);
+        }
+        let inner = |inner: &Datatype| Ok(inner.pair_shape());
+        expand::expand(&self.0.constructor, &inner, &|row| Shape::item(row, false))
+            .expect("the shape's offsets lie within the bounds that construction checked")
     }
 
     fn shape(&self, typed: bool) -> Shape {

@@ -47,7 +47,21 @@ pub(crate) struct Facts {
     /// Bounds set by a constructor that sticks: resized, subarray, darray (MPI-5 section 5.1.6).
     pub marks: Option<(i64, i64)>,
     pub signature: Signature,
+    /// Of basic items.
     pub basics: Basics,
+    /// The same of predefined types, of which a pair is one as a whole.
+    pub predefined: Basics,
+}
+
+impl Basics {
+    /// Of the items of both.
+    fn and(self, other: Basics) -> Basics {
+        match (self, other) {
+            (Basics::Absent, other) | (other, Basics::Absent) => other,
+            (Basics::One(left), Basics::One(right)) if left == right => Basics::One(left),
+            _ => Basics::Mixed,
+        }
+    }
 }
 
 /// `value` as a displacement or size, or an error that says which quantity does not fit.
@@ -70,6 +84,7 @@ impl Facts {
         marks: None,
         signature: Signature::EMPTY,
         basics: Basics::Absent,
+        predefined: Basics::Absent,
     };
 
     /// The facts of one basic item.
@@ -84,7 +99,13 @@ impl Facts {
             marks: None,
             signature: Signature::of(basic),
             basics: Basics::One(basic.code),
+            predefined: Basics::One(basic.code),
         }
+    }
+
+    /// Those of a predefined type: it is one of its kind, a pair as well.
+    pub fn of_predefined(self, row: &'static Predefined) -> Facts {
+        Facts { predefined: Basics::One(row.code), ..self }
     }
 
     /// As a part of another type: a whole with its padding.
@@ -150,11 +171,8 @@ impl Algebra for Facts {
             all.hull = hull(all.hull, facts.hull, displacement)?;
             all.marks = hull(all.marks, facts.marks, displacement)?;
             all.signature = all.signature.then(facts.signature);
-            all.basics = match (all.basics, facts.basics) {
-                (Basics::Absent, other) | (other, Basics::Absent) => other,
-                (Basics::One(left), Basics::One(right)) if left == right => Basics::One(left),
-                _ => Basics::Mixed,
-            };
+            all.basics = all.basics.and(facts.basics);
+            all.predefined = all.predefined.and(facts.predefined);
         }
         Ok(all)
     }

@@ -7,13 +7,14 @@
 
 use crate::datatype::Datatype;
 use crate::kernels;
-use crate::layout;
+use crate::layout::{self, Layout};
 use crate::op::{Kind, Op, Operator, UserFunction};
 use crate::predefined::Predefined;
 use crate::shape::Unit;
 use crate::simd::Kernels;
 use crate::walk::Visitor;
 use std::fmt;
+use std::sync::Arc;
 use tutti_base::Result;
 
 /// What to do to the items of a type.
@@ -26,6 +27,12 @@ enum Action {
     },
     /// Pairs with padding: an array of C structs, walked by extent.
     Pairs(Kernels),
+    /// A derived type made of this pair: arrays of it where the layout says.
+    PairRuns {
+        kernels: Kernels,
+        pair: &'static Datatype,
+        layout: Arc<Layout>,
+    },
     /// The left operand is the result.
     Replace,
     /// The right operand is the result.
@@ -78,9 +85,12 @@ impl Op {
         };
         let row: &Predefined = self.row(operator, datatype)?;
         let kernels = kernels::select(operator, row).expect("every type of an operator's groups has a loop");
-        Ok(match row.pair {
-            Some(_) => Action::Pairs(kernels),
-            None => Action::Runs { kernels, bytes: row.bytes.into() },
+        Ok(match (row.pair, datatype.basic()) {
+            (Some(_), Some(pair)) if pair != datatype => {
+                Action::PairRuns { kernels, pair, layout: Arc::new(datatype.pairs()) }
+            }
+            (Some(_), _) => Action::Pairs(kernels),
+            (None, _) => Action::Runs { kernels, bytes: row.bytes.into() },
         })
     }
 
@@ -112,7 +122,7 @@ impl Reducer {
     /// Whether `other` is certainly the same operator on the same datatype.
     #[inline]
     pub fn is_same(&self, other: &Reducer) -> bool {
-        std::sync::Arc::ptr_eq(&self.datatype.0, &other.datatype.0) && self.action.is_same(&other.action)
+        Arc::ptr_eq(&self.datatype.0, &other.datatype.0) && self.action.is_same(&other.action)
     }
 
     /// The datatype it is bound to.
@@ -186,6 +196,11 @@ impl Reducer {
                     let mut runs = Runs { run, bytes: *bytes };
                     datatype.layout().walk(&mut runs, 0, datatype.packed_bytes(count));
                 }
+                (Action::PairRuns { kernels, pair, layout }, None) => {
+                    let run = Run { kernels: *kernels, streaming, sources, into };
+                    let mut runs = Runs { run, bytes: pair.extent() as usize };
+                    layout.walk(&mut runs, 0, layout.shape.size * count);
+                }
                 (Action::Pairs(_), None) => unreachable!("pairs are arrays of elements"),
                 (Action::Replace, None) => self.copy(first, into, count),
                 (Action::Nothing, None) => self.copy(last, into, count),
@@ -225,8 +240,8 @@ impl Reducer {
     }
 
     /// Combines packed items with those in memory where packed bytes from `position` on belong, as an
-    /// accumulate does. Position and length are whole basic items (whole items for pairs and user
-    /// functions); returns the bytes used.
+    /// accumulate does. Position and length are whole predefined items, pairs among them (whole items of the type
+    /// for user functions); returns the bytes used.
     ///
     /// # Safety
     /// `inout` holds `count` items and is disjoint from `input`.
@@ -237,6 +252,16 @@ impl Reducer {
             Action::Runs { kernels, bytes } => {
                 let mut packed = Packed { kernels: *kernels, bytes: *bytes, input: input.as_ptr(), inout };
                 self.datatype.layout().walk(&mut packed, position, take);
+            }
+            Action::PairRuns { kernels, pair, layout } => {
+                let (packed, bytes) = (pair.size() as u64, pair.extent() as u64);
+                let pairs = take / packed;
+                let mut scratch = Scratch::new(pair, pairs);
+                let origin = scratch.origin();
+                // SAFETY: the scratch holds so many pairs.
+                unsafe { pair.unpack(origin, pairs, 0, &input[..take as usize]) };
+                let mut arrays = Packed { kernels: *kernels, bytes: bytes as usize, input: origin, inout };
+                layout.walk(&mut arrays, position / packed * bytes, pairs * bytes);
             }
             Action::Replace => {
                 let input = &input[..take as usize];
@@ -282,8 +307,11 @@ impl Action {
             (Action::Runs { kernels: one, bytes }, Action::Runs { kernels: two, bytes: others }) => {
                 same(one, two) && bytes == others
             }
-            (Action::Pairs(one), Action::Pairs(two)) => same(one, two),
-            (Action::User(one), Action::User(two)) => std::sync::Arc::ptr_eq(one, two),
+            (Action::Pairs(one), Action::Pairs(two))
+            | (Action::PairRuns { kernels: one, .. }, Action::PairRuns { kernels: two, .. }) => {
+                same(one, two)
+            }
+            (Action::User(one), Action::User(two)) => Arc::ptr_eq(one, two),
             (Action::Replace, Action::Replace) | (Action::Nothing, Action::Nothing) => true,
             _ => false,
         }

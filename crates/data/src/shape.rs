@@ -62,6 +62,11 @@ impl Shape {
         Shape::run(0, u64::from(row.bytes), if typed { row.code } else { 0 })
     }
 
+    /// So many bytes, whatever they mean.
+    pub fn bytes(bytes: u64) -> Shape {
+        Shape::run(0, bytes, 0)
+    }
+
     fn run(offset: i64, size: u64, unit: Unit) -> Shape {
         Shape { offset, size, runs: 1, kind: Kind::Run { unit } }
     }

@@ -389,3 +389,60 @@ fn derived_types_replace_and_users() {
     };
     assert_eq!(inout, [Pair(2.0, 7), Pair(2.5, 1)]);
 }
+
+/// MINLOC on two items of `datatype`, a derived type of the pair `row`, with pairs of three in the first at `places` (of so many
+/// pairs its extent is): all at once, and packed in two steps.
+fn check_pairs<V: Copy + PartialEq + std::fmt::Debug + From<i8>>(
+    row: u32,
+    make: fn(&Datatype) -> Datatype,
+    places: &[usize],
+    extent: usize,
+) {
+    let (pair, datatype) = (named(row), make(&named(row)));
+    assert_eq!(datatype.basic(), Datatype::predefined(row));
+    let array = |value: fn(usize) -> i8| -> Vec<Pair<V, i32>> {
+        (0..2 * extent).map(|i| Pair(V::from(value(i)), i32::from(value(i)) + i as i32)).collect()
+    };
+    let (input, before) = (array(|i| (i % 3) as i8), array(|i| (i % 2) as i8));
+    let mut expected = before.clone();
+    for place in [0, extent].iter().flat_map(|start| places.iter().map(move |place| start + place)) {
+        // SAFETY: one pair each.
+        unsafe {
+            op(MINLOC)
+                .reduce(&pair, input.as_ptr().add(place).cast(), expected.as_mut_ptr().add(place).cast(), 1)
+                .unwrap()
+        };
+    }
+    let reducer = op(MINLOC).bind(&datatype).expect("pairs of one kind");
+    let mut whole = before.clone();
+    // SAFETY: both hold two items.
+    unsafe { reducer.apply(input.as_ptr().cast(), whole.as_mut_ptr().cast(), 2) };
+    assert_eq!(whole, expected, "{datatype:?}");
+    let mut packed = vec![0; datatype.packed_bytes(2) as usize];
+    // SAFETY: as above.
+    unsafe { datatype.pack(input.as_ptr().cast(), 2, 0, &mut packed) };
+    let (mut piecewise, cut) = (before, pair.size() as usize * 2);
+    for (position, piece) in [(0, &packed[..cut]), (cut, &packed[cut..])] {
+        // SAFETY: as above.
+        unsafe { reducer.apply_packed(piece, position as u64, piecewise.as_mut_ptr().cast(), 2) };
+    }
+    assert_eq!(piecewise, expected, "{datatype:?} in pieces");
+}
+
+#[test]
+fn derived_types_of_pairs() {
+    let vector = |pair: &Datatype| Datatype::create_vector(2, 2, 3, pair, Form::Int).unwrap();
+    check_pairs::<f64>(DOUBLE_INT, vector, &[0, 1, 3, 4], 5);
+    check_pairs::<i16>(SHORT_INT, vector, &[0, 1, 3, 4], 5);
+    check_pairs::<i32>(0x22b, vector, &[0, 1, 3, 4], 5);
+    check_pairs::<f64>(
+        DOUBLE_INT,
+        |pair| Datatype::create_contiguous(3, pair, Form::Int).unwrap(),
+        &[0, 1, 2],
+        3,
+    );
+    check_pairs::<f32>(0x228, |pair| pair.create_dup(), &[0], 1);
+    // Pairs of several kinds, and items that are no pairs, are refused.
+    let bad = Datatype::create_vector(2, 1, 2, &named(INT), Form::Int).unwrap();
+    assert!(op(MINLOC).bind(&bad).is_err() && op(0x21).bind(&vector(&named(0x22b))).is_err());
+}
