@@ -75,9 +75,10 @@ impl Call {
         Call { held, function, at, counted: lane, since_ns: trace::since() }
     }
 
-    /// The call is over. Not a `Drop`, which would not be compiled into the entry points.
+    /// The call is over. Not a `Drop`, which would not be compiled into the entry points, and in place: what was stored in parts is
+    /// slow to load as a whole.
     #[inline(always)]
-    fn leave(self) {
+    fn leave(&self) {
         if self.since_ns != 0 {
             trace::call(self.function.name, self.since_ns);
         }
@@ -155,10 +156,12 @@ pub fn entry_in(
     if !function.always && !phase::is_running() {
         return outside(function);
     }
-    let mut call = Call::enter(function, at, lane);
-    let result = body(&mut call, Scope::new());
-    let at = call.at;
-    call.leave();
+    let (result, at) = {
+        let mut call = Call::enter(function, at, lane);
+        let result = body(&mut call, Scope::new());
+        call.leave();
+        (result, call.at)
+    };
     match result {
         Ok(()) => MPI_SUCCESS,
         Err(error) => errors::raise(function, at, &error),

@@ -19,10 +19,11 @@
 //! # Safety
 //! `GiantCell` and `LaneCells` are `Sync` though their `RefCell`s are not: a borrow counter is touched only by the thread
 //! that holds the lane, which each borrow checks (or by the only thread, below `MPI_THREAD_MULTIPLE`, as MPI-5 section 11.6
-//! demands of the program). `Held` is neither `Send` nor `Sync` and borrows end before it does.
+//! demands of the program). `Held` is neither `Send` nor `Sync` and borrows end before it does. A lock's guard is touched only by
+//! the thread that has locked it.
 #![allow(unsafe_code)]
 
-use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut, UnsafeCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -39,13 +40,16 @@ pub struct Lane(u8);
 #[repr(align(128))]
 struct Lock {
     mutex: Mutex<()>,
+    /// While it is locked: what gives it back. Here, since a [`Held`] of a few bytes stays in registers.
+    guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
     owner: AtomicUsize,
     waiters: AtomicUsize,
 }
 
-static LOCKS: [Lock; MAX_LANES as usize] =
-    [const { Lock { mutex: Mutex::new(()), owner: AtomicUsize::new(0), waiters: AtomicUsize::new(0) } };
-        MAX_LANES as usize];
+// SAFETY: see the module's Safety section.
+unsafe impl Sync for Lock {}
+
+static LOCKS: [Lock; MAX_LANES as usize] = [const { Lock::new() }; MAX_LANES as usize];
 /// Lanes if several threads may be inside, otherwise 0.
 static LANES: AtomicU32 = AtomicU32::new(0);
 
@@ -73,8 +77,9 @@ impl Drop for Engaged {
 /// Proof that this thread is the one inside a lane.
 #[derive(Debug)]
 pub struct Held {
-    guard: Option<MutexGuard<'static, ()>>,
     lane: Lane,
+    /// Whether it was this entry that locked the lane, not one around it.
+    locks: bool,
     not_send: PhantomData<*const ()>,
 }
 
@@ -149,26 +154,20 @@ pub fn enter() -> Held {
 /// Enters where there is one thread at a time: no lock, no lanes. For who has asked [`threads_allowed`].
 #[inline(always)]
 pub fn enter_alone() -> Held {
-    Held { guard: None, lane: Lane::FIRST, not_send: PhantomData }
+    Held { lane: Lane::FIRST, locks: false, not_send: PhantomData }
 }
 
 /// Enters a lane. Not for who is inside another one than the first.
 #[inline]
 pub fn enter_lane(lane: Lane) -> Held {
-    let guard = if threads_allowed() { lock(lane) } else { None };
-    Held { guard, lane, not_send: PhantomData }
+    Held { lane, locks: threads_allowed() && lock(lane), not_send: PhantomData }
 }
 
 /// Enters a lane in which nobody is.
 pub fn try_enter(lane: Lane) -> Option<Held> {
     let lock = &LOCKS[lane.index()];
-    let guard = match lock.mutex.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => return None,
-    };
-    lock.owner.store(me(), Ordering::Relaxed);
-    Some(Held { guard: Some(guard), lane, not_send: PhantomData })
+    lock.keep(lock.try_lock()?, me());
+    Some(Held { lane, locks: true, not_send: PhantomData })
 }
 
 /// Notes that this thread has started something in a lane: its waits move that lane too.
@@ -215,6 +214,12 @@ impl Lane {
         (number < lanes()).then_some(Lane(number as u8))
     }
 
+    /// The lane whose [`Lane::number`] this is.
+    #[inline]
+    pub(crate) fn numbered(number: u32) -> Lane {
+        Lane(number as u8)
+    }
+
     /// Its number.
     #[inline]
     pub fn number(self) -> u32 {
@@ -229,6 +234,41 @@ impl Lane {
 
     fn index(self) -> usize {
         self.0.into()
+    }
+}
+
+impl Lock {
+    const fn new() -> Lock {
+        Lock {
+            mutex: Mutex::new(()),
+            guard: UnsafeCell::new(None),
+            owner: AtomicUsize::new(0),
+            waiters: AtomicUsize::new(0),
+        }
+    }
+
+    /// Locks it unless it is locked.
+    fn try_lock(&'static self) -> Option<MutexGuard<'static, ()>> {
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(guard),
+            // A panic aborts the process, so poison only appears in tests and says nothing about the state.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// It is locked by the calling thread, until [`Lock::give_back`].
+    fn keep(&'static self, guard: MutexGuard<'static, ()>, me: usize) {
+        // SAFETY: this thread has locked it, as the guard shows.
+        unsafe { *self.guard.get() = Some(guard) };
+        self.owner.store(me, Ordering::Relaxed);
+    }
+
+    /// Unlocks it. For who has it.
+    fn give_back(&'static self) {
+        self.owner.store(0, Ordering::Relaxed);
+        // SAFETY: a `Held` says that this thread has locked it; the guard is out of the cell before it unlocks.
+        drop(unsafe { (*self.guard.get()).take() });
     }
 }
 
@@ -271,26 +311,25 @@ impl Held {
     /// Lets other threads in, if any waits, and comes back. Does nothing inside a callback.
     #[inline]
     pub fn relax(&mut self) {
-        if self.guard.is_some() && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0 {
+        if self.locks && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0 {
             self.release_while(std::thread::yield_now);
         }
     }
 
     /// Runs `sleep` without the lock (unless this is a nested entry) and takes it again.
     pub fn release_while<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
-        if self.guard.is_none() {
+        if !self.locks {
             return sleep();
         }
         self.unlock();
         let result = sleep();
-        self.guard = lock(self.lane);
+        self.locks = lock(self.lane);
         result
     }
 
     fn unlock(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            LOCKS[self.lane.index()].owner.store(0, Ordering::Relaxed);
-            drop(guard);
+        if std::mem::take(&mut self.locks) {
+            LOCKS[self.lane.index()].give_back();
         }
     }
 }
@@ -298,7 +337,7 @@ impl Held {
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        if self.guard.is_some() {
+        if self.locks {
             self.unlock();
         }
     }
@@ -388,24 +427,18 @@ fn me() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
 
-fn lock(lane: Lane) -> Option<MutexGuard<'static, ()>> {
-    let Lock { mutex, owner, .. } = &LOCKS[lane.index()];
-    let me = me();
-    if owner.load(Ordering::Relaxed) == me {
-        return None;
+/// Locks a lane; false, and nothing is done, where this thread has it already.
+fn lock(lane: Lane) -> bool {
+    let (lock, me) = (&LOCKS[lane.index()], me());
+    let is_new = lock.owner.load(Ordering::Relaxed) != me;
+    if is_new {
+        lock.keep(lock.try_lock().unwrap_or_else(|| lock_taken(lock)), me);
     }
-    let guard = mutex.try_lock().unwrap_or_else(|error| match error {
-        // A panic aborts the process, so poison only appears in tests and says nothing about the state.
-        TryLockError::Poisoned(poisoned) => poisoned.into_inner(),
-        TryLockError::WouldBlock => lock_taken(lane),
-    });
-    owner.store(me, Ordering::Relaxed);
-    Some(guard)
+    is_new
 }
 
 #[cold]
-fn lock_taken(lane: Lane) -> MutexGuard<'static, ()> {
-    let Lock { mutex, waiters, .. } = &LOCKS[lane.index()];
+fn lock_taken(Lock { mutex, waiters, .. }: &'static Lock) -> MutexGuard<'static, ()> {
     waiters.fetch_add(1, Ordering::Relaxed);
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     waiters.fetch_sub(1, Ordering::Relaxed);
