@@ -51,9 +51,15 @@ impl Counter {
         if SHARED.load(Ordering::Relaxed) {
             self.add_at(place(), more);
         } else {
-            let count = &self.0[0].0;
-            count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+            self.add_alone(more);
         }
+    }
+
+    /// As [`Counter::add`] where one thread counts.
+    #[inline]
+    fn add_alone(&self, more: u64) {
+        let count = &self.0[0].0;
+        count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
     #[inline]
@@ -105,8 +111,8 @@ impl Way {
             self.transfers.add_at(place, transfers);
             self.bytes.add_at(place, bytes);
         } else {
-            self.transfers.add(transfers);
-            self.bytes.add(bytes);
+            self.transfers.add_alone(transfers);
+            self.bytes.add_alone(bytes);
         }
     }
 

@@ -28,6 +28,13 @@ pub struct Buffer {
     layout: Layout,
 }
 
+/// One run of a user's memory: what most messages are. Two words, which stay in registers where a [`Buffer`] lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    base: *mut u8,
+    bytes: u64,
+}
+
 #[derive(Clone, Debug)]
 enum Layout {
     /// One run of memory from `base` on.
@@ -55,6 +62,61 @@ const COARSE_RUNS: usize = 64;
 /// Most runs of memory in one call to the kernel: its own limit is 1024, of which a header takes one.
 const RUNS: usize = 512;
 
+impl Run {
+    /// The memory of `count` items of `datatype` at `base`, if they follow each other without gaps.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    #[inline(always)]
+    pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Option<Run> {
+        datatype.dense_bytes(count).map(|bytes| Run { base, bytes })
+    }
+
+    /// So many bytes at `base`.
+    ///
+    /// # Safety
+    /// See the module's Safety section.
+    #[inline(always)]
+    pub unsafe fn at(base: *mut u8, bytes: u64) -> Run {
+        Run { base, bytes }
+    }
+
+    /// How long it is.
+    #[inline(always)]
+    pub fn bytes(self) -> u64 {
+        self.bytes
+    }
+
+    /// Fills `out` with its first bytes, as far as both go.
+    #[inline(always)]
+    pub fn pack(self, out: &mut [u8]) {
+        // SAFETY: no more than either side has.
+        unsafe { move_run(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
+    }
+
+    /// Stores what another one holds here, as far as both go.
+    #[inline(always)]
+    pub fn copy_from(self, source: Run) {
+        // SAFETY: no more than either side has.
+        unsafe { move_run(source.base, self.base, source.bytes.min(self.bytes) as usize) };
+    }
+
+    /// Combines what another one of the same length holds with this one, `count` items without gaps that `reducer` is bound to.
+    #[inline(always)]
+    pub fn combine(self, reducer: &Reducer, count: u64, input: Run) {
+        debug_assert!(self.bytes == input.bytes && reducer.datatype().dense_bytes(count) == Some(self.bytes));
+        // SAFETY: both runs are as many items; by the standard's rule they are disjoint (MPI-5 section 12.3.4).
+        unsafe { reducer.apply(input.base, self.base, count) };
+    }
+}
+
+impl From<Run> for Buffer {
+    #[inline(always)]
+    fn from(Run { base, bytes }: Run) -> Buffer {
+        Buffer { base, bytes, layout: Layout::Run }
+    }
+}
+
 impl Buffer {
     /// The memory of `count` items of `datatype` at `base`.
     ///
@@ -65,8 +127,9 @@ impl Buffer {
     /// See the module's Safety section.
     #[inline]
     pub unsafe fn user(base: *mut u8, count: u64, datatype: &Datatype) -> Result<Buffer> {
-        match datatype.dense_bytes(count) {
-            Some(bytes) => Ok(Buffer { base, bytes, layout: Layout::Run }),
+        // SAFETY: the caller's promise.
+        match unsafe { Run::user(base, count, datatype) } {
+            Some(run) => Ok(run.into()),
             None => Buffer::laid_out(base, count, datatype),
         }
     }
@@ -146,6 +209,18 @@ impl Buffer {
             // SAFETY: base covers `bytes` bytes that nobody writes while the operation runs.
             _ => Some(unsafe { std::slice::from_raw_parts(self.base, self.bytes as usize) }),
         }
+    }
+
+    /// The message as the run that a user gave, if it is one.
+    #[inline]
+    pub fn user_run(&self) -> Option<Run> {
+        matches!(self.layout, Layout::Run).then_some(Run { base: self.base, bytes: self.bytes })
+    }
+
+    /// Whether it is nothing but an address, so that nothing happens when it is dropped.
+    #[inline]
+    pub fn owns_nothing(&self) -> bool {
+        matches!(self.layout, Layout::Run)
     }
 
     /// Address of the message, 0 if it is not one run of memory.
@@ -306,15 +381,6 @@ impl Buffer {
         // SAFETY: the items that the buffer consists of, from the address that they count from; the input is the library's own
         // or, by the standard's rule, another part of the user's memory (MPI-5 section 12.3.4).
         unsafe { reducer.apply_packed(input, first + position, base, count) };
-    }
-
-    /// Combines the message of `input` with this one, `count` items without gaps that `reducer` is bound to; both are runs of the
-    /// same length.
-    #[inline]
-    pub fn combine_run(&self, reducer: &Reducer, count: u64, input: &Buffer) {
-        debug_assert!(self.bytes == input.bytes && reducer.datatype().dense_bytes(count) == Some(self.bytes));
-        // SAFETY: both runs are as many items; by the standard's rule they are disjoint (MPI-5 section 12.3.4).
-        unsafe { reducer.apply(input.base, self.base, count) };
     }
 
     /// Whether its runs of memory are long enough to be handed to the kernel each by itself.

@@ -138,7 +138,7 @@ impl Communicator {
     /// does not communicate in lanes, or is not of this host, and of intercommunicators.
     #[inline]
     pub fn lane(&self) -> Lane {
-        Lane::new(self.lane.load(Ordering::Relaxed)).unwrap_or(Lane::FIRST)
+        Lane::numbered(self.lane.load(Ordering::Relaxed))
     }
 
     /// Own rank in the (local) group.

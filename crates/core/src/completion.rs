@@ -115,6 +115,12 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
     finish_special(held, process, id)
 }
 
+/// Sees off a request of the lane that is held if it is over and has nothing to say but its status, which most do: that.
+#[inline]
+pub fn see_off(held: &Held, process: &Process, id: RequestId) -> Option<Status> {
+    process.messages.borrow_mut(held).state.requests.see_off(id)
+}
+
 /// Sees off a request if it is over; `None` while it runs.
 ///
 /// # Errors

@@ -132,6 +132,19 @@ pub enum Work {
     Generalised(Arc<dyn Generalised>),
 }
 
+impl Work {
+    /// Whether nothing happens when it is dropped.
+    #[inline]
+    fn owns_nothing(&self) -> bool {
+        use crate::p2p::Check;
+        match self {
+            Work::Other => true,
+            Work::Receive { buffer, check, .. } => buffer.owns_nothing() && !matches!(check, Check::Type(_)),
+            _ => false,
+        }
+    }
+}
+
 /// The callbacks of a generalised request (MPI-5 section 13.2).
 pub trait Generalised: Send + Sync + std::fmt::Debug {
     /// Fills in the status.
@@ -235,6 +248,28 @@ impl Request {
         Request { complete: true, status, ..Request::new(Work::Other, context) }
     }
 
+    /// Where a receive puts its message.
+    #[inline]
+    pub(crate) fn target(&mut self) -> Option<&Buffer> {
+        match &self.work {
+            Work::Receive { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// Marks it complete, with the error that it has noted already if any; whether nobody will see it off.
+    #[inline]
+    pub(crate) fn conclude(&mut self) -> bool {
+        self.complete = true;
+        if self.work.owns_nothing() {
+            // Nothing is to be dropped, which would be a call.
+            std::mem::forget(std::mem::replace(&mut self.work, Work::Other));
+        } else if !matches!(self.work, Work::Generalised(_)) {
+            self.work = Work::Other;
+        }
+        self.detached
+    }
+
     /// Whether a user would see it as null: a persistent request that is not started.
     pub fn is_inactive(&self) -> bool {
         self.persistent.as_ref().is_some_and(|persistent| !persistent.active)
@@ -298,6 +333,26 @@ impl RequestTable {
         Some(request)
     }
 
+    /// Removes a request that is over and has nothing to say but its status, which most do: that. `None` for others.
+    #[inline]
+    pub fn see_off(&mut self, id: RequestId) -> Option<Status> {
+        let place = self.place(id);
+        let slot = self.slots.get_mut(place).filter(|slot| slot.generation == id.generation)?;
+        let request = slot.request.as_ref()?;
+        let is_plain = request.complete
+            && request.error.is_none()
+            && request.persistent.is_none()
+            && matches!(request.work, Work::Other);
+        if !is_plain {
+            return None;
+        }
+        let status = request.status;
+        // Nothing is to be dropped.
+        std::mem::forget(slot.request.take());
+        self.retire(place);
+        Some(status)
+    }
+
     /// Removes a request that is there, where it is: moving one out costs more than all else here.
     #[inline]
     pub fn drop_in_place(&mut self, id: RequestId) {
@@ -329,11 +384,7 @@ impl RequestTable {
     pub fn complete_as_is(&mut self, id: RequestId) {
         self.news = true;
         let Some(request) = self.get_mut(id) else { return };
-        request.complete = true;
-        if !matches!(request.work, Work::Generalised(_)) {
-            request.work = Work::Other;
-        }
-        if request.detached {
+        if request.conclude() {
             self.remove(id);
         }
     }
@@ -401,6 +452,18 @@ mod tests {
         assert!(table.remove(RequestId::DONE).is_none() && table.user(RequestId::DONE).unwrap().complete);
         assert_eq!(table.id_at(RequestId::DONE.index), Some(RequestId::DONE));
         assert!(table.is_empty());
+    }
+
+    #[test]
+    fn only_what_has_nothing_to_say_is_seen_off() {
+        let mut table = RequestTable::default();
+        let status = Status { source: 3, ..Status::EMPTY };
+        let plain = table.insert(Request::completed(status, 0));
+        let failed = table.insert(Request { error: Some(unknown()), ..Request::completed(status, 0) });
+        let running = table.insert(Request::new(Work::Other, 0));
+        let seen_off = [plain, failed, running, RequestId::DONE, plain].map(|id| table.see_off(id));
+        assert_eq!(seen_off, [Some(status), None, None, None, None]);
+        assert_eq!(table.len(), 2);
     }
 
     #[test]

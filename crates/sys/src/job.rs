@@ -400,6 +400,7 @@ impl Job {
     ///
     /// # Panics
     /// If there is no such rank: a bug of the caller.
+    #[inline]
     pub fn block(&self, rank: u32) -> &RankBlock {
         assert!(rank < self.header.local_ranks, "local rank {rank} of {}", self.header.local_ranks);
         let offset = self.header.blocks_offset as usize + rank as usize * size_of::<RankBlock>();

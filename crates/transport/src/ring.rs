@@ -165,7 +165,7 @@ impl<'a> Ring<'a> {
         match self.place(bytes) {
             Some(place) => Some(place),
             None => {
-                self.look_again();
+                look_again(self.control);
                 self.place(bytes)
             }
         }
@@ -318,16 +318,6 @@ impl<'a> Ring<'a> {
         usize::from(bytes > SHORT_BYTES || self.short_lane == 0)
     }
 
-    /// Reads what the receiver has published since.
-    #[cold]
-    fn look_again(&self) {
-        let (sender, freed) = (&self.control.sender, &self.control.freed);
-        sender.seen_records.store(freed.records.load(Ordering::Acquire), Ordering::Relaxed);
-        for (lane, freed) in sender.lanes.iter().zip(&freed.bytes) {
-            lane.seen.store(freed.load(Ordering::Acquire), Ordering::Relaxed);
-        }
-    }
-
     #[inline]
     fn slot(&self, sequence: u64) -> &'a Slot {
         &self.slots[sequence as usize & (self.slots.len() - 1)]
@@ -360,6 +350,16 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn offset(&self) -> usize {
         self.slot.inline[0].load(Ordering::Relaxed) as usize
+    }
+}
+
+/// The sender reads what the receiver has published since. Not of the view, which stays in registers.
+#[cold]
+fn look_again(control: &Control) {
+    let (sender, freed) = (&control.sender, &control.freed);
+    sender.seen_records.store(freed.records.load(Ordering::Acquire), Ordering::Relaxed);
+    for (lane, freed) in sender.lanes.iter().zip(&freed.bytes) {
+        lane.seen.store(freed.load(Ordering::Acquire), Ordering::Relaxed);
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`Buffer::user`] wants what MPI-5 section 2.5 asks of the caller of the function; the wrapper passes that on.
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffer::Buffer;
+use tutti_core::buffer::{Buffer, Run};
 use tutti_core::p2p::user::Typed;
 use tutti_core::process::{self, Process};
 use tutti_data::Datatype;
@@ -55,13 +55,13 @@ pub fn datatype<'s>(handle: In<'s, kind::Datatype>) -> Result<&'s Datatype> {
     if datatype.dense().is_some() || datatype.is_committed() {
         Ok(datatype)
     } else {
-        Err(not_committed(handle))
+        Err(not_committed(handle.name()))
     }
 }
 
 #[cold]
-fn not_committed(handle: In<kind::Datatype>) -> Error {
-    let reason = format!("argument {} is not committed; call MPI_Type_commit first", handle.name());
+fn not_committed(name: &str) -> Error {
+    let reason = format!("argument {name} is not committed; call MPI_Type_commit first");
     Error::new(ErrorClass::Type, reason)
 }
 
@@ -83,9 +83,14 @@ fn negative(count: i64, name: &str) -> Error {
 ///
 /// # Errors
 /// `Count` when it is negative.
-#[inline]
+#[inline(always)]
 pub fn count_of(items: i64, handle: In<'_, kind::Datatype>) -> Result<u64> {
-    u64::try_from(items).or_else(|_| count(items, &beside(handle.name(), "count")))
+    u64::try_from(items).map_err(|_| negative_of(items, handle.name()))
+}
+
+#[cold]
+fn negative_of(count: i64, datatype: &str) -> Error {
+    negative(count, &beside(datatype, "count"))
 }
 
 /// The name of an argument that belongs to a datatype of this name: its count, its buffer.
@@ -104,6 +109,32 @@ pub fn beside(datatype: &str, what: &str) -> String {
 pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
     let items = count_of(items, handle)?;
     message_of(address, items, datatype(handle)?)
+}
+
+/// A buffer of a message, if it is one run of memory, with its datatype: what needs no [`Buffer`]. `None`: see [`message`].
+///
+/// # Errors
+/// As [`message`].
+#[inline(always)]
+pub fn run<'s>(
+    address: Address,
+    items: i64,
+    handle: In<'s, kind::Datatype>,
+) -> Result<Option<(Run, &'s Datatype)>> {
+    let items = count_of(items, handle)?;
+    let datatype = datatype(handle)?;
+    Ok(run_of(address, items, datatype)?.map(|run| (run, datatype)))
+}
+
+/// The same where count and datatype are checked.
+///
+/// # Errors
+/// As [`message_of`].
+#[inline(always)]
+pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Option<Run>> {
+    check_address(address, "buf", count, datatype)?;
+    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+    Ok(unsafe { Run::user(address.pointer(), count, datatype) })
 }
 
 /// A buffer of a message whose count and datatype are checked.

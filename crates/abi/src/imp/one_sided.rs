@@ -3,11 +3,11 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::buffer::Buffer;
+use tutti_core::buffer::{Buffer, Run};
 use tutti_core::request::RequestId;
 use tutti_core::window::Window;
 use tutti_core::window::access::Target;
-use tutti_core::window::memory::Update;
+use tutti_core::window::memory::{RunUpdate, Update};
 use tutti_data::Datatype as Data;
 
 use crate::entry::Call;
@@ -38,6 +38,20 @@ fn both<'s>(
         target(rank, displacement, target_count, target_datatype)?
     };
     Ok((message, target))
+}
+
+/// Both sides of an operation that have one datatype, where the origin's is one run of memory; `None`: see [`both`].
+#[inline(always)]
+fn run_and_target<'s>(
+    (address, count, datatype): (Address, i64, In<'s, Datatype>),
+    (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<'s, Datatype>),
+) -> Result<Option<(Run, Target<'s>)>> {
+    if target_datatype.raw() != datatype.raw() {
+        return Ok(None);
+    }
+    let Some((run, datatype)) = memory::run(address, count, datatype)? else { return Ok(None) };
+    let count = memory::count(target_count, "target_count")?;
+    Ok(Some((run, Target { rank, displacement, count, datatype })))
 }
 
 /// One item at the target.
@@ -74,10 +88,14 @@ pub fn put(
     win: In<Win>,
 ) -> Result<()> {
     let window = win.get()?;
-    let (origin, target) = both(
-        (origin_addr, origin_count, origin_datatype),
-        (target_rank, target_disp, target_count, target_datatype),
-    )?;
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let target = (target_rank, target_disp, target_count, target_datatype);
+    if let Some((origin, target)) = run_and_target(origin, target)?
+        && window.put_run(&call.held, origin, target)?
+    {
+        return Ok(());
+    }
+    let (origin, target) = both(origin, target)?;
     window.put(&mut call.held, process()?, &origin.buffer, target)
 }
 
@@ -121,6 +139,11 @@ fn start_get(
     by_request: bool,
 ) -> Result<RequestId> {
     let window = win.get()?;
+    if let Some((origin, target)) = run_and_target(origin, target)?
+        && window.get_run(&call.held, origin, target)?
+    {
+        return Ok(RequestId::DONE);
+    }
     let (origin, target) = both(origin, target)?;
     window.get(&mut call.held, process()?, &origin.buffer, target, by_request)
 }
@@ -179,6 +202,18 @@ fn start_update(
     window.update(&mut call.held, process()?, update, target, by_request)
 }
 
+/// An accumulate from and to single runs of memory, if that is all there is to it.
+#[inline(always)]
+fn update_run(
+    call: &Call,
+    (origin, result): (Option<Run>, Option<Run>),
+    target: Target<'_>,
+    op: In<Op>,
+    window: &Window,
+) -> Result<bool> {
+    window.update_run(&call.held, RunUpdate { origin, result, op: op.get()? }, target)
+}
+
 /// The origin's items, unless the operator does not look at them.
 #[inline(always)]
 fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> Result<Option<Buffer>> {
@@ -204,6 +239,15 @@ pub fn accumulate(
     win: In<Win>,
 ) -> Result<()> {
     let window = win.get()?;
+    if op.raw() != MPI_NO_OP
+        && let Some((origin, target)) = run_and_target(
+            (origin_addr, origin_count, origin_datatype),
+            (target_rank, target_disp, target_count, target_datatype),
+        )?
+        && update_run(call, (Some(origin), None), target, op, window)?
+    {
+        return Ok(());
+    }
     let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
     let target = target(target_rank, target_disp, target_count, target_datatype)?;
     start_update(call, (origin, None), target, op, window, false).map(drop)
@@ -298,9 +342,17 @@ pub fn fetch_and_op(
 ) -> Result<()> {
     let window = win.get()?;
     let data = predefined(datatype)?;
+    let target = one(target_rank, target_disp, data);
+    let origin =
+        if op.raw() == MPI_NO_OP { Some(None) } else { memory::run_of(origin_addr, 1, data)?.map(Some) };
+    if let Some(origin) = origin
+        && let Some(result) = memory::run_of(result_addr, 1, data)?
+        && update_run(call, (origin, Some(result)), target, op, window)?
+    {
+        return Ok(());
+    }
     let origin = operand(op, origin_addr, 1, datatype)?;
     let result = memory::message_of(result_addr, 1, data)?;
-    let target = one(target_rank, target_disp, data);
     start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
 }
 

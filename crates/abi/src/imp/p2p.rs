@@ -11,7 +11,7 @@ use tutti_core::completion::{self, Finished};
 use tutti_core::p2p::user::{self, Matched, Typed};
 use tutti_core::p2p::{self, SendSpec};
 use tutti_core::process::Process;
-use tutti_core::request::{Status, Template};
+use tutti_core::request::{RequestId, Status, Template};
 
 use crate::entry::{At, Call};
 use crate::form::Form;
@@ -59,13 +59,25 @@ pub fn send(
     if mode != Mode::Buffered {
         call.go_to_lane_of(comm);
     }
+    if let Form::Nonblocking(request) = form {
+        request.check()?;
+    }
+    if matches!(mode, Mode::Standard | Mode::Ready)
+        && !matches!(form, Form::Persistent(..))
+        && let Some((run, _)) = memory::run(buf, count, datatype)?
+        && user::send_run(&call.held, process, comm, run, dest, tag)?
+    {
+        return match form {
+            Form::Nonblocking(request) => request.set(handle_of(RequestId::DONE)),
+            _ => Ok(()),
+        };
+    }
     let message = memory::message(buf, count, datatype)?;
     let spec = user::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
     match form {
         Form::Blocking(_) if mode == Mode::Buffered => send_buffered(call, process, comm, spec),
         Form::Blocking(_) => user::send(&mut call.held, process, comm, spec),
         Form::Nonblocking(request) => {
-            request.check()?;
             let id = if mode == Mode::Buffered {
                 send_buffered(call, process, comm, spec)?;
                 user::start_send(&call.held, process, comm, None)
@@ -109,12 +121,19 @@ pub fn recv(
 ) -> Result<()> {
     let (process, comm) = (process()?, comm.get()?);
     call.go_to_lane_of(comm);
+    if let Form::Nonblocking(request) = form {
+        request.check()?;
+        if let Some((run, _)) = memory::run(buf, count, datatype)?
+            && let Some(id) = user::start_receive_run(&call.held, process, comm, run, source, tag)?
+        {
+            return request.set(handle_of(id));
+        }
+    }
     let message = memory::message(buf, count, datatype)?;
     let spec = user::receive_spec(process, comm, message.typed(), source, tag)?;
     match form {
         Form::Blocking(status) => finished(user::receive(&mut call.held, process, comm, spec), status),
         Form::Nonblocking(request) => {
-            request.check()?;
             request.set(handle_of(user::start_receive(&call.held, process, comm, spec)))
         }
         Form::Persistent(_, request) => {
@@ -308,7 +327,7 @@ fn receive_matched(
     count: i64,
     datatype: In<Datatype>,
     message: HandleOut<MessageKind>,
-) -> Result<Option<tutti_core::request::RequestId>> {
+) -> Result<Option<RequestId>> {
     if message.input()?.raw() == MPI_MESSAGE_NO_PROC {
         memory::message(buf, count, datatype)?;
         message.set_null()?;

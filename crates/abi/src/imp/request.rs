@@ -87,6 +87,10 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         status.set(report(Status::EMPTY));
         return request.set(MPI_REQUEST_NULL);
     }
+    if let Some(seen_off) = completion::see_off(&call.held, process()?, id) {
+        status.set(report(seen_off));
+        return request.set(MPI_REQUEST_NULL);
+    }
     let finished = wait_for(call, id)?;
     one_finished(call, finished, request, status)
 }
@@ -265,14 +269,20 @@ pub fn waitall(
     statuses: Statuses,
 ) -> Result<()> {
     let mut failed = Failed::new();
+    let process = process()?;
     let handles = requests.slice(count.into())?;
     for (place, handle) in handles.iter_mut().enumerate() {
         let Some(id) = id_of(requests.handle(*handle))? else {
             statuses.at(place).set_empty();
             continue;
         };
-        if id == RequestId::DONE {
-            statuses.at(place).set(report(Status::EMPTY));
+        let over = if id == RequestId::DONE {
+            Some(Status::EMPTY)
+        } else {
+            completion::see_off(&call.held, process, id)
+        };
+        if let Some(seen_off) = over {
+            statuses.at(place).set(report(seen_off));
             *handle = MPI_REQUEST_NULL;
             continue;
         }

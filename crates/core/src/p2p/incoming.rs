@@ -208,20 +208,24 @@ impl State {
         payload: &[u8],
     ) {
         let arrival = Arrival { envelope, bytes: payload.len() as u64, signature };
-        if let Some(buffer) = self.matched(receive, &arrival) {
-            buffer.unpack(0, payload);
+        if let Some(request) = self.matched(receive, &arrival) {
+            if let Work::Receive { buffer, .. } = &request.work {
+                buffer.unpack(0, payload);
+            }
+            trace_received(request, from);
+            let is_detached = request.conclude();
+            self.requests.news = true;
+            if is_detached {
+                self.requests.remove(receive);
+            }
         }
-        self.received(receive, from);
     }
 
     /// A receive has all of its message.
     #[inline]
     fn received(&mut self, receive: RequestId, from: Peer) {
-        if trace::is_on()
-            && let Some(Request { work: Work::Receive { pattern, .. }, status, .. }) =
-                self.requests.get(receive)
-        {
-            trace::received(from, pattern.context, status);
+        if let Some(request) = self.requests.get(receive) {
+            trace_received(request, from);
         }
         self.requests.complete_as_is(receive);
     }
@@ -250,7 +254,7 @@ impl State {
         sender: RequestId,
     ) {
         let arrival = Arrival { envelope, bytes: offer.bytes, signature };
-        let Some(buffer) = self.matched(receive, &arrival).cloned() else { return };
+        let Some(buffer) = self.matched(receive, &arrival).and_then(Request::target).cloned() else { return };
         if self.is_at_odds(receive) {
             // Its sender hears first that the operation is given up, so that it fails there too.
             self.refusals.owe(from, sender);
@@ -280,7 +284,7 @@ impl State {
             _ => Buffer::empty(),
         };
         let arrival = Arrival { envelope, bytes: source.bytes(), signature: 0 };
-        if let Some(buffer) = self.matched(receive, &arrival) {
+        if let Some(buffer) = self.matched(receive, &arrival).and_then(Request::target) {
             buffer.copy_from(&source);
         }
         self.received(receive, self.me);
@@ -303,15 +307,19 @@ impl State {
         }
     }
 
-    /// Notes in the request which message it got, and whether it fits; its buffer.
+    /// Notes in the request of a receive which message it got, and whether it fits.
     #[inline]
-    fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<&Buffer> {
+    fn matched(&mut self, receive: RequestId, arrival: &Arrival) -> Option<&mut Request> {
         let request = self.requests.get_mut(receive)?;
         let Work::Receive { buffer, expected, check, .. } = &mut request.work else { return None };
         *expected = arrival.bytes;
         request.status = status_of(arrival.envelope, arrival.bytes.min(buffer.bytes()));
-        request.error = arrival.complaint(check, buffer.bytes());
-        Some(buffer)
+        // Mostly there is none, and there was none: then nothing is to be dropped.
+        let complaint = arrival.complaint(check, buffer.bytes());
+        if complaint.is_some() || request.error.is_some() {
+            request.error = complaint;
+        }
+        Some(request)
     }
 
     pub(super) fn answer(&mut self, to: Peer, packet: Packet) {
@@ -321,6 +329,15 @@ impl State {
     #[cold]
     pub(super) fn fail(&mut self, text: &'static str) {
         self.fault = Some(Error::new(ErrorClass::Intern, text));
+    }
+}
+
+#[inline]
+fn trace_received(request: &Request, from: Peer) {
+    if trace::is_on()
+        && let Work::Receive { pattern, .. } = &request.work
+    {
+        trace::received(from, pattern.context, &request.status);
     }
 }
 

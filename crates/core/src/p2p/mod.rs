@@ -299,9 +299,18 @@ impl PeerTable {
     #[inline]
     fn get(&mut self, peer: Peer) -> &mut PeerState {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
-        if !matches!(self.blocks.get(block), Some(Some(peers)) if peers[place].is_some()) {
+        if matches!(self.blocks.get(block), Some(Some(peers)) if peers[place].is_some()) {
+            // Looked at twice in the text only: nothing comes between.
+            self.met(block, place)
+        } else {
             self.meet(peer);
+            self.met(block, place)
         }
+    }
+
+    /// A peer that was spoken to.
+    #[inline(always)]
+    fn met(&mut self, block: usize, place: usize) -> &mut PeerState {
         let peers = self.blocks[block].as_mut().expect("there is a block, as was looked at");
         peers[place].as_mut().expect("the peer is in it, as was looked at")
     }

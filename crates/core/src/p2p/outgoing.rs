@@ -5,24 +5,47 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_transport::{Link, Peer};
 
 use super::{Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
+use crate::buffer::Run;
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
-use crate::wire::{Offer, Packet};
+use crate::wire::{Offer, Packet, Signature};
 
 impl<L: Link> PointToPoint<L> {
     /// Sends a standard message at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_now(&mut self, spec: &SendSpec) -> bool {
-        let (peer, bytes) = (Peer(spec.peer.0), spec.buffer.bytes());
-        if peer == self.state.me || spec.mode != Mode::Standard || bytes > self.state.limits.eager_bytes {
+        let fill = |out: &mut [u8]| {
+            spec.buffer.pack(0, out);
+        };
+        let SendSpec { peer, envelope, signature, .. } = *spec;
+        spec.mode == Mode::Standard && self.send_eager(peer, envelope, signature, spec.buffer.bytes(), fill)
+    }
+
+    /// Sends a run of memory in standard mode at once if that takes no more than a copy into the transport.
+    #[inline]
+    pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: Run) -> bool {
+        self.send_eager(peer, envelope, 0, run.bytes(), |out| run.pack(out))
+    }
+
+    #[inline]
+    fn send_eager(
+        &mut self,
+        peer: WorldRank,
+        envelope: Envelope,
+        signature: Signature,
+        bytes: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> bool {
+        let peer = Peer(peer.0);
+        if peer == self.state.me || bytes > self.state.limits.eager_bytes {
             return false;
         }
         let towards = self.state.peers.get(peer);
         if !towards.backlog.is_empty() || !towards.send_window.admit(bytes) {
             return false;
         }
-        let packet = Packet::Eager { envelope: spec.envelope, signature: spec.signature, sync: None };
-        let sent = put(&mut self.link, peer, packet, spec);
+        let packet = Packet::Eager { envelope, signature, sync: None };
+        let sent = self.link.try_send_with(peer, packet.encode(), bytes as usize, fill).is_ok();
         if !sent {
             towards.send_window.credit(bytes);
         }
@@ -253,12 +276,4 @@ fn sender_address(request: &Request) -> u64 {
         Work::Send { buffer, .. } => buffer.address(),
         _ => 0,
     }
-}
-
-#[inline]
-fn put<L: Link>(link: &mut L, peer: Peer, packet: Packet, spec: &SendSpec) -> bool {
-    let fill = |out: &mut [u8]| {
-        spec.buffer.pack(0, out);
-    };
-    link.try_send_with(peer, packet.encode(), spec.buffer.bytes() as usize, fill).is_ok()
 }

@@ -13,7 +13,7 @@ use tutti_data::Datatype;
 use tutti_transport::Peer;
 
 use super::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
-use crate::buffer::{Buffer, signature};
+use crate::buffer::{Buffer, Run, signature};
 use crate::buffered::Attached;
 use crate::collective::Activity;
 use crate::communicator::{Communicator, Partner};
@@ -131,6 +131,31 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
     completion::wait(held, process, id, "").result.map(|_| ())
 }
 
+/// A standard send of one run of memory, if that takes no more than a copy into the transport: whether it is on its way.
+///
+/// # Errors
+/// As [`send_spec`].
+#[inline(never)]
+pub fn send_run(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    run: Run,
+    destination: i32,
+    tag: i32,
+) -> Result<bool> {
+    if tag < 0 {
+        return Err(wrong_tag(tag, false));
+    }
+    let Partner::Process(peer) = comm.destination(destination)? else { return Ok(false) };
+    if process.config.check_types || held.lane() != comm.lane() || trace::is_on() {
+        return Ok(false);
+    }
+    let envelope =
+        Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
+    Ok(process.messages.borrow_mut(held).send_run(peer, envelope, run))
+}
+
 /// MPI_Isend and its like: a request that is already running, or [`RequestId::DONE`] for a message that is on its way.
 #[inline]
 pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> RequestId {
@@ -233,6 +258,29 @@ pub fn start_receive(
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         messages.start_new_receive(spec, context)
     })
+}
+
+/// MPI_Irecv into one run of memory: `None` where there is more to it.
+///
+/// # Errors
+/// As [`receive_spec`].
+#[inline(never)]
+pub fn start_receive_run(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    run: Run,
+    source: i32,
+    tag: i32,
+) -> Result<Option<RequestId>> {
+    let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
+    let lane = comm.lane();
+    if process.config.check_types || held.lane() != lane {
+        return Ok(None);
+    }
+    engage(lane);
+    let spec = ReceiveSpec { buffer: run.into(), pattern, from: None, check: Check::Nothing };
+    Ok(Some(process.messages.borrow_mut(held).start_new_receive(spec, comm.context().0)))
 }
 
 /// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.

@@ -3,9 +3,9 @@
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::memory::{self, Place, Spot, Update};
+use super::memory::{self, PIECE_BYTES, Place, RunUpdate, Spot, Update};
 use super::{Flavor, Member, Window};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Run};
 use crate::giant::Held;
 use crate::process::Process;
 use crate::request::RequestId;
@@ -53,6 +53,44 @@ impl Bound {
 }
 
 impl Window {
+    /// MPI_Put of a run of memory to one that is mapped here: whether it was that.
+    ///
+    /// # Errors
+    /// As [`Window::put`].
+    #[inline(always)]
+    pub fn put_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
+        let near = self.near(held, &target)?.filter(|(run, _)| run.bytes() == origin.bytes());
+        Ok(near.map(|(run, _)| run.copy_from(origin)).is_some())
+    }
+
+    /// MPI_Get into a run of memory from one that is mapped here: whether it was that.
+    ///
+    /// # Errors
+    /// As [`Window::get`].
+    #[inline(always)]
+    pub fn get_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
+        let near = self.near(held, &target)?.filter(|(run, _)| run.bytes() == origin.bytes());
+        Ok(near.map(|(run, _)| origin.copy_from(run)).is_some())
+    }
+
+    /// An accumulate of a few items from and to single runs of memory in one that is mapped here: whether it was that.
+    ///
+    /// # Errors
+    /// As [`Window::update`].
+    #[inline(always)]
+    pub fn update_run(&self, held: &Held, update: RunUpdate<'_>, target: Target<'_>) -> Result<bool> {
+        let Some((run, member)) = self.near(held, &target)? else { return Ok(false) };
+        let fits = |other: Option<Run>| other.is_none_or(|other| other.bytes() == run.bytes());
+        if run.bytes() == 0 || run.bytes() > PIECE_BYTES || !fits(update.origin) || !fits(update.result) {
+            return Ok(false);
+        }
+        let mut bound = self.bound.borrow_mut(held);
+        let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
+        let station = self.station_of(member.station.unwrap_or(0));
+        memory::update_run((run, target.count), reducer, &update, station, self.looks);
+        Ok(true)
+    }
+
     /// MPI_Put. The buffer may be used again when this returns.
     ///
     /// # Errors
@@ -189,16 +227,28 @@ impl Window {
         }
     }
 
+    /// The items of a target, if they are one run of memory that is mapped here.
+    #[inline(always)]
+    fn near(&self, held: &Held, target: &Target<'_>) -> Result<Option<(Run, &Member)>> {
+        // Of negative ranks, which are large as unsigned numbers, and those that are too large there is no member.
+        let Some(member) = self.members.get(target.rank as u32 as usize) else { return Ok(None) };
+        let Place::Here(base) = &member.place else { return Ok(None) };
+        let Some((offset, bytes)) = target.displacement.checked_mul(member.unit).and_then(|offset| {
+            let bytes = target.datatype.dense_bytes(target.count)?;
+            is_within(member, offset, bytes).then_some((offset, bytes))
+        }) else {
+            return Ok(None);
+        };
+        self.epochs.borrow_mut(held).access(target.rank as u32)?;
+        Ok(Some((base.run(offset, bytes), member)))
+    }
+
     /// From where the items of a target count, in bytes from its base, if they are inside its memory.
     #[inline(always)]
     fn offset(&self, member: &Member, target: &Target<'_>) -> Option<i64> {
         let offset = target.displacement.checked_mul(member.unit)?;
-        let end =
-            target.datatype.dense_bytes(target.count).and_then(|bytes| offset.checked_add(bytes as i64));
-        let inside = match end {
-            Some(end) => offset >= 0 && end as u64 <= member.bytes,
-            None => false,
-        };
+        let dense = target.datatype.dense_bytes(target.count);
+        let inside = dense.is_some_and(|bytes| is_within(member, offset, bytes));
         (inside || self.is_inside(member, offset, target)).then_some(offset)
     }
 
@@ -216,6 +266,12 @@ impl Window {
             }
         }
     }
+}
+
+/// Whether so many bytes from `offset` on are inside the memory of a member.
+#[inline(always)]
+fn is_within(member: &Member, offset: i64, bytes: u64) -> bool {
+    offset >= 0 && offset.checked_add(bytes as i64).is_some_and(|end| end as u64 <= member.bytes)
 }
 
 #[cold]

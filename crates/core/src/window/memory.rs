@@ -17,7 +17,7 @@ use tutti_transport::Peer;
 use tutti_transport::exposure::{Access, Entry, Exposures, Record, Window as Exposed};
 use tutti_transport::window::Station;
 
-use crate::buffer::{Buffer, combine_packed};
+use crate::buffer::{Buffer, Run, combine_packed};
 
 /// Where the memory of a target is, seen from an origin.
 #[derive(Debug)]
@@ -64,6 +64,17 @@ pub struct Update<'a> {
     pub op: &'a Op,
 }
 
+/// The same where both sides of the origin are single runs.
+#[derive(Clone, Copy, Debug)]
+pub struct RunUpdate<'a> {
+    /// As of [`Update`].
+    pub origin: Option<Run>,
+    /// As of [`Update`].
+    pub result: Option<Run>,
+    /// As of [`Update`].
+    pub op: &'a Op,
+}
+
 /// Most packed bytes that an accumulate combines in one go, and that one message carries.
 pub const PIECE_BYTES: u64 = 64 << 10;
 /// Most runs of a piece.
@@ -94,6 +105,13 @@ impl Base {
     pub fn window(self, bytes: u64) -> Exposed {
         // SAFETY: the module's promise.
         unsafe { Exposed::here(self.0, bytes) }
+    }
+
+    /// So many bytes, which lie inside the window, from `offset` on.
+    #[inline(always)]
+    pub fn run(self, offset: i64, bytes: u64) -> Run {
+        // SAFETY: the module's promise.
+        unsafe { Run::at(self.0.wrapping_offset(offset as isize), bytes) }
     }
 
     /// The items as a buffer.
@@ -128,6 +146,16 @@ pub fn of_process(job: &Job, owner: WorldRank) -> Place {
     match job.block_of(owner.0) {
         Some(block) => Place::Lent(Exposed::of_process(Pid(block.pid.load(Ordering::Acquire)))),
         None => Place::Message,
+    }
+}
+
+impl<'a> Update<'a> {
+    /// As runs, if its buffers are runs.
+    fn runs(&self) -> Option<RunUpdate<'a>> {
+        let origin = self.origin.map(Buffer::user_run);
+        let result = self.result.map(Buffer::user_run);
+        let are_runs = origin != Some(None) && result != Some(None);
+        are_runs.then_some(RunUpdate { origin: origin.flatten(), result: result.flatten(), op: self.op })
     }
 }
 
@@ -229,24 +257,33 @@ pub fn update_here(
 ) -> Result<()> {
     let target = base.buffer(spot)?;
     let bytes = target.bytes();
-    let is_run = |buffer: Option<&Buffer>| buffer.is_none_or(|buffer| buffer.run().is_some());
-    if spot.datatype.dense().is_some()
-        && bytes <= PIECE_BYTES
-        && is_run(update.origin)
-        && is_run(update.result)
-    {
-        station.alone(looks, || {
-            if let Some(result) = update.result {
-                result.copy_from(&target);
-            }
-            if let Some(origin) = update.origin {
-                target.combine_run(reducer, spot.count, origin);
-            }
-        });
-    } else {
-        update_pieces(&target, reducer, update, |work| station.alone(looks, work));
+    let runs = update.runs();
+    match (runs, target.user_run()) {
+        (Some(runs), Some(target)) if spot.datatype.dense().is_some() && bytes <= PIECE_BYTES => {
+            update_run((target, spot.count), reducer, &runs, station, looks);
+        }
+        _ => update_pieces(&target, reducer, update, |work| station.alone(looks, work)),
     }
     Ok(())
+}
+
+/// As [`update_here`] for a few items without gaps, at most [`PIECE_BYTES`], and single runs of the same length.
+#[inline(always)]
+pub fn update_run(
+    (target, count): (Run, u64),
+    reducer: &Reducer,
+    update: &RunUpdate<'_>,
+    station: &Station,
+    looks: u32,
+) {
+    station.alone(looks, || {
+        if let Some(result) = update.result {
+            result.copy_from(target);
+        }
+        if let Some(origin) = update.origin {
+            target.combine(reducer, count, origin);
+        }
+    });
 }
 
 /// As [`update_here`], whatever the types. Each piece is combined inside `alone`.
