@@ -13,7 +13,7 @@ use crate::giant::{Held, engage};
 use crate::p2p::user::describe;
 use crate::process::Process;
 use crate::progress;
-use crate::request::{Generalised, RequestId, Status, Work};
+use crate::request::{Generalised, RequestId, SeenOff, Status, Work};
 
 /// How a request ended.
 #[derive(Debug)]
@@ -115,9 +115,9 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
     finish_special(held, process, id)
 }
 
-/// Sees off a request of the lane that is held if it is over and has nothing to say but its status, which most do: that.
+/// Sees off a request of the lane that is held if it is over and has nothing to say but its status, as most. `None` for others.
 #[inline]
-pub fn see_off(held: &Held, process: &Process, id: RequestId) -> Option<Status> {
+pub fn see_off(held: &Held, process: &Process, id: RequestId) -> Option<SeenOff> {
     process.messages.borrow_mut(held).state.requests.see_off(id)
 }
 

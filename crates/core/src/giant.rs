@@ -371,7 +371,7 @@ impl<T> GiantCell<T> {
     ///
     /// # Panics
     /// If the value is borrowed mutably, or another lane is held: a bug (a callback ran under a borrow).
-    #[inline]
+    #[inline(always)]
     pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
         assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow()
@@ -381,7 +381,7 @@ impl<T> GiantCell<T> {
     ///
     /// # Panics
     /// If the value is borrowed, or another lane is held: a bug (a callback ran under a borrow).
-    #[inline]
+    #[inline(always)]
     pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
         assert!(held.lane.is_first(), "what lies in the first lane");
         self.0.borrow_mut()
@@ -398,7 +398,7 @@ impl<T> LaneCells<T> {
     ///
     /// # Panics
     /// As [`GiantCell::borrow`].
-    #[inline]
+    #[inline(always)]
     pub fn borrow<'a>(&'a self, held: &'a Held) -> Ref<'a, T> {
         self.cell(held).borrow()
     }
@@ -407,7 +407,7 @@ impl<T> LaneCells<T> {
     ///
     /// # Panics
     /// As [`GiantCell::borrow_mut`].
-    #[inline]
+    #[inline(always)]
     pub fn borrow_mut<'a>(&'a self, held: &'a Held) -> RefMut<'a, T> {
         self.cell(held).borrow_mut()
     }
@@ -417,7 +417,7 @@ impl<T> LaneCells<T> {
         (0..=self.further.len() as u8).map(Lane)
     }
 
-    #[inline]
+    #[inline(always)]
     fn cell(&self, held: &Held) -> &RefCell<T> {
         if held.lane.is_first() { &self.first } else { &self.further[held.lane.index() - 1] }
     }

@@ -280,7 +280,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
     }
 
     /// Where the queues of a source are, if it has any.
-    #[inline]
+    #[inline(always)]
     fn place(&self, context: u32, source: u32) -> Option<usize> {
         if let Last { context: of, source: from, place } = self.last
             && (of, from) == (context, source)

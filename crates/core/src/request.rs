@@ -90,6 +90,15 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
     ) -> Result<()>;
 }
 
+/// What is left of a request that is over: see [`RequestTable::see_off`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenOff {
+    /// What it reports.
+    pub status: Status,
+    /// Its handle stays valid: it is persistent.
+    pub persistent: bool,
+}
+
 /// The operation behind a request.
 #[derive(Debug)]
 pub enum Work {
@@ -271,6 +280,7 @@ impl Request {
     }
 
     /// Whether a user would see it as null: a persistent request that is not started.
+    #[inline]
     pub fn is_inactive(&self) -> bool {
         self.persistent.as_ref().is_some_and(|persistent| !persistent.active)
     }
@@ -333,24 +343,27 @@ impl RequestTable {
         Some(request)
     }
 
-    /// Removes a request that is over and has nothing to say but its status, which most do: that. `None` for others.
+    /// Sees off a request that is over and has nothing to say but its status, as most: it goes, or becomes inactive. `None` for
+    /// others.
     #[inline]
-    pub fn see_off(&mut self, id: RequestId) -> Option<Status> {
+    pub fn see_off(&mut self, id: RequestId) -> Option<SeenOff> {
         let place = self.place(id);
         let slot = self.slots.get_mut(place).filter(|slot| slot.generation == id.generation)?;
-        let request = slot.request.as_ref()?;
-        let is_plain = request.complete
-            && request.error.is_none()
-            && request.persistent.is_none()
-            && matches!(request.work, Work::Other);
-        if !is_plain {
+        let request = slot.request.as_mut()?;
+        let is_plain = request.complete && request.error.is_none() && matches!(request.work, Work::Other);
+        if !is_plain || request.is_inactive() {
             return None;
         }
         let status = request.status;
+        if let Some(persistent) = &mut request.persistent {
+            persistent.active = false;
+            request.status = Status::EMPTY;
+            return Some(SeenOff { status, persistent: true });
+        }
         // Nothing is to be dropped.
         std::mem::forget(slot.request.take());
         self.retire(place);
-        Some(status)
+        Some(SeenOff { status, persistent: false })
     }
 
     /// Removes a request that is there, where it is: moving one out costs more than all else here.
@@ -373,9 +386,14 @@ impl RequestTable {
     /// Marks a request complete, with an error or without. A detached one goes at once.
     #[inline]
     pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
-        if let Some(request) = self.get_mut(id) {
+        let Some(request) = self.get_mut(id) else { return };
+        if error.is_some() || request.error.is_some() {
             request.error = error;
-            self.complete_as_is(id);
+        }
+        let is_detached = request.conclude();
+        self.news = true;
+        if is_detached {
+            self.remove(id);
         }
     }
 
@@ -461,9 +479,13 @@ mod tests {
         let plain = table.insert(Request::completed(status, 0));
         let failed = table.insert(Request { error: Some(unknown()), ..Request::completed(status, 0) });
         let running = table.insert(Request::new(Work::Other, 0));
-        let seen_off = [plain, failed, running, RequestId::DONE, plain].map(|id| table.see_off(id));
-        assert_eq!(seen_off, [Some(status), None, None, None, None]);
-        assert_eq!(table.len(), 2);
+        let persistent = Persistent { active: true, template: Template::Nothing };
+        let started = Request { persistent: Some(Box::new(persistent)), ..Request::completed(status, 0) };
+        let started = table.insert(started);
+        let ids = [plain, failed, running, RequestId::DONE, plain, started, started];
+        let [over, kept] = [false, true].map(|persistent| Some(SeenOff { status, persistent }));
+        assert_eq!(ids.map(|id| table.see_off(id)), [over, None, None, None, None, kept, None]);
+        assert_eq!(table.len(), 3);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::completion::{self, Finished};
 use tutti_core::p2p::user;
 use tutti_core::progress;
-use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, Status, Work};
+use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, SeenOff, Status, Work};
 
 use crate::entry::{At, Call};
 use crate::generated::callbacks::{
@@ -88,8 +88,8 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         return request.set(MPI_REQUEST_NULL);
     }
     if let Some(seen_off) = completion::see_off(&call.held, process()?, id) {
-        status.set(report(seen_off));
-        return request.set(MPI_REQUEST_NULL);
+        fill(status, seen_off);
+        return if seen_off.persistent { Ok(()) } else { request.set(MPI_REQUEST_NULL) };
     }
     let finished = wait_for(call, id)?;
     one_finished(call, finished, request, status)
@@ -113,12 +113,17 @@ pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, stat
 
 /// Returns the status of a request that is over; an inactive one has the empty status.
 #[inline]
-fn fill(status: StatusOut, finished: &Finished) {
-    if finished.persistent && finished.status == Status::EMPTY {
-        status.set_empty();
+fn fill(place: StatusOut, SeenOff { status, persistent }: SeenOff) {
+    if persistent && status == Status::EMPTY {
+        place.set_empty();
     } else {
-        status.set(report(finished.status));
+        place.set(report(status));
     }
+}
+
+#[inline]
+fn fill_finished(place: StatusOut, finished: &Finished) {
+    fill(place, SeenOff { status: finished.status, persistent: finished.persistent });
 }
 
 fn one_finished(
@@ -127,7 +132,7 @@ fn one_finished(
     request: HandleOut<Request>,
     status: StatusOut,
 ) -> Result<()> {
-    fill(status, &finished);
+    fill_finished(status, &finished);
     let mut handle = request.input()?.raw();
     settle(call, &finished, &mut handle);
     request.set(handle)?;
@@ -277,13 +282,15 @@ pub fn waitall(
             continue;
         };
         let over = if id == RequestId::DONE {
-            Some(Status::EMPTY)
+            Some(SeenOff { status: Status::EMPTY, persistent: false })
         } else {
             completion::see_off(&call.held, process, id)
         };
         if let Some(seen_off) = over {
-            statuses.at(place).set(report(seen_off));
-            *handle = MPI_REQUEST_NULL;
+            fill(statuses.at(place), seen_off);
+            if !seen_off.persistent {
+                *handle = MPI_REQUEST_NULL;
+            }
             continue;
         }
         let finished = wait_for(call, id)?;
@@ -389,7 +396,7 @@ fn finish_place(
     failed: &mut Failed,
 ) {
     settle(call, &finished, handle);
-    fill(statuses.at(position), &finished);
+    fill_finished(statuses.at(position), &finished);
     if let Err(error) = finished.result {
         failed.push((position, error));
     }

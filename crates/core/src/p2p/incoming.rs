@@ -37,7 +37,7 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Gives a receive the message that is kept for it, or posts it.
-    #[inline]
+    #[inline(always)]
     fn match_receive(&mut self, id: RequestId, pattern: Pattern) {
         match self.state.matcher.take(pattern) {
             Some((envelope, message)) => {

@@ -66,7 +66,7 @@ impl Control {
     ///
     /// # Panics
     /// If there is no such member: a bug of the caller.
-    #[inline]
+    #[inline(always)]
     pub fn station(&self, member: u32) -> &Station {
         assert!(member < self.members, "member {member} of {}", self.members);
         // SAFETY: inside the mapping, as `new` has checked; aligned, since a mapping begins with a page.
@@ -96,7 +96,7 @@ impl Control {
 
 impl Station {
     /// Runs `accumulate` while nobody else accumulates into the member's memory. `looks`: how often to look before sleeping.
-    #[inline]
+    #[inline(always)]
     pub fn alone<R>(&self, looks: u32, accumulate: impl FnOnce() -> R) -> R {
         let lock = &self.accumulating.0;
         lock.lock(looks, |word, value| futex::wait(word, value, SLEEP));
