@@ -100,8 +100,12 @@ pub struct Correction {
     pub collective: Collective,
     /// The algorithm.
     pub algorithm: String,
+    /// With segments of so many bytes; `None` if that was left to the model.
+    pub segment: Option<u64>,
     /// The ranks it was measured with.
     pub ranks: u32,
+    /// The hosts they were on.
+    pub hosts: u32,
     /// [`size_class`] of its bytes.
     pub class: u32,
     /// Measured time over predicted time.
@@ -231,16 +235,39 @@ impl Model {
         Ok(get(self))
     }
 
-    /// What predictions for an algorithm are multiplied by: 1, or what was measured nearby. Between two measured sizes
-    /// it changes gradually; measurements with other numbers of ranks do not count.
-    pub fn correction(&self, collective: Collective, algorithm: &str, ranks: u32, bytes: u64) -> f64 {
+    /// Whether an algorithm was measured with segments of so many bytes.
+    pub fn has_measured(
+        &self,
+        collective: Collective,
+        (algorithm, segment): (&str, u64),
+        (ranks, hosts): (u32, u32),
+    ) -> bool {
+        self.corrections.iter().any(|one| {
+            one.segment == Some(segment)
+                && (one.collective, &*one.algorithm, one.ranks, one.hosts)
+                    == (collective, algorithm, ranks, hosts)
+        })
+    }
+
+    /// What predictions for an algorithm with segments of so many bytes are multiplied by: 1, or what was measured nearby. What was
+    /// measured with the most similar segments says most. Between two measured sizes it changes gradually; measurements with
+    /// other numbers of ranks or hosts do not count.
+    pub fn correction(
+        &self,
+        collective: Collective,
+        (algorithm, segment): (&str, u64),
+        (ranks, hosts): (u32, u32),
+        bytes: u64,
+    ) -> f64 {
         let position = (bytes.max(1) as f64).log2() + 1.0;
         let (mut below, mut above) = (None::<(f64, f64)>, None::<(f64, f64)>);
-        let known = self.corrections.iter().filter(|correction| {
-            correction.collective == collective
-                && correction.algorithm == algorithm
-                && correction.ranks == ranks
-        });
+        let of_it = |one: &&Correction| {
+            (one.collective, &*one.algorithm, one.ranks, one.hosts) == (collective, algorithm, ranks, hosts)
+        };
+        let unlike = |measured: u64| size_class(measured).abs_diff(size_class(segment));
+        let similar = self.corrections.iter().filter(of_it).map(|one| one.segment);
+        let similar = similar.min_by_key(|one| (one.map_or(u32::MAX, unlike), *one)).flatten();
+        let known = self.corrections.iter().filter(of_it).filter(|one| one.segment == similar);
         for correction in known {
             let at = f64::from(correction.class);
             if at <= position && below.is_none_or(|(other, _)| at > other) {
@@ -267,28 +294,50 @@ fn positive(text: &str) -> Result<f64, String> {
 }
 
 impl Correction {
-    fn parse(text: &str) -> Result<Correction, String> {
+    /// Reads what follows the word at the beginning of its line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Correction, String> {
         let fields: Vec<&str> = text.split_whitespace().collect();
-        let &[collective, algorithm, ranks, class, factor] = fields.as_slice() else {
+        let &[collective, algorithm, place, class, factor] = fields.as_slice() else {
             return Err("a correction is: collective algorithm ranks class factor".to_string());
         };
         let known = Collective::ALL.into_iter().find(|known| known.name() == collective);
-        let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not a number"));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
+        let small = |text: &str| {
+            let fits = |number| u32::try_from(number).map_err(|_| format!("{text:?} is too large"));
+            number(text).and_then(fits)
+        };
+        let (algorithm, segment) = match algorithm.split_once(SEGMENT) {
+            Some((algorithm, segment)) => (algorithm, Some(number(segment)?)),
+            None => (algorithm, None),
+        };
+        let (ranks, hosts) = place.split_once(HOSTS).unwrap_or((place, "1"));
         Ok(Correction {
             collective: known.ok_or_else(|| format!("{collective:?} is no collective"))?,
             algorithm: algorithm.to_string(),
-            ranks: number(ranks)?,
-            class: number(class)?,
+            segment,
+            ranks: small(ranks)?,
+            hosts: small(hosts)?,
+            class: small(class)?,
             factor: positive(factor)?,
         })
     }
 }
 
+/// Between an algorithm and the bytes of its segments, as where it is forced.
+const SEGMENT: &str = ":segment=";
+/// Between ranks and hosts.
+const HOSTS: &str = "@";
+
 impl fmt::Display for Correction {
     /// A line of a model's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Correction { collective, algorithm, ranks, class, factor } = self;
-        write!(f, "correction {collective} {algorithm} {ranks} {class} {factor:e}")
+        let Correction { collective, algorithm, segment, ranks, hosts, class, factor } = self;
+        let segment = segment.map_or(String::new(), |bytes| format!("{SEGMENT}{bytes}"));
+        let hosts = if *hosts == 1 { String::new() } else { format!("{HOSTS}{hosts}") };
+        write!(f, "correction {collective} {algorithm}{segment} {ranks}{hosts} {class} {factor:e}")
     }
 }
 
@@ -338,20 +387,38 @@ mod tests {
         model.corrections.push(Correction {
             collective: Collective::Bcast,
             algorithm: "kary".into(),
+            segment: None,
             ranks: 4,
+            hosts: 1,
             class: 11,
             factor: 1.5,
         });
-        check(&model.to_string(), Ok(model));
+        let first = model.corrections[0].clone();
+        model.corrections.push(Correction {
+            algorithm: "levels".into(),
+            segment: Some(65536),
+            ranks: 16,
+            hosts: 4,
+            ..first
+        });
+        let text = model.to_string();
+        assert!(text.ends_with("correction bcast levels:segment=65536 16@4 11 1.5e0\n"), "{text}");
+        check(&text, Ok(model));
     }
 
     #[test]
     fn corrections_change_gradually() {
         let text = "correction bcast kary 4 11 2\ncorrection bcast kary 4 13 4\n";
         let model = Model::parse(text).unwrap();
-        let factor = |ranks, bytes| model.correction(Collective::Bcast, "kary", ranks, bytes);
+        let factor = |ranks, bytes| model.correction(Collective::Bcast, ("kary", 0), (ranks, 1), bytes);
         assert_eq!([1, 1024, 2048, 4096, 1 << 20].map(|bytes| factor(4, bytes)), [2.0, 2.0, 3.0, 4.0, 4.0]);
         assert_eq!(factor(2, 1024), 1.0);
+        assert_eq!(model.correction(Collective::Bcast, ("kary", 0), (4, 2), 1024), 1.0);
+        let text = "correction bcast levels 8@2 11 9\ncorrection bcast levels:segment=4096 8@2 11 2\n\
+                    correction bcast levels:segment=65536 8@2 11 3\n";
+        let model = Model::parse(text).unwrap();
+        let factor = |segment| model.correction(Collective::Bcast, ("levels", segment), (8, 2), 1024);
+        assert_eq!([0, 4096, 8192, 65536, 1 << 20].map(factor), [2.0, 2.0, 2.0, 3.0, 3.0]);
         assert_eq!(size_class(0), 0);
         assert_eq!(size_class(1024), 11);
     }

@@ -237,6 +237,23 @@ pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
     ]
 }
 
+/// One algorithm with its best parameters for each length of segments that is worth a try, the best first. Where
+/// they have been measured ([`Model::correction`](crate::Model::correction)), selection looks at all of those.
+pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let shape = common(shape, environment);
+    let mut segments: Vec<u64> = generator.candidates(&shape).iter().map(|params| params.segment).collect();
+    segments.sort_unstable();
+    segments.dedup();
+    let best = |segment: u64| {
+        let name = format!("{}:segment={}", generator.name, segment * shape.unit_bytes);
+        let times = timed(Some(&name), &shape, environment, &FIRST_USE).into_iter();
+        times.min_by(|one, two| one.time.total_cmp(&two.time))
+    };
+    let mut variants: Vec<Candidate> = segments.into_iter().filter_map(best).collect();
+    variants.sort_by(|one, two| one.time.total_cmp(&two.time));
+    variants
+}
+
 /// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
 /// others are simulated.
 pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
@@ -282,8 +299,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         let mut own: Vec<Candidate> = tried.into_iter().map(candidate).collect();
         own.sort_by(|one, two| one.time.total_cmp(&two.time));
         own.dedup_by_key(|candidate| candidate.params);
-        let fits = own.into_iter().filter(|one| fits(generator, shape, &one.params, environment));
-        all.extend(fits.take(PARAMS_OF_ONE));
+        all.extend(closer(own, shape, environment));
     }
     // The simulator knows neither topologies nor groups; for these there is one algorithm each.
     if shape.ranks <= effort.ranks && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
@@ -291,9 +307,30 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     }
     for candidate in &mut all {
         let name = candidate.generator.name;
-        candidate.time *= environment.model.correction(shape.collective, name, shape.ranks, shape.bytes());
+        let how = (name, candidate.params.segment * shape.unit_bytes);
+        let place = (shape.ranks, environment.layout.hosts());
+        candidate.time *= environment.model.correction(shape.collective, how, place, shape.bytes());
     }
     all
+}
+
+/// The few parameters of one algorithm that are looked at closer than by its closed form: the best, and the best for each length
+/// of segments that was measured.
+fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let place = (shape.ranks, environment.layout.hosts());
+    let mut taken: Vec<Candidate> = Vec::new();
+    for one in own {
+        let segment = one.params.segment;
+        let bytes = segment * shape.unit_bytes;
+        let is_measured =
+            || environment.model.has_measured(shape.collective, (one.generator.name, bytes), place);
+        let is_new = taken.iter().all(|other| other.params.segment != segment);
+        let wanted = taken.len() < PARAMS_OF_ONE || is_new && is_measured();
+        if wanted && fits(one.generator, shape, &one.params, environment) {
+            taken.push(one);
+        }
+    }
+    taken
 }
 
 /// The time of an algorithm without simulation: all that there is for ranks by the ten thousand.
@@ -442,6 +479,8 @@ impl fmt::Display for Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Model;
+    use crate::simulate::Layout;
     use Collective as C;
 
     fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
@@ -463,6 +502,27 @@ mod tests {
         }
         check(C::Barrier, 16, 16, 0, ("dissemination", None));
         check(C::Allreduce, 16, 16, 8, ("recursive_doubling", None));
+    }
+
+    #[test]
+    fn segments_are_refined_by_measurement() {
+        let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
+        let layout = Arc::new(Layout::across(&hosts, 4));
+        let shape = Shape::new(C::Bcast, 16, 0, 4 << 20);
+        let chosen = |text: &str| {
+            let model = Arc::new(Model::parse(text).expect("it is right"));
+            let environment = Environment::on_hosts(Arc::clone(&layout), 4, model);
+            let environment = Environment { node: Node::Exposed, ..environment };
+            let choice = select(&shape, &environment, Some("levels"));
+            choice.params.segment
+        };
+        let by_model = chosen("");
+        for better in [8 << 10, 512 << 10] {
+            assert_ne!(by_model, better);
+            let line =
+                |segment, factor| format!("correction bcast levels:segment={segment} 16@4 23 {factor}\n");
+            assert_eq!(chosen(&(line(by_model, 8.0) + &line(better, 0.01))), better);
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table shows where
 //! the model alone chooses well, and what is lost where it does not.
 //!
+//! On several hosts ([`Options::hosts`]) the segments of levels that overlap are measured too, in the few best lengths: what is kept
+//! then belongs to a length, and selection takes the one that was fastest.
+//!
 //! A job forces one algorithm of every collective, so there are as many jobs as the collective with the most algorithms has.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,13 +20,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tutti_base::config::Config;
 use tutti_coll::model::{Correction, size_class};
-use tutti_coll::select::refusal;
-use tutti_coll::{Collective, Environment, Model, registry, select};
+use tutti_coll::select::{refusal, variants};
+use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, registry, select};
 
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace};
 use crate::info::choice;
-use crate::library::Library;
+use crate::library::{Library, Place};
 use crate::options::{Sizes, parse_sizes, parse_time};
 use crate::programs::Programs;
 use crate::report::size;
@@ -44,6 +47,15 @@ pub struct Options {
     /// Numbers of ranks.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8])]
     ranks: Vec<u32>,
+    /// Instead: on these hosts, where libraries and programs must be found under the same names.
+    #[arg(long, value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Ranks on each of these hosts.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_host: u32,
+    /// The program in the place of ssh.
+    #[arg(long, default_value = "ssh")]
+    agent: String,
     /// Same data in each iteration, or data written afresh; of both, the geometric mean.
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
           value_parser = ["plain", "changing"])]
@@ -71,10 +83,29 @@ pub struct Options {
     programs: PathBuf,
 }
 
+/// So many lengths of segments of an algorithm are measured: what the model takes, and what it takes for the next best.
+const SEGMENTS: usize = 4;
+
+impl Options {
+    /// The hosts, if it is for several.
+    fn place(&self) -> Option<Place> {
+        let some = !self.hosts.is_empty();
+        some.then(|| Place {
+            enter: Vec::new(),
+            agent: self.agent.clone(),
+            hosts: self.hosts.clone(),
+            per_host: self.ranks_per_host,
+            by_node: false,
+        })
+    }
+}
+
 /// An algorithm in a cell. Seconds.
 #[derive(Clone, Debug, PartialEq)]
 struct Tried {
     algorithm: &'static str,
+    /// With segments of so many bytes; or the model says which.
+    segment: Option<u64>,
     params: String,
     predicted: f64,
     /// In each round in which it was.
@@ -87,10 +118,22 @@ struct Tried {
 struct Row {
     collective: Collective,
     ranks: u32,
+    hosts: u32,
     bytes: u64,
-    /// What the model alone takes.
-    chosen: &'static str,
+    /// What the model alone takes: which algorithm, with which segments if that makes a difference.
+    chosen: String,
     tried: Vec<Tried>,
+}
+
+impl Tried {
+    /// As it is forced.
+    fn name(&self) -> String {
+        name(self.algorithm, self.segment)
+    }
+}
+
+fn name(algorithm: &str, segment: Option<u64>) -> String {
+    segment.map_or(algorithm.to_string(), |bytes| format!("{algorithm}:segment={bytes}"))
 }
 
 impl Row {
@@ -136,7 +179,7 @@ impl Row {
 
     /// Time of what the model takes, by the best; `None` unless both were measured.
     fn loss(&self) -> Option<f64> {
-        let chosen = self.tried.iter().find(|one| one.algorithm == self.chosen)?;
+        let chosen = self.tried.iter().find(|one| one.name() == self.chosen)?;
         Some(chosen.measured? / self.best()?.measured?)
     }
 
@@ -145,7 +188,9 @@ impl Row {
             Some(Correction {
                 collective: self.collective,
                 algorithm: one.algorithm.to_string(),
+                segment: one.segment,
                 ranks: self.ranks,
+                hosts: self.hosts,
                 class: size_class(self.bytes),
                 factor: one.measured? / one.predicted,
             })
@@ -166,9 +211,17 @@ pub fn run(options: &Options) -> Result<(), String> {
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
     let (start, mut rows) = (Instant::now(), Vec::new());
-    for (stage, &ranks) in options.ranks.iter().enumerate() {
-        let left = options.budget.saturating_sub(start.elapsed()) / (options.ranks.len() - stage) as u32;
-        let environment = choice::environment(ranks, &config, model.clone());
+    let place = options.place();
+    let stages = place.as_ref().map_or(options.ranks.clone(), |place| vec![place.ranks()]);
+    let tutti = place.as_ref().map_or(tutti.clone(), |place| tutti.on(place));
+    for (stage, &ranks) in stages.iter().enumerate() {
+        let left = options.budget.saturating_sub(start.elapsed()) / (stages.len() - stage) as u32;
+        let environment = match &place {
+            Some(place) => {
+                choice::environment_on(place.hosts.len() as u32, place.per_host, &config, model.clone())
+            }
+            None => choice::environment(ranks, &config, model.clone()),
+        };
         let mut own = plan(options, ranks, &environment)?;
         measure(options, &tutti, &programs, left, &mut own);
         crate::show(&table(&own, options.explain));
@@ -218,31 +271,53 @@ fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) ->
     let possible = registry()
         .iter()
         .filter(|one| one.collective == shape.collective && refusal(one, &shape, environment).is_none());
-    let mut tried: Vec<Tried> = possible
-        .map(|generator| {
-            let choice = select(&shape, environment, Some(generator.name));
-            let (params, predicted) = (choice.params.to_string(), choice.time);
-            Tried { algorithm: generator.name, params, predicted, rounds: Vec::new(), measured: None }
-        })
-        .collect();
-    let chosen = select(&shape, environment, None).generator.name;
+    let mut tried: Vec<Tried> =
+        possible.flat_map(|generator| segmented(generator, &shape, environment)).collect();
+    let choice = select(&shape, environment, None);
+    let segment = by_segments(choice.generator).then_some(choice.params.segment * shape.unit_bytes);
+    let chosen = name(choice.generator.name, segment);
     let least = tried.iter().map(|one| one.predicted).fold(f64::INFINITY, f64::min);
-    tried.retain(|one| one.predicted <= hopeless * least || one.algorithm == chosen);
+    tried.retain(|one| one.predicted <= hopeless * least || one.name() == chosen);
     let Operation { collective, ranks, bytes, .. } = *operation;
-    Row { collective, ranks, bytes, chosen, tried }
+    Row { collective, ranks, hosts: environment.layout.hosts(), bytes, chosen, tried }
+}
+
+/// Whether segments of several lengths are measured: where levels overlap, they decide most.
+fn by_segments(generator: &Generator) -> bool {
+    generator.requires.several_hosts && generator.parameters.segment && !generator.parameters.frames
+}
+
+/// An algorithm with its best parameters, or the best ones for the best few lengths of segments.
+fn segmented(generator: &'static Generator, shape: &Shape, environment: &Environment) -> Vec<Tried> {
+    let tried = |segment: Option<u64>, params: Params, predicted: f64| {
+        let (algorithm, params) = (generator.name, params.to_string());
+        Tried { algorithm, segment, params, predicted, rounds: Vec::new(), measured: None }
+    };
+    let choice = select(shape, environment, Some(generator.name));
+    if !by_segments(generator) {
+        return vec![tried(None, choice.params, choice.time)];
+    }
+    // What is taken now is measured in any case.
+    let chosen = choice.params.segment;
+    let others = variants(generator, shape, environment).into_iter().map(|one| (one.params, one.time));
+    let others = others.filter(|(params, _)| params.segment != chosen).take(SEGMENTS - 1);
+    std::iter::once((choice.params, choice.time))
+        .chain(others)
+        .map(|(params, time)| tried(Some(params.segment * shape.unit_bytes), params, time))
+        .collect()
 }
 
 /// For each job, the algorithm of each collective that it forces.
-fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, &'static str>> {
-    let mut algorithms: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, String>> {
+    let mut algorithms: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for row in rows {
-        let names = row.tried.iter().map(|one| one.algorithm);
+        let names = row.tried.iter().map(Tried::name);
         algorithms.entry(row.collective.name()).or_default().extend(names);
     }
     let most = algorithms.values().map(BTreeSet::len).max().unwrap_or(0);
     let of = |job: usize| {
         let pair =
-            |(op, names): (&&'static str, &BTreeSet<&'static str>)| Some((*op, *names.iter().nth(job)?));
+            |(op, names): (&&'static str, &BTreeSet<String>)| Some((*op, names.iter().nth(job)?.clone()));
         algorithms.iter().filter_map(pair).collect()
     };
     (0..most).map(of).collect()
@@ -252,7 +327,7 @@ fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, &'static str>> {
 fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Duration, rows: &mut [Row]) {
     let Some(ranks) = rows.first().map(|row| row.ranks) else { return };
     let jobs = jobs(rows);
-    let force = |(index, job): (usize, &BTreeMap<&str, &str>)| {
+    let force = |(index, job): (usize, &BTreeMap<&str, String>)| {
         let all: Vec<String> = job.iter().map(|(op, algorithm)| format!("{op}={algorithm}")).collect();
         // Mapping pays after some uses, and those are not what is to be measured.
         let settings = [("TUTTI_ALGORITHM", all.join(",")), ("TUTTI_MAP_AFTER", "1".to_string())];
@@ -277,7 +352,7 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Dura
                     one.rounds.push(None);
                     continue;
                 }
-                let job = jobs.iter().position(|job| job.get(op) == Some(&one.algorithm));
+                let job = jobs.iter().position(|job| job.get(op) == Some(&one.name()));
                 let job = job.expect("every algorithm that is tried has a job");
                 asks.iter().for_each(|ask| crew.measure_one(job, ask, &mut results));
                 one.rounds.push(time(&results, &asks, ranks, &variants[job].name));
@@ -310,10 +385,10 @@ fn time(results: &Results, asks: &[Ask], ranks: u32, job: &str) -> Option<f64> {
 fn merged(text: &str, rows: &[Row]) -> String {
     let fresh: Vec<Correction> = rows.iter().flat_map(Row::corrections).collect();
     let measured = |line: &str| {
-        let Some(rest) = line.trim().strip_prefix("correction ") else { return false };
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        rows.iter().any(|row| {
-            words.len() == 5 && row.collective.name() == words[0] && words[2] == row.ranks.to_string()
+        let old = line.trim().strip_prefix("correction ").and_then(|rest| Correction::parse(rest).ok());
+        old.is_some_and(|old| {
+            rows.iter()
+                .any(|row| (row.collective, row.ranks, row.hosts) == (old.collective, old.ranks, old.hosts))
         })
     };
     let mut merged: String =
@@ -333,7 +408,7 @@ fn table(rows: &[Row], explain: bool) -> String {
         _ => "-".to_string(),
     };
     for row in rows {
-        let chosen = row.tried.iter().find(|one| one.algorithm == row.chosen);
+        let chosen = row.tried.iter().find(|one| one.name() == row.chosen);
         let best = row.best();
         let loss = row.loss().map_or("-".to_string(), |loss| format!("{loss:.2}"));
         let mark = if row.loss().is_some_and(|loss| loss > BAD) { " *" } else { "" };
@@ -345,13 +420,13 @@ fn table(rows: &[Row], explain: bool) -> String {
             size(row.bytes),
             row.chosen,
             us(chosen),
-            best.map_or("-", |best| best.algorithm),
+            best.map_or("-".to_string(), Tried::name),
             us(best),
         );
         for one in row.tried.iter().filter(|_| explain) {
             let factor = one.measured.map_or(0.0, |time| time / one.predicted);
             let shown = us(Some(one));
-            let _ = writeln!(text, "        {:24} {shown:20} {factor:.2}  {}", one.algorithm, one.params);
+            let _ = writeln!(text, "        {:24} {shown:20} {factor:.2}  {}", one.name(), one.params);
         }
     }
     text
@@ -381,9 +456,10 @@ mod tests {
     fn row(chosen: &'static str, tried: &[(&'static str, f64, Option<f64>)]) -> Row {
         let tried = tried.iter().map(|&(algorithm, predicted, measured)| {
             let params = String::new();
-            Tried { algorithm, params, predicted, rounds: Vec::new(), measured }
+            Tried { algorithm, segment: None, params, predicted, rounds: Vec::new(), measured }
         });
-        Row { collective: Collective::Bcast, ranks: 4, bytes: 1024, chosen, tried: tried.collect() }
+        let (chosen, tried) = (chosen.to_string(), tried.collect());
+        Row { collective: Collective::Bcast, ranks: 4, hosts: 1, bytes: 1024, chosen, tried }
     }
 
     fn check(row: &Row, loss: Option<f64>, corrections: &[&str]) {
@@ -430,6 +506,25 @@ mod tests {
     }
 
     #[test]
+    fn segments_of_several_lengths_are_measured_across_hosts() {
+        let environment = choice::environment_on(4, 4, &Config::default(), Model::default());
+        let environment = Environment { node: tutti_coll::registry::Node::Exposed, ..environment };
+        let operation = Operation {
+            collective: Collective::Bcast,
+            bytes: 4 << 20,
+            ranks: 16,
+            ordered: false,
+            model: None,
+        };
+        let row = predicted(&operation, &environment, 100.0);
+        let lengths = row.tried.iter().filter(|one| one.algorithm == "levels");
+        assert_eq!(lengths.filter(|one| one.segment.is_some()).count(), SEGMENTS, "{row:?}");
+        assert!(row.tried.iter().any(|one| one.name() == row.chosen), "{row:?}");
+        assert!(row.tried.iter().all(|one| one.segment.is_none() || one.algorithm.starts_with("levels")));
+        assert_eq!(row.hosts, 4);
+    }
+
+    #[test]
     fn a_job_forces_one_algorithm_of_each_collective() {
         let rows = [
             row("kary", &[("kary", 1.0, None), ("knomial", 1.0, None)]),
@@ -437,7 +532,10 @@ mod tests {
         ];
         let jobs = jobs(&rows);
         assert_eq!(jobs.len(), 2);
-        assert_eq!(jobs[0].iter().collect::<Vec<_>>(), [(&"bcast", &"kary"), (&"reduce", &"tree")]);
+        assert_eq!(
+            jobs[0].iter().collect::<Vec<_>>(),
+            [(&"bcast", &"kary".to_string()), (&"reduce", &"tree".to_string())]
+        );
         assert_eq!(jobs[1].get("reduce"), None);
     }
 }

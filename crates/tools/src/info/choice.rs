@@ -37,6 +37,21 @@ pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     environment
 }
 
+/// The same on several hosts like this machine, with so many ranks on each.
+pub fn environment_on(hosts: u32, per_host: u32, config: &Config, model: Model) -> Environment {
+    let ranks = hosts * per_host;
+    let own = environment(per_host, config, model);
+    let of = |rank: u32| rank / per_host;
+    let layout = Layout::across(&(0..ranks).map(of).collect::<Vec<_>>(), own.cores);
+    Environment {
+        node: own.node,
+        reach: own.reach,
+        bank_bytes: own.bank_bytes,
+        deterministic: own.deterministic,
+        ..Environment::on_hosts(Arc::new(layout), own.cores, own.model)
+    }
+}
+
 /// The choice for an operation of all ranks of a job on this machine, the others with their times, and those that cannot
 /// be used with the reason.
 ///
