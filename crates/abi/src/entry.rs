@@ -156,15 +156,15 @@ pub fn entry_in(
     if !function.always && !phase::is_running() {
         return outside(function);
     }
-    let (result, at) = {
+    let failed = {
         let mut call = Call::enter(function, at, lane);
         let result = body(&mut call, Scope::new());
         call.leave();
-        (result, call.at)
+        result.err().map(|error| (error, call.at))
     };
-    match result {
-        Ok(()) => MPI_SUCCESS,
-        Err(error) => errors::raise(function, at, &error),
+    match failed {
+        None => MPI_SUCCESS,
+        Some((error, at)) => errors::raise(function, at, &error),
     }
 }
 

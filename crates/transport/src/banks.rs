@@ -173,7 +173,8 @@ impl Banks {
         if self.turns[class as usize].is_granted(number) || self.look(class, number) {
             let slot = self.slot(class, number, bytes, accord);
             if turns::is_stale(number) {
-                self.clear(&slot);
+                // A copy: what is only here stays in registers.
+                self.clear(slot);
             }
             Some(slot)
         } else {
@@ -323,9 +324,9 @@ impl Banks {
 
     /// Clears the own flags of a slot, which is granted: nobody awaits any of them before this member posts.
     #[cold]
-    fn clear(&self, slot: &Slot) {
+    fn clear(&self, slot: Slot) {
         for flag in 0..8 {
-            self.flag(slot, self.me, flag).store(0, Ordering::Relaxed);
+            self.flag(&slot, self.me, flag).store(0, Ordering::Relaxed);
         }
     }
 

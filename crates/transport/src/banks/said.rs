@@ -65,6 +65,7 @@ impl Banks {
     }
 
     /// Whether `member` has given up.
+    #[inline]
     pub fn has_given_up(&self, member: u32) -> bool {
         self.parts.waits(member).gave_up.load(Ordering::Acquire) != 0
     }
