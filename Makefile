@@ -5,7 +5,7 @@
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
-# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, numba-mpi
+# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
 
 CARGO ?= cargo
@@ -49,6 +49,7 @@ test-programs: python starters
 
 # Programs that nobody here wrote: fetched, built unmodified, run, and their results looked at.
 public: python
+	@scripts/need.sh public
 	scripts/public.sh mpich
 	build/python/bin/python tests/public_programs.py
 	build/python/bin/python tests/mpich_suite.py --random

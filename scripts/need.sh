@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm]
+# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm] [public]
 set -u
 
 packages=
@@ -40,7 +40,11 @@ for part in "${@:-build}"; do
             want "command -v slurmctld && command -v slurmd && command -v srun" slurm-wlm
             want "command -v munged" munge
             ;;
-        *) echo "need: unknown part $part (build, python, fabric, hosts, starters or slurm)" >&2; exit 2 ;;
+        public)
+            # What programs of others need to be built.
+            want "test -f /usr/include/zlib.h" zlib1g-dev
+            ;;
+        *) echo "need: unknown part $part (build, python, fabric, hosts, starters, slurm or public)" >&2; exit 2 ;;
     esac
 done
 

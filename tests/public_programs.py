@@ -3,7 +3,7 @@
 usage: python tests/public_programs.py [--only NAME,...]
 
 The demonstrations of mpi4py, mpi4py.futures among them; the examples of rsmpi (the crate `mpi`); NetPIPE, which compares what arrives
-with what was sent; the tests of numba-mpi. `scripts/public.sh` fetches what is not there. Ends with a line a program: its name, its
+with what was sent; the library p4est with its own tests; an example of numba-mpi. `scripts/public.sh` fetches what is not there. Ends with a line a program: its name, its
 version, and `N passed, N failed`. MPICH's test suite has a driver of its own, tests/mpich_suite.py.
 """
 
@@ -101,11 +101,39 @@ def rsmpi(mpi, count):
 def netpipe(mpi, count):
     place = copied(fetch("netpipe"), "netpipe")
     subprocess.run(["make", "mpi", f"MPICC={mpi.mpicc}"], cwd=place, check=True, capture_output=True, timeout=300)
-    for options in (["-i", "-u", "4096"], ["-u", "65536", "-n", "20"], ["-a", "-u", "65536", "-n", "20"], ["-2", "-u", "65536", "-n", "20"]):
+    for options in (["-i", "-u", "4096"], ["-u", "65536", "-n", "20"], ["-a", "-u", "65536", "-n", "20"], ["-2", "-a", "-u", "65536", "-n", "20"]):
         outcome = Job(mpi.command(2, place / "NPmpi", *options), mpi.env, cwd=place).wait(600)
         good = outcome.status == 0 and not outcome.timed_out and "fail" not in (outcome.out + outcome.err).lower()
         count.note(f"NPmpi {' '.join(options)}", good, outcome)
     return "3.7.2"
+
+
+# What p4est's configure, which does not run without a Fortran compiler, would find here; the same for its library sc.
+P4EST_HAS = """ENABLE_MPI ENABLE_MPITHREAD ENABLE_MPICOMMSHARED ENABLE_MPIWINSHARED ENABLE_MEMALIGN ENABLE_DEBUG ENABLE_BUILD_2D ENABLE_BUILD_3D
+HAVE_ANY_MEMALIGN HAVE_POSIX_MEMALIGN HAVE_ALIGNED_ALLOC HAVE_UNISTD_H HAVE_STRTOLL HAVE_TIME_H HAVE_SYS_TYPES_H HAVE_SYS_TIME_H HAVE_SIGNAL_H
+HAVE_ARPA_NET_H HAVE_NETINET_IN_H HAVE_FSYNC HAVE_ZLIB""".split()
+P4EST_SAYS = "PACKAGE_STRING PACKAGE_VERSION CC CFLAGS CPP CPPFLAGS F77 FFLAGS FLIBS LIBS LDFLAGS BLAS_LIBS LAPACK_LIBS".split()
+P4EST_TESTS = [f"{name}{dimensions}" for name in ("balance", "partition", "ghost", "lnodes", "search", "subcomm") for dimensions in (2, 3)]
+SC_TESTS = ["allgather", "notify", "reduce", "node_comm"]
+
+
+def p4est(mpi, count):
+    place = copied(fetch("p4est"), "p4est")
+    for name in ("sc", "p4est"):
+        facts = [*(f"{fact} 1" for fact in P4EST_HAS), "SIZEOF_VOID_P 8", "SIZEOF_INT 4", "MEMALIGN_BYTES 16", *(f'{word} ""' for word in P4EST_SAYS)]
+        lines = "".join(f"#define {name.upper()}_{fact}\n" for fact in facts)
+        (place / f"{name}_config.h").write_text(lines, encoding="utf-8")
+    compiler = [mpi.mpicc, "-w", "-O1", *(f"-I{place / part}" for part in (".", "src", "sc/src", "sc/iniparser", "sc/libb64"))]
+    sources = [path for part in ("src/p[48]est*.c", "sc/src/*.c", "sc/iniparser/*.c", "sc/libb64/*.c") for path in place.glob(part)]
+    subprocess.run([*compiler, "-c", *sources], cwd=place, check=True, timeout=1200)
+    subprocess.run(["ar", "rcs", "libp4est.a", *(f"{path.stem}.o" for path in sources)], cwd=place, check=True, timeout=60)
+    for name in [*(f"test/test_{name}" for name in P4EST_TESTS), *(f"sc/test/test_{name}" for name in SC_TESTS)]:
+        program = place / name
+        subprocess.run([*compiler, "-o", program, f"{program}.c", place / "libp4est.a", "-lz", "-lm"], check=True, timeout=300)
+        for ranks in (1, 4):
+            outcome = Job(mpi.command(ranks, program), mpi.env, cwd=place).wait(300)
+            count.note(f"{name} on {ranks} ranks", outcome.status == 0 and not outcome.timed_out, outcome)
+    return "2.2"
 
 
 def numba(mpi, count):
@@ -144,7 +172,7 @@ assert work() == (4.0, 499500.0)
 print("right")
 """
 
-PROGRAMS = {"demos": demos, "rsmpi": rsmpi, "netpipe": netpipe, "numba-mpi": numba}
+PROGRAMS = {"demos": demos, "rsmpi": rsmpi, "netpipe": netpipe, "p4est": p4est, "numba-mpi": numba}
 
 
 def main():
