@@ -95,6 +95,7 @@ static void operations(void)
     CHECK_CLASS(MPI_Reduce_local(in, inout, 2, padded, MPI_SUM), MPI_ERR_OP);
     CHECK_CLASS(MPI_Reduce_local(in, inout, 2, MPI_FLOAT, MPI_BAND), MPI_ERR_OP);
     CHECK_CLASS(MPI_Reduce_local(MPI_IN_PLACE, inout, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
+    CHECK_CLASS(MPI_Reduce_local(inout, inout, 2, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     MPI_Type_free(&padded);
     MPI_Op_free(&op);
 }

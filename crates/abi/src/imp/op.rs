@@ -110,6 +110,10 @@ pub fn reduce_local(
     if items == 0 {
         return Ok(());
     }
+    if inbuf.pointer() == inoutbuf.pointer() {
+        let reason = "arguments inbuf and inoutbuf are the same memory; give memory apart";
+        return Err(Error::new(ErrorClass::Buffer, reason));
+    }
     // SAFETY: the caller of the MPI function vouches for both buffers (MPI-5 section 6.9.7).
     unsafe { op.reduce(data, inbuf.pointer(), inoutbuf.pointer(), items) }
 }
