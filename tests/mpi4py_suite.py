@@ -22,13 +22,14 @@ LOGS = ROOT / "build" / "mpi4py" / "log"
 KNOWN_TO_HANG_S = 60
 
 
-def limit(seconds, ranks):
-    """Seconds for a file that has so many on up to 4 ranks.
+def limit(seconds, ranks, hosts):
+    """Seconds for a file that has so many on up to 4 ranks of a host.
 
     Its longest tests go over all roots and all counts up to the number of ranks, in blocks of as many elements, and compare each in Python: the
-    work of a rank grows with the cube of their number, measured on all libraries alike.
+    work of a rank grows with the cube of their number, measured on all libraries alike. Between hosts of a testbed each of many
+    thousand fences takes several changes of process.
     """
-    return seconds * max(1, ranks / 4) ** 3
+    return seconds * max(1, ranks / 4) ** 3 * (3 if hosts else 1)
 
 
 def known_failures(names, hosts):
@@ -82,12 +83,12 @@ def chosen(only):
     return names
 
 
-def run_files(mpi, names, ranks, timeout, known):
+def run_files(mpi, names, ranks, options, known):
     """Passed, failed and skipped of these files, patterns of known failures that were seen, and whether a failure is new."""
     sums, bad, seen = [0, 0, 0], False, set()
     for name in names:
         hangs = any(fnmatch(f"test_{name}: hung", pattern.rstrip("*")) for pattern in known)
-        ran, skipped, failed = run_file(mpi, name, ranks, KNOWN_TO_HANG_S if hangs else limit(timeout, ranks))
+        ran, skipped, failed = run_file(mpi, name, ranks, KNOWN_TO_HANG_S if hangs else limit(options.timeout, ranks, options.hosts))
         sums = [sums[0] + max(0, ran - skipped - len(failed)), sums[1] + len(failed), sums[2] + skipped]
         matching = {test: [pattern for pattern in known if fnmatch(test, pattern)] for test in failed}
         seen.update(*matching.values())
@@ -117,7 +118,7 @@ def main():
     known = known_failures(names, options.hosts)
     totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):
-        sums, matched, new = run_files(mpi, names, ranks, options.timeout, known)
+        sums, matched, new = run_files(mpi, names, ranks, options, known)
         totals, bad = [one + other for one, other in zip(totals, sums)], bad or new
         seen |= matched
     if not sum(totals):

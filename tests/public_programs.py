@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from ctypes.util import find_library
 from pathlib import Path
 
 from harness import ROOT, Job, Mpi
@@ -83,7 +84,7 @@ def demos(mpi, count):
 def rsmpi(mpi, count):
     place = fetch("rsmpi")
     env = {**mpi.env, "MPICC": str(mpi.mpicc), "CARGO_TARGET_DIR": str(HOME / "built" / "rsmpi")}
-    if not shutil.which("llvm-config") and not env.get("LIBCLANG_PATH"):
+    if not env.get("LIBCLANG_PATH") and not find_library("clang"):
         subprocess.run([PYTHON, "-m", "pip", "install", "--quiet", "libclang"], check=True, timeout=600)
         env["LIBCLANG_PATH"] = str(next((PYTHON.parent.parent / "lib").glob("python*/site-packages/clang/native")))
     subprocess.run(["cargo", "build", "--quiet", "--examples"], cwd=place, env=env, check=True, timeout=3000)
