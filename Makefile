@@ -5,6 +5,7 @@
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
+# make tsan         programs of several threads on a library with the thread sanitizer
 # make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
 
@@ -16,7 +17,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress fuzz bench compare headlines asp consistency public peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan fuzz bench compare headlines asp consistency public peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -65,6 +66,9 @@ test-hosts: python
 
 stress: python
 	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+
+tsan: stage
+	@scripts/tsan.sh
 
 fuzz: need
 	@scripts/fuzz.sh $(SECONDS)

@@ -266,9 +266,11 @@ impl Lock {
 
     /// Unlocks it. For who has it.
     fn give_back(&'static self) {
-        self.owner.store(0, Ordering::Relaxed);
         // SAFETY: a `Held` says that this thread has locked it; the guard is out of the cell before it unlocks.
-        drop(unsafe { (*self.guard.get()).take() });
+        let guard = unsafe { (*self.guard.get()).take() };
+        // Release: see `lock_taken`.
+        self.owner.store(0, Ordering::Release);
+        drop(guard);
     }
 }
 
@@ -438,10 +440,12 @@ fn lock(lane: Lane) -> bool {
 }
 
 #[cold]
-fn lock_taken(Lock { mutex, waiters, .. }: &'static Lock) -> MutexGuard<'static, ()> {
+fn lock_taken(Lock { mutex, waiters, owner, .. }: &'static Lock) -> MutexGuard<'static, ()> {
     waiters.fetch_add(1, Ordering::Relaxed);
     let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
     waiters.fetch_sub(1, Ordering::Relaxed);
+    // The mutex orders all of this already; for a thread sanitizer, which does not see the standard library's slow path, this does.
+    owner.load(Ordering::Acquire);
     guard
 }
 
