@@ -7,6 +7,8 @@
 //! it, they may be the ones waited for, so a few rounds are worth it; but when they keep it, they
 //! compute, and the wait had better sleep and be woken.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tutti_base::config::{Config, MAX_LANES};
@@ -30,6 +32,10 @@ const AWAKE_CROWDED: Duration = Duration::from_micros(200);
 const HANDED_OVER: Duration = Duration::from_micros(1);
 /// A wait that gave its processor away for this long in all sleeps next.
 const GIVEN_LIMIT: Duration = Duration::from_micros(100);
+/// Who gets the processor back from a yield after so long shares it with a program that computes: it would have been woken sooner.
+const KEPT: Duration = Duration::from_micros(500);
+/// So many waits of a job on several hosts sleep at once after that.
+const WAITS_ASLEEP: u32 = 4096;
 /// First and longest sleep. A wake-up that was missed (see `bell`) costs the first; later ones cannot be
 /// missed for longer than it takes a store to leave a processor.
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
@@ -57,6 +63,8 @@ pub struct Waiter {
     given: Duration,
     yielding_since: Option<Instant>,
     sleep: Duration,
+    /// Of a job on several hosts: so many waits sleep at once from now on. All waiters of the process share it.
+    asleep: Option<Arc<AtomicU32>>,
 }
 
 impl Waiter {
@@ -80,15 +88,20 @@ impl Waiter {
             given: Duration::ZERO,
             yielding_since: None,
             sleep: FIRST_SLEEP,
+            asleep: None,
         }
     }
 
     /// The same for a job of several hosts: where ranks share processors, a wait sleeps at once. What it waits for comes by the
     /// network, long after the others have had the processor; and each look at the network is a call to the kernel.
+    /// Where other programs compute on the processors of the ranks, waits find that out and sleep at once too.
     #[must_use]
     pub fn across_hosts(self, config: &Config, ranks_on_node: u32, processors: u32) -> Waiter {
-        if config.spin_us >= 0 || ranks_on_node <= processors {
+        if config.spin_us >= 0 {
             return self;
+        }
+        if ranks_on_node <= processors {
+            return Waiter { asleep: Some(Arc::default()), ..self };
         }
         Waiter { spin_limit: 0, awake: Duration::ZERO, ..self }
     }
@@ -115,7 +128,7 @@ impl Waiter {
         watch: Option<&Watch<'_>>,
         pending: impl FnMut() -> bool,
     ) -> Paused {
-        if self.spins < self.spin_limit {
+        if self.spins < self.spin_limit && !self.sleeps_at_once() {
             self.spins += 1;
             std::hint::spin_loop();
             return Paused::Spun;
@@ -131,12 +144,12 @@ impl Waiter {
         watch: Option<&Watch<'_>>,
         pending: impl FnMut() -> bool,
     ) -> Paused {
-        if self.spins == self.spin_limit {
-            self.spins += 1;
+        if self.spins <= self.spin_limit {
+            self.spins = self.spin_limit + 1;
             (self.handed_over, self.given) = (0, Duration::ZERO);
             (self.yielding_since, self.sleep) = (None, FIRST_SLEEP);
         }
-        if self.yield_rounds > 0 && self.stays_awake() {
+        if self.yield_rounds > 0 && !self.sleeps_at_once() && self.stays_awake() {
             return Paused::Yielded;
         }
         self.park(sleepers, watch, pending);
@@ -157,7 +170,15 @@ impl Waiter {
             self.handed_over += 1;
             self.given += took;
         }
+        if let Some(asleep) = self.asleep.as_ref().filter(|_| took > KEPT) {
+            asleep.store(WAITS_ASLEEP, Relaxed);
+        }
         true
+    }
+
+    /// Whether others compute on this processor, so that spinning and yielding only delay.
+    fn sleeps_at_once(&self) -> bool {
+        self.asleep.as_ref().is_some_and(|asleep| asleep.load(Relaxed) > 0)
     }
 
     /// Sleeps on the doorbells unless something is pending.
@@ -168,6 +189,10 @@ impl Waiter {
         mut pending: impl FnMut() -> bool,
     ) {
         assert!((1..=MAX_LANES as usize).contains(&sleepers.len()), "a doorbell for each lane, one at least");
+        if let Some(asleep) = &self.asleep {
+            // A few more or less make no difference.
+            asleep.store(asleep.load(Relaxed).saturating_sub(1), Relaxed);
+        }
         let mut announced: [Option<Announced<'_>>; MAX_LANES as usize] = [const { None }; MAX_LANES as usize];
         for (place, sleeper) in announced.iter_mut().zip(sleepers) {
             *place = Some(bell(sleeper.doorbell).announce(sleeper.parked));
@@ -224,6 +249,19 @@ mod tests {
     fn job() -> Arc<Job> {
         let plan = Plan::one_host(1);
         Arc::new(Job::create(&plan).unwrap())
+    }
+
+    #[test]
+    fn who_shares_a_processor_with_a_program_that_computes_sleeps_at_once() {
+        let (config, job) = (Config::default(), job());
+        let mut waiter = Waiter::new(&config, 1, 2).across_hosts(&config, 1, 2);
+        let mut other = waiter.clone();
+        assert_eq!(waiter.pause(job.sleeper(0, 0), || true), Paused::Spun);
+        waiter.asleep.as_ref().expect("it is across hosts").store(2, Relaxed);
+        for expected in [Paused::Parked, Paused::Parked, Paused::Spun] {
+            other.reset();
+            assert_eq!(other.pause(job.sleeper(0, 0), || true), expected);
+        }
     }
 
     #[test]
