@@ -55,6 +55,14 @@ def test_on_four_hosts(four, program):
     nothing_left(four)
 
 
+@pytest.mark.parametrize("program", ["disconnect", "sessions"])
+def test_the_network_stays_until_the_end(four, program):
+    """Nothing but the end of the process closes its way to other hosts."""
+    for ranks in (2, 3, 8):
+        check(four.run(ranks, four.compile(f"{program}.c"), seconds=100))
+    nothing_left(four)
+
+
 @pytest.mark.across
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_many", "comms"])
 def test_on_eight_hosts(eight, program):

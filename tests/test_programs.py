@@ -10,7 +10,7 @@ RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
             "threads_lanes", "small", "life", "alloc_mem", "topology", "coll_inter", "rma_ops", "rma_locks", "rma_random",
-            "partitioned", "large_counts"]
+            "partitioned", "large_counts", "disconnect"]
 
 
 def check(outcome):

@@ -176,13 +176,17 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 /// The last session is closed before MPI_Init was ever called: completes what is under way and counts as finalised
 /// for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
-    progress::drain(held, process);
+    progress::send_queued(held, process, "MPI_Session_finalize");
     process.block().set_state(RankState::Finalized);
 }
 
 /// A process whose sessions are closed has left the job, but may come back until it exits.
 extern "C" fn leave_at_exit() {
     if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
+        // What goes to other hosts may have to be sent again.
+        if !is_finalized() && process.job.header().has_other_hosts() {
+            progress::drain(&mut giant::enter(), process);
+        }
         process.leave_starter(false);
     }
 }

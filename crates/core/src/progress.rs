@@ -14,7 +14,7 @@ use tutti_transport::{FarLink, Peer, Watch};
 
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
-use crate::process::Process;
+use crate::process::{AllLinks, Process};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
@@ -232,25 +232,30 @@ fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
     quiet
 }
 
-/// Sends what is still queued, before the process leaves. A peer that has left needs nothing any more.
+/// Hands what is still queued over to the transport. A peer that has left needs nothing any more.
+pub fn send_queued(held: &mut Held, process: &Process, what: &str) {
+    wait_for_links(held, process, what, |_| true);
+}
+
+/// The same, before the process leaves; what the network has of it arrives too. Nothing may be sent or received afterwards.
 pub fn drain(held: &mut Held, process: &Process) {
+    wait_for_links(held, process, "MPI_Finalize", |links| links.far().is_none_or(FarLink::is_flushed));
+}
+
+/// Waits until nothing is queued, and the links of all lanes are `done` with it.
+fn wait_for_links(held: &mut Held, process: &Process, what: &str, done: impl Fn(&mut AllLinks) -> bool) {
     process.messages.lanes().for_each(giant::engage);
-    wait_until(
-        held,
-        process,
-        &|| "MPI_Finalize, for messages that are still to be sent".to_string(),
-        |held| {
-            let gone = |peer: Peer| {
-                let home = process.dynamic.borrow(held).home(process, WorldRank(peer.0));
-                home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
-            };
-            process.messages.lanes().all(|lane| {
-                let inside = held.in_lane(lane);
-                let mut messages = process.messages.borrow_mut(&inside);
-                messages.is_idle_but_for(gone) && messages.link.far().is_none_or(FarLink::is_flushed)
-            })
-        },
-    );
+    wait_until(held, process, &|| format!("{what}, for messages that are still to be sent"), |held| {
+        let gone = |peer: Peer| {
+            let home = process.dynamic.borrow(held).home(process, WorldRank(peer.0));
+            home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
+        };
+        process.messages.lanes().all(|lane| {
+            let inside = held.in_lane(lane);
+            let mut messages = process.messages.borrow_mut(&inside);
+            messages.is_idle_but_for(gone) && done(&mut messages.link)
+        })
+    });
 }
 
 /// Wakes the threads of this process that sleep, if something has happened since this was last called that one of

@@ -226,7 +226,7 @@ pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
         process,
         object.inter().map_or(object, |inter| &inter.local),
     )?;
-    tutti_core::progress::drain(&mut call.held, process);
+    tutti_core::progress::send_queued(&mut call.held, process, "MPI_Comm_disconnect");
     dynamic::ties::part(&mut call.held, process, object)?;
     dynamic::spawn::forget_parent(&call.held, process, object);
     object.free(&call.held, process)?;
