@@ -70,10 +70,18 @@ def test_a_killed_launcher_ends_spawned_processes_too(tutti):
 
 
 def test_spawn_on_several_hosts(tutti, hosts):
-    """Each rank starts processes on its own host; those of several hosts are told that they cannot."""
-    cluster = Cluster(tutti.name, hosts(2), 1)
-    outcome = cluster.run(2, cluster.compile("spawn.c"), "hosts", 2)
-    assert outcome.status == 0 and "ok" in outcome.out.split(), str(outcome)
+    """All ranks together, and each on its own host."""
+    cluster = Cluster(tutti.name, hosts(2), 2)
+    for ranks in (2, 4):
+        outcome = cluster.run(ranks, cluster.compile("spawn.c"), "hosts", 2)
+        assert outcome.status == 0 and "ok" in outcome.out.split(), str(outcome)
+    assert not cluster.testbed.idle(), cluster.testbed.idle()
+
+
+def test_halves_on_several_hosts_meet_at_a_port(tutti, hosts):
+    cluster = Cluster(tutti.name, hosts(2), 2)
+    for ranks in (2, 3, 4):
+        check(cluster.run(ranks, cluster.compile("ports.c"), "within"))
     assert not cluster.testbed.idle(), cluster.testbed.idle()
 
 

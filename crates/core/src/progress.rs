@@ -10,7 +10,7 @@ use tutti_base::config::MAX_LANES;
 use tutti_sys::cpu;
 use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
-use tutti_transport::{FarLink, Peer, Watch};
+use tutti_transport::{Peer, Watch};
 
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
@@ -122,6 +122,9 @@ pub fn wait_until(
     let _waits = giant::wait();
     let block = process.block();
     let watch = process.watch();
+    if watch.is_none() && process.messages.borrow_mut(held).link.bridges().any_far() {
+        waiter = waiter.sleeping_shortly();
+    }
     let (sleepers, bells) = sleepers(process, lane);
     let mut told = false;
     loop {
@@ -189,8 +192,8 @@ fn last_look(
     let mut messages = process.messages.borrow_mut(held);
     found |= messages.state.requests.news || messages.pending();
     messages.state.requests.news |= news;
-    if let (Some(watch), Some(far)) = (watch, messages.link.far()) {
-        found |= !rest_on(watch, far);
+    if lane.is_first() {
+        found |= !rest_on(watch, &mut messages.link);
     }
     found
 }
@@ -222,11 +225,15 @@ fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize]
 }
 
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
-fn rest_on(watch: &Watch<'_>, far: &mut impl FarLink) -> bool {
+fn rest_on(watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
+    let Some(watch) = watch else {
+        // Who cannot watch the network sleeps shortly ([`wait_until`]).
+        return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
+    };
     let mut quiet = false;
     watch.set(|descriptors| {
         let until;
-        (quiet, until) = far.before_sleep(descriptors);
+        (quiet, until) = links.before_sleep(descriptors);
         until
     });
     quiet
@@ -239,7 +246,7 @@ pub fn send_queued(held: &mut Held, process: &Process, what: &str) {
 
 /// The same, before the process leaves; what the network has of it arrives too. Nothing may be sent or received afterwards.
 pub fn drain(held: &mut Held, process: &Process) {
-    wait_for_links(held, process, "MPI_Finalize", |links| links.far().is_none_or(FarLink::is_flushed));
+    wait_for_links(held, process, "MPI_Finalize", AllLinks::is_flushed);
 }
 
 /// Waits until nothing is queued, and the links of all lanes are `done` with it.

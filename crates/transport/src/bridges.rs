@@ -1,26 +1,45 @@
-//! Links to processes of other jobs on this host, which this job has spawned, or met at a port (MPI-5 chapter 11).
+//! Links to processes of other jobs, which this job has spawned, or met at a port (MPI-5 chapter 11).
 //!
 //! Whenever two groups of processes of several jobs meet, a bridge is built: a shared memory object with a ring between any two
-//! of them. What is above knows a process of another job by a number beyond the ranks of the own world. Two processes go on
+//! of them where all are on one host, else a link of its own over the network. What is above knows a process of another job by a number beyond the ranks of the own world. Two processes go on
 //! using the bridge over which they met first, since the order of their messages is that of one ring; a bridge is gone when
 //! nobody of it is spoken to any more. Both sides agree on who that is, so that no message goes where nobody looks.
 
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
 use crate::link::{Header, Link, Peer, Sink, Verdict};
+use crate::links::FarLink;
 use crate::shm::ShmLink;
 
+/// How long a bridge over the network that nobody uses any more is kept until what was sent over it has arrived: both sides have
+/// agreed that nothing is said any more, so that only a process that has gone away makes it take so long.
+const PARTING: Duration = Duration::from_secs(10);
+
+/// What carries a bridge; its ranks are those of the bridge.
+#[derive(Debug)]
+pub enum Way<F> {
+    /// Memory of the host.
+    Near(ShmLink),
+    /// The network.
+    Far(Box<F>),
+}
+
 /// All bridges of a process.
-#[derive(Debug, Default)]
-pub struct Bridges {
+#[derive(Debug)]
+pub struct Bridges<F> {
     /// Ranks of the own world: the first number of a process of another job.
     first: u32,
-    bridges: Vec<Option<Bridge>>,
+    bridges: Vec<Option<Bridge<F>>>,
     /// By which bridge each of the others is reached.
     routes: Vec<Option<Route>>,
+    /// Bridges over the network that are used no more, and since when.
+    parting: Vec<(Box<F>, Instant)>,
 }
 
 #[derive(Debug)]
-struct Bridge {
-    link: ShmLink,
+struct Bridge<F> {
+    way: Way<F>,
     /// The number of each rank of the bridge.
     members: Box<[Peer]>,
 }
@@ -43,16 +62,22 @@ impl<S: Sink> Sink for Named<'_, S> {
     }
 }
 
-impl Bridges {
+impl<F: FarLink> Bridges<F> {
     /// None, in a world of so many ranks.
-    pub fn new(world: u32) -> Bridges {
-        Bridges { first: world, ..Bridges::default() }
+    pub fn new(world: u32) -> Bridges<F> {
+        Bridges { first: world, bridges: Vec::new(), routes: Vec::new(), parting: Vec::new() }
     }
 
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.bridges.is_empty()
+        self.bridges.is_empty() && self.parting.is_empty()
+    }
+
+    /// Whether one goes over the network.
+    #[inline]
+    pub fn any_far(&self) -> bool {
+        !self.is_empty() && (!self.parting.is_empty() || self.far().next().is_some())
     }
 
     /// Whether `peer` is a process of another job.
@@ -62,7 +87,7 @@ impl Bridges {
     }
 
     /// Uses a bridge for those of its members that no other bridge leads to. All of them do the same.
-    pub fn add(&mut self, link: ShmLink, members: Box<[Peer]>) {
+    pub fn add(&mut self, way: Way<F>, members: Box<[Peer]>) {
         let bridge = self.bridges.iter().position(Option::is_none).unwrap_or(self.bridges.len());
         let mut is_used = false;
         for (rank, peer) in (0..).zip(&members) {
@@ -80,7 +105,7 @@ impl Bridges {
             if bridge == self.bridges.len() {
                 self.bridges.push(None);
             }
-            self.bridges[bridge] = Some(Bridge { link, members });
+            self.bridges[bridge] = Some(Bridge { way, members });
         }
     }
 
@@ -92,8 +117,11 @@ impl Bridges {
             }
         }
         for (number, bridge) in self.bridges.iter_mut().enumerate() {
-            if !self.routes.iter().flatten().any(|route| route.bridge == number) {
-                *bridge = None;
+            if self.routes.iter().flatten().any(|route| route.bridge == number) {
+                continue;
+            }
+            if let Some(Bridge { way: Way::Far(far), .. }) = bridge.take() {
+                self.parting.push((far, Instant::now()));
             }
         }
         while self.bridges.last().is_some_and(Option::is_none) {
@@ -108,15 +136,15 @@ impl Bridges {
     }
 
     /// The link that leads to `peer`, and what it is called there.
-    pub fn route(&self, peer: Peer) -> Option<(&ShmLink, Peer)> {
+    pub fn route(&self, peer: Peer) -> Option<(&Way<F>, Peer)> {
         let route = self.find(peer)?;
-        Some((&self.bridges.get(route.bridge)?.as_ref()?.link, route.rank))
+        Some((&self.bridges.get(route.bridge)?.as_ref()?.way, route.rank))
     }
 
     /// The same, to send.
-    pub fn route_mut(&mut self, peer: Peer) -> Option<(&mut ShmLink, Peer)> {
+    pub fn route_mut(&mut self, peer: Peer) -> Option<(&mut Way<F>, Peer)> {
         let route = self.find(peer)?;
-        Some((&mut self.bridges.get_mut(route.bridge)?.as_mut()?.link, route.rank))
+        Some((&mut self.bridges.get_mut(route.bridge)?.as_mut()?.way, route.rank))
     }
 
     fn find(&self, peer: Peer) -> Option<Route> {
@@ -127,9 +155,14 @@ impl Bridges {
     #[cold]
     pub fn poll(&mut self, sink: &mut impl Sink) -> bool {
         let mut taken = false;
-        for Bridge { link, members } in self.bridges.iter_mut().flatten() {
-            taken |= link.poll(&mut Named { sink, members });
+        for Bridge { way, members } in self.bridges.iter_mut().flatten() {
+            let mut sink = Named { sink, members };
+            taken |= match way {
+                Way::Near(near) => near.poll(&mut sink),
+                Way::Far(far) => far.poll(&mut sink),
+            };
         }
+        self.part();
         taken
     }
 
@@ -137,12 +170,68 @@ impl Bridges {
     pub fn poll_peer(&mut self, peer: Peer, sink: &mut impl Sink) -> bool {
         let Some(Route { bridge, rank }) = self.find(peer) else { return false };
         let bridge = self.bridges.get_mut(bridge).and_then(Option::as_mut);
-        bridge.is_some_and(|Bridge { link, members }| link.poll_peer(rank, &mut Named { sink, members }))
+        bridge.is_some_and(|Bridge { way, members }| {
+            let mut sink = Named { sink, members };
+            match way {
+                Way::Near(near) => near.poll_peer(rank, &mut sink),
+                Way::Far(far) => far.poll_peer(rank, &mut sink),
+            }
+        })
     }
 
     /// Whether something has come.
     pub fn pending(&self) -> bool {
-        self.bridges.iter().flatten().any(|bridge| bridge.link.pending())
+        self.bridges.iter().flatten().any(|bridge| match &bridge.way {
+            Way::Near(near) => near.pending(),
+            Way::Far(far) => far.pending(),
+        })
+    }
+
+    /// A process that cannot be reached any more, and why.
+    #[cold]
+    pub fn failure(&mut self) -> Option<(Peer, String)> {
+        self.bridges.iter_mut().flatten().find_map(|Bridge { way, members }| match way {
+            Way::Near(_) => None,
+            Way::Far(far) => far.failure().map(|(rank, why)| (members[rank.0 as usize], why)),
+        })
+    }
+
+    /// As [`FarLink::before_sleep`], for all that go over the network.
+    pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
+        let (mut quiet, mut until) = (true, None);
+        let used = self.bridges.iter_mut().flatten().filter_map(|bridge| match &mut bridge.way {
+            Way::Near(_) => None,
+            Way::Far(far) => Some(far),
+        });
+        for far in used.chain(self.parting.iter_mut().map(|(far, _)| far)) {
+            let (rests, deadline) = far.before_sleep(descriptors);
+            quiet &= rests;
+            until = until.into_iter().chain(deadline).min();
+        }
+        (quiet, until)
+    }
+
+    /// As [`FarLink::is_flushed`], for all that go over the network.
+    pub fn is_flushed(&mut self) -> bool {
+        self.part();
+        let mut flushed = self.parting.is_empty();
+        for bridge in self.bridges.iter_mut().flatten() {
+            if let Way::Far(far) = &mut bridge.way {
+                flushed &= far.is_flushed();
+            }
+        }
+        flushed
+    }
+
+    fn far(&self) -> impl Iterator<Item = &F> {
+        self.bridges.iter().flatten().filter_map(|bridge| match &bridge.way {
+            Way::Near(_) => None,
+            Way::Far(far) => Some(&**far),
+        })
+    }
+
+    fn part(&mut self) {
+        self.parting.retain_mut(|(far, since)| !far.is_flushed() && since.elapsed() < PARTING);
     }
 }
 
@@ -153,6 +242,7 @@ mod tests {
     use tutti_sys::job::{Job, Plan};
 
     use super::*;
+    use crate::memory::MemoryLink;
     use crate::shm::Home;
 
     /// A bridge between jobs of these sizes; the ends of all their ranks. Rank 0 of the second job is known to the first as
@@ -179,7 +269,7 @@ mod tests {
     }
 
     /// The records that `bridges` finds, as number of the sender and first word.
-    fn found(bridges: &mut Bridges) -> Vec<(u32, u64)> {
+    fn found(bridges: &mut Bridges<MemoryLink>) -> Vec<(u32, u64)> {
         let mut found = Vec::new();
         bridges.poll(&mut |peer: Peer, header: Header, _: &[u8]| {
             found.push((peer.0, header.0[0]));
@@ -188,25 +278,53 @@ mod tests {
         found
     }
 
+    fn send(sides: &mut [Bridges<MemoryLink>], from: usize, to: u32, word: u64) {
+        let (way, rank) = sides[from].route_mut(Peer(to)).unwrap();
+        let header = Header([word, 0, 0]);
+        match way {
+            Way::Near(near) => near.try_send(rank, header, &[]).unwrap(),
+            Way::Far(far) => far.try_send(rank, header, &[]).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_bridge_over_the_network_is_kept_until_all_has_arrived() {
+        // One process each of two jobs with two ranks; each knows the other by number 2.
+        let mut sides: Vec<Bridges<MemoryLink>> = MemoryLink::connected(2, 8, 1 << 10)
+            .into_iter()
+            .zip([[0, 2], [2, 1]])
+            .map(|(link, members)| {
+                let mut side = Bridges::new(2);
+                side.add(Way::Far(Box::new(link)), Box::new(members.map(Peer)));
+                side
+            })
+            .collect();
+        send(&mut sides, 0, 2, 7);
+        assert!(sides[1].any_far() && sides[1].pending() && !sides[0].pending());
+        assert_eq!(found(&mut sides[1]), [(2, 7)]);
+        send(&mut sides, 1, 2, 8);
+        assert_eq!(found(&mut sides[0]), [(2, 8)]);
+        assert_eq!(sides[0].before_sleep(&mut Vec::new()), (true, None));
+        sides[0].forget([Peer(2)].into_iter());
+        assert!(!sides[0].is_empty() && sides[0].known().next().is_none());
+        assert!(sides[0].is_flushed() && sides[0].is_empty());
+    }
+
     #[test]
     fn records_cross_and_the_first_bridge_stays_in_use() {
         let mut ends = bridge(2, 1).into_iter();
-        let mut sides: Vec<Bridges> = [2, 2, 1].into_iter().map(Bridges::new).collect();
+        let mut sides: Vec<Bridges<MemoryLink>> = [2, 2, 1].into_iter().map(Bridges::new).collect();
         for side in &mut sides {
             let (link, members) = ends.next().unwrap();
-            side.add(link, members);
+            side.add(Way::Near(link), members);
         }
-        let send = |sides: &mut Vec<Bridges>, from: usize, to: u32, word: u64| {
-            let (link, rank) = sides[from].route_mut(Peer(to)).unwrap();
-            link.try_send(rank, Header([word, 0, 0]), &[]).unwrap();
-        };
         send(&mut sides, 0, 2, 7);
         send(&mut sides, 2, 2, 8);
         assert!(sides[2].pending() && sides[1].pending() && !sides[0].pending());
         assert_eq!((found(&mut sides[2]), found(&mut sides[1])), (vec![(1, 7)], vec![(2, 8)]));
         // They meet again: the second bridge leads to nobody new, so it is not kept.
         for (side, (link, members)) in sides.iter_mut().zip(bridge(2, 1)) {
-            side.add(link, members);
+            side.add(Way::Near(link), members);
             assert_eq!(side.bridges.len(), 1);
         }
         send(&mut sides, 1, 2, 9);

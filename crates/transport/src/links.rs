@@ -12,7 +12,7 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_sys::clock;
 use tutti_sys::job::Job;
 
-use crate::bridges::Bridges;
+use crate::bridges::{Bridges, Way};
 use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
 use crate::looks::Looks;
@@ -34,7 +34,7 @@ pub struct Links<F> {
     job: Arc<Job>,
     far: Option<Box<F>>,
     looks: Looks,
-    bridges: Bridges,
+    bridges: Bridges<F>,
 }
 
 impl<F: FarLink> Links<F> {
@@ -53,13 +53,21 @@ impl<F: FarLink> Links<F> {
     }
 
     /// The ways to processes of other jobs.
-    pub fn bridges(&mut self) -> &mut Bridges {
+    pub fn bridges(&mut self) -> &mut Bridges<F> {
         &mut self.bridges
     }
 
-    /// Whether `peer` is on this host.
-    pub fn is_near(&self, peer: Peer) -> bool {
-        self.far.is_none() || self.bridges.is_beyond(peer) || self.job.local_rank(peer.0).is_some()
+    /// As [`FarLink::before_sleep`], for all that goes over the network.
+    pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
+        let (rests, until) = self.far().map_or((true, None), |far| far.before_sleep(descriptors));
+        let (all_rest, first) = self.bridges.before_sleep(descriptors);
+        (rests && all_rest, until.into_iter().chain(first).min())
+    }
+
+    /// As [`FarLink::is_flushed`], for all that goes over the network.
+    pub fn is_flushed(&mut self) -> bool {
+        let flushed = self.far().is_none_or(FarLink::is_flushed);
+        self.bridges.is_flushed() && flushed
     }
 }
 
@@ -81,8 +89,11 @@ impl<F: FarLink> Links<F> {
     #[inline]
     fn route(&mut self, peer: Peer) -> Route<'_, F> {
         if self.bridges.is_beyond(peer) {
-            let route = self.bridges.route_mut(peer);
-            return route.map_or(Route::Gone, |(link, rank)| Route::Near(link, rank));
+            return match self.bridges.route_mut(peer) {
+                None => Route::Gone,
+                Some((Way::Near(near), rank)) => Route::Near(near, rank),
+                Some((Way::Far(far), rank)) => Route::Beyond(far, rank),
+            };
         }
         match &mut self.far {
             None => Route::Near(&mut self.near, peer),
@@ -97,6 +108,8 @@ impl<F: FarLink> Links<F> {
 enum Route<'a, F> {
     Near(&'a mut ShmLink, Peer),
     Far(&'a mut F),
+    /// Another job's link, and the peer as that knows it. What is lent is lent within the own job.
+    Beyond(&'a mut F, Peer),
     /// Both sides have agreed to say nothing more ([`Bridges::forget`]): what is left, credit for example, means nothing.
     Gone,
 }
@@ -124,6 +137,10 @@ impl<F: FarLink> Link for Links<F> {
                 far.try_send_with(to, header, bytes, fill)?;
                 TRAFFIC.network.add(bytes as u64);
             }
+            Route::Beyond(far, to) => {
+                far.try_send_with(to, header, bytes, fill)?;
+                TRAFFIC.network.add(bytes as u64);
+            }
             Route::Gone => {}
         }
         Ok(())
@@ -131,7 +148,10 @@ impl<F: FarLink> Link for Links<F> {
 
     fn has_room(&self, to: Peer, bytes: usize) -> bool {
         if self.bridges.is_beyond(to) {
-            return self.bridges.route(to).is_none_or(|(link, rank)| link.has_room(rank, bytes));
+            return self.bridges.route(to).is_none_or(|(way, rank)| match way {
+                Way::Near(near) => near.has_room(rank, bytes),
+                Way::Far(far) => far.has_room(rank, bytes),
+            });
         }
         match &self.far {
             None => self.near.has_room(to, bytes),
@@ -146,6 +166,7 @@ impl<F: FarLink> Link for Links<F> {
         match self.route(to) {
             Route::Near(near, to) => near.want_room(to, bytes),
             Route::Far(far) => far.want_room(to, bytes),
+            Route::Beyond(far, to) => far.want_room(to, bytes),
             Route::Gone => true,
         }
     }
@@ -178,7 +199,7 @@ impl<F: FarLink> Link for Links<F> {
 
     fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
         match self.route(to) {
-            Route::Near(..) | Route::Gone => None,
+            Route::Near(..) | Route::Beyond(..) | Route::Gone => None,
             Route::Far(far) => far.lend(to, memory),
         }
     }
@@ -195,7 +216,7 @@ impl<F: FarLink> Link for Links<F> {
 
     fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
         match self.route(from) {
-            Route::Near(..) | Route::Gone => false,
+            Route::Near(..) | Route::Beyond(..) | Route::Gone => false,
             Route::Far(far) => {
                 let begun = far.read(from, loan, memory, bytes, token);
                 if begun {
@@ -212,7 +233,8 @@ impl<F: FarLink> Link for Links<F> {
 
     #[inline]
     fn failure(&mut self) -> Option<(Peer, String)> {
-        self.far.as_mut()?.failure()
+        let failure = self.far.as_mut().and_then(|far| far.failure());
+        if failure.is_some() || self.bridges.is_empty() { failure } else { self.bridges.failure() }
     }
 }
 

@@ -40,6 +40,8 @@ const WAITS_ASLEEP: u32 = 4096;
 /// missed for longer than it takes a store to leave a processor.
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+/// The same of a process that waits for the network too, but cannot be woken by it.
+const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 /// What a [`Waiter::pause`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,7 @@ pub struct Waiter {
     sleep: Duration,
     /// Of a job on several hosts: so many waits sleep at once from now on. All waiters of the process share it.
     asleep: Option<Arc<AtomicU32>>,
+    longest_sleep: Duration,
 }
 
 impl Waiter {
@@ -89,6 +92,7 @@ impl Waiter {
             yielding_since: None,
             sleep: FIRST_SLEEP,
             asleep: None,
+            longest_sleep: LONGEST_SLEEP,
         }
     }
 
@@ -104,6 +108,13 @@ impl Waiter {
             return Waiter { asleep: Some(Arc::default()), ..self };
         }
         Waiter { spin_limit: 0, awake: Duration::ZERO, ..self }
+    }
+
+    /// The same for a process that waits for the network too, but has no bell that others could strike while it watches that: a
+    /// job of one host that has met one of several.
+    #[must_use]
+    pub fn sleeping_shortly(self) -> Waiter {
+        Waiter { sleep: self.sleep.min(SHORT_SLEEP), longest_sleep: SHORT_SLEEP, ..self }
     }
 
     /// Begins anew: call when a wait begins, and after a look that found something.
@@ -209,7 +220,7 @@ impl Waiter {
                 let words = sleepers.iter().map(|sleeper| bell(sleeper.doorbell).futex);
                 futex::wait_any(words.zip(tickets), self.sleep);
             }
-            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+            self.sleep = (self.sleep * 2).min(self.longest_sleep);
         }
         for (announced, sleeper) in announced.into_iter().flatten().zip(sleepers) {
             bell(sleeper.doorbell).withdraw(announced);

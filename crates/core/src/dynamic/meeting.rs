@@ -5,7 +5,7 @@
 //! | 1 | | sends who its members are, with the job objects in which they sleep |
 //! | 2 | makes the bridge; sends the same of its own, with the bridge | |
 //! | 3 | hands on to its members what it got | the same |
-//! | 4 | all members enter the bridge; the roots tell each other whether all could | the same |
+//! | 4 | all members enter the bridge; where it is one over the network ([`crossing`]) they tell each other their addresses; the roots tell each other whether all could | the same |
 //! | 5 | the maxima of the agreement on a context go to and fro | the same |
 //!
 //! What is said to members goes by collectives of their communicator, descriptors by a socket of the root.
@@ -15,16 +15,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
-use tutti_sys::job::{Job, Plan};
+use tutti_sys::job::{Job, Plan, Secret};
 use tutti_sys::letter::{self, Fields, Letter};
-use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::local_socket::{self, Listener};
 use tutti_sys::process as system;
+use tutti_transport::bridges::Way;
 use tutti_transport::shm::Home;
 use tutti_transport::{Peer, ShmLink};
 
 use super::background::wait_for;
+use super::crossing::{self, Crossing};
+use super::line::Line;
 use super::ties::tie;
-use super::{Name, encode, names};
+use super::{Name, encode, names, ports};
 use crate::collective;
 use crate::communicator::intercommunicator::between;
 use crate::communicator::{Communicator, create};
@@ -42,23 +45,31 @@ pub enum Part {
 }
 
 /// What the roots tell each other of their groups.
-#[derive(Debug)]
-struct Introduction {
+#[derive(Debug, Default)]
+pub(super) struct Introduction {
     /// Bytes of a ring.
     ring_bytes: u64,
     /// Names of the members.
     members: Vec<u8>,
     /// Of each job of a member, how many bells its ranks on this host have.
     bells: Vec<u64>,
+    /// Whether some member is on another host than its root.
+    pub(super) is_spread: bool,
+    /// The address of the root in the network, if its job uses it.
+    pub(super) interface: String,
+    /// From who accepts: a secret for both, if they are on one host.
+    pub(super) secret: Vec<u8>,
 }
 
 /// All that a member needs to enter a bridge, but for the descriptors.
 #[derive(Debug)]
-struct Notice {
-    members: Vec<u8>,
+pub(super) struct Notice {
+    pub(super) members: Vec<u8>,
     bells: Vec<u64>,
     /// Where the root hands out descriptors.
     place: Vec<u8>,
+    /// For a bridge over the network.
+    crossing: Option<Crossing>,
 }
 
 /// What the root has after the introduction: the words of the other, the bridge, and their job objects with their bells.
@@ -66,13 +77,14 @@ struct Notice {
 struct Met {
     theirs: Introduction,
     descriptors: Vec<OwnedFd>,
+    crossing: Option<Crossing>,
 }
 
-fn failed(class: ErrorClass, what: &str, error: &io::Error) -> Error {
+pub(super) fn failed(class: ErrorClass, what: &str, error: &io::Error) -> Error {
     Error::new(class, format!("{what}: {error}"))
 }
 
-fn damaged() -> io::Error {
+pub(super) fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the other side says something that makes no sense")
 }
 
@@ -86,7 +98,7 @@ pub fn meet(
     process: &Process,
     comm: &Communicator,
     root: Rank,
-    line: Option<Result<Connection>>,
+    line: Option<Result<Line>>,
     (part, class): (Part, ErrorClass),
 ) -> Result<Arc<Communicator>> {
     let mut line = line;
@@ -101,13 +113,21 @@ pub fn meet(
         Some(Err(error)) => (Some(Err(error)), None),
     };
     let (notice, descriptors) = spread(held, process, comm, root, met, class)?;
-    let entered = enter(held, process, comm, part, &notice, descriptors);
+    let entered = match &notice.crossing {
+        None => enter(held, process, comm, part, &notice, descriptors),
+        Some(plan) => {
+            let mut swap = |held: &mut Held, own| swap(held, process, comm, root, line.as_ref(), own, class);
+            crossing::enter(held, process, comm, part, (plan, &notice.members), &mut swap)?
+        }
+    };
     let bad = u32::from(entered.is_err());
     let anybody = both(held, process, comm, root, line.as_ref(), bad, class)?;
     let remote = match entered {
         Ok(remote) if anybody == 0 => remote,
-        Ok(_) => return Err(Error::new(class, "another process could not enter the shared memory")),
-        Err(error) => return Err(failed(class, "the shared memory cannot be entered", &error)),
+        Ok(_) => {
+            return Err(Error::new(class, "another process could not enter the bridge between the groups"));
+        }
+        Err(error) => return Err(failed(class, "the bridge between the groups cannot be entered", &error)),
     };
     tie(held, process);
     let local = create::duplicate_bare(held, process, comm)?;
@@ -123,26 +143,38 @@ fn both(
     process: &Process,
     comm: &Communicator,
     root: Rank,
-    line: Option<&Arc<Connection>>,
+    line: Option<&Arc<Line>>,
     value: u32,
     class: ErrorClass,
 ) -> Result<u32> {
     let own = collective::maximum(held, process, comm, value)?;
+    let theirs = swap(held, process, comm, root, line, own.to_le_bytes().to_vec(), class)?;
+    let theirs = theirs.try_into().map_err(|_| failed(class, "the other group", &damaged()))?;
+    Ok(own.max(u32::from_le_bytes(theirs)))
+}
+
+/// What the root of the other group says, for what the root of this one does.
+fn swap(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    root: Rank,
+    line: Option<&Arc<Line>>,
+    own: Vec<u8>,
+    class: ErrorClass,
+) -> Result<Vec<u8>> {
     let mut said = Vec::new();
     if let Some(line) = line {
         let line = Arc::clone(line);
-        let swap = move || {
-            letter::send(&line, &own.to_le_bytes(), &[])?;
-            let theirs = letter::receive(&line)?.bytes.try_into().map_err(|_| damaged())?;
-            io::Result::Ok(own.max(u32::from_le_bytes(theirs)))
+        let work = move || {
+            line.send(&own, &[])?;
+            line.receive().map(|letter| letter.bytes)
         };
-        let highest =
-            wait_for(held, process, "the root of the other group", swap).and_then(|swapped| swapped);
-        said = highest.map_or_else(|_| Vec::new(), |highest| highest.to_le_bytes().to_vec());
+        let theirs = wait_for(held, process, "the root of the other group", work).and_then(|theirs| theirs);
+        said = theirs.unwrap_or_default();
     }
     collective::broadcast_bytes(held, process, comm, root, &mut said)?;
-    let highest = said.try_into().map(u32::from_le_bytes);
-    highest.map_err(|_| Error::new(class, "the other group has gone away"))
+    if said.is_empty() { Err(Error::new(class, "the other group has gone away")) } else { Ok(said) }
 }
 
 /// Steps 1 and 2, at the root.
@@ -151,12 +183,13 @@ fn introduce(
     process: &Process,
     comm: &Communicator,
     (part, class): (Part, ErrorClass),
-    line: Connection,
-) -> Result<(Met, Connection)> {
-    let (own, enclosed) = own_introduction(held, process, comm).map_err(|reason| {
-        let error = Error::new(class, reason);
+    line: Line,
+) -> Result<(Met, Line)> {
+    let introduction = own_introduction(held, process, comm);
+    let (own, enclosed) = introduction.map_err(|error| {
+        let error = failed(class, "this group cannot be met", &error);
         // The other side is told too, if it is still there.
-        let _ = letter::send(&line, &refusal(&error), &[]);
+        let _ = line.send(&refusal(&error), &[]);
         error
     })?;
     let work = move || exchange(&line, part, &own, enclosed).map(|met| (met, line));
@@ -164,16 +197,31 @@ fn introduce(
     met.map_err(|error| failed(class, "the other group cannot be met", &error))
 }
 
-fn exchange(line: &Connection, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>) -> io::Result<Met> {
-    let lend =
-        |fds: &[OwnedFd]| letter::send(line, &own.encode(), &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>());
+fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>) -> io::Result<Met> {
+    let is_far = |theirs: &Introduction| line.secret().is_some() || own.is_spread || theirs.is_spread;
+    let crossing = |theirs: &Introduction, secret: &[u8]| -> io::Result<Option<Crossing>> {
+        let far = is_far(theirs).then(|| Crossing::new(line, own, theirs, secret));
+        far.transpose()
+    };
+    let lend = |own: &Introduction, fds: &[OwnedFd]| {
+        line.send(&own.encode(), &fds.iter().map(AsFd::as_fd).collect::<Vec<_>>())
+    };
     if part == Part::Connects {
-        lend(&enclosed)?;
-        let Letter { bytes, descriptors } = letter::receive(line)?;
-        return Ok(Met { theirs: Introduction::decode(&bytes)?, descriptors });
+        let enclosed = if line.secret().is_some() { Vec::new() } else { enclosed };
+        lend(own, &enclosed)?;
+        let Letter { bytes, descriptors } = line.receive()?;
+        let theirs = Introduction::decode(&bytes)?;
+        let crossing = crossing(&theirs, &theirs.secret)?;
+        return Ok(Met { theirs, descriptors, crossing });
     }
-    let Letter { bytes, mut descriptors } = letter::receive(line)?;
+    let Letter { bytes, mut descriptors } = line.receive()?;
     let theirs = Introduction::decode(&bytes)?;
+    if is_far(&theirs) {
+        let secret = if line.secret().is_some() { Vec::new() } else { Secret::random()?.0.to_vec() };
+        let crossing = crossing(&theirs, &secret)?;
+        lend(&own.with(secret), &[])?;
+        return Ok(Met { theirs, descriptors: Vec::new(), crossing });
+    }
     let ranks = (own.members.len() + theirs.members.len()) / super::NAME_BYTES;
     let ring_bytes = own.ring_bytes.max(theirs.ring_bytes);
     let bridge = Job::create(&Plan { ring_bytes, ..Plan::one_host(ranks as u32) })?;
@@ -181,30 +229,33 @@ fn exchange(line: &Connection, part: Part, own: &Introduction, enclosed: Vec<Own
     descriptors.insert(0, bridge.try_clone()?);
     let mut all = vec![bridge];
     all.extend(enclosed);
-    lend(&all)?;
-    Ok(Met { theirs, descriptors })
+    lend(own, &all)?;
+    Ok(Met { theirs, descriptors, crossing: None })
 }
 
-/// Who the members are, with the objects of their jobs and the bells; or why nobody can meet them.
+/// Who the members are, with the objects of their jobs and the bells where all are on this host.
 fn own_introduction(
     held: &Held,
     process: &Process,
     comm: &Communicator,
-) -> std::result::Result<(Introduction, Vec<OwnedFd>), String> {
+) -> io::Result<(Introduction, Vec<OwnedFd>)> {
+    let members = encode(held, process, comm.group());
+    let interface = ports::interface(process).map(|address| address.to_string()).unwrap_or_default();
     let dynamic = process.dynamic.borrow(held);
-    let mut jobs: Vec<Arc<Job>> = Vec::new();
+    let mut jobs: Vec<Arc<Job>> = vec![Arc::clone(&process.job)];
+    let mut is_spread = false;
     for member in comm.group().iter() {
-        let Some(home) = dynamic.home(process, member) else {
-            return Err(format!(
-                "rank {} of the communicator runs on another host than the root: processes of several jobs can meet within a host only",
-                comm.group().rank_of(member).map_or(0, |rank| rank.0)
-            ));
-        };
-        if !jobs.iter().any(|job| Arc::ptr_eq(job, &home.job)) {
-            jobs.push(home.job);
+        match dynamic.home(process, member) {
+            None => is_spread = true,
+            Some(home) if !jobs.iter().any(|job| Arc::ptr_eq(job, &home.job)) => jobs.push(home.job),
+            Some(_) => {}
         }
     }
     let ring_bytes = jobs.iter().map(|job| job.header().ring_bytes).max().unwrap_or(0);
+    let introduction = Introduction { ring_bytes, members, is_spread, interface, ..Introduction::default() };
+    if is_spread {
+        return Ok((introduction, Vec::new()));
+    }
     let mut enclosed = Vec::new();
     let mut bells = Vec::new();
     for job in &jobs {
@@ -212,12 +263,10 @@ fn own_introduction(
         let of_job: Vec<BorrowedFd<'_>> = [job.fd()].into_iter().chain(own_bells).collect();
         bells.push(of_job.len() as u64 - 1);
         for fd in of_job {
-            enclosed.push(fd.try_clone_to_owned().map_err(|error| error.to_string())?);
+            enclosed.push(fd.try_clone_to_owned()?);
         }
     }
-    drop(dynamic);
-    let members = encode(held, process, comm.group());
-    Ok((Introduction { ring_bytes, members, bells }, enclosed))
+    Ok((Introduction { bells, ..introduction }, enclosed))
 }
 
 /// Step 3: what every member needs, from the root.
@@ -232,6 +281,9 @@ fn spread(
     let mut listener = None;
     let met = met.map(|met| {
         met.and_then(|met| {
+            if met.crossing.is_some() {
+                return Ok((met, Vec::new()));
+            }
             let place = system::random().map(|number| format!("tutti-spread-{number:016x}").into_bytes());
             let place = place.and_then(|place| {
                 listener = Some(Listener::bind(&place)?);
@@ -242,13 +294,16 @@ fn spread(
     });
     let mut words = match &met {
         None => Vec::new(),
-        Some(Ok((met, place))) => notice(&met.theirs, place),
+        Some(Ok((met, place))) => notice(process, met, place),
         Some(Err(error)) => refusal(error),
     };
     collective::broadcast_bytes(held, process, comm, root, &mut words)?;
     // The root keeps the class of what it found.
     let met = met.transpose()?;
-    let notice = read_notice(&words, class)?;
+    let notice = read_notice(process, &words, class)?;
+    if notice.crossing.is_some() {
+        return Ok((notice, Vec::new()));
+    }
     let descriptors = match met {
         None => {
             let place = notice.place.clone();
@@ -326,15 +381,18 @@ fn enter(
     let homes = homes.filter(|homes| homes.len() == bridge.header().local_ranks as usize);
     let link = ShmLink::bridge(bridge, me as u32, homes.ok_or_else(damaged)?)?;
     let members = all.iter().map(|member| Peer(member.0)).collect();
-    process.messages.borrow_mut(held).link.bridges().add(link, members);
+    process.messages.borrow_mut(held).link.bridges().add(Way::Near(link), members);
     Ok(remote)
 }
 
-fn notice(theirs: &Introduction, place: &[u8]) -> Vec<u8> {
+fn notice(process: &Process, met: &Met, place: &[u8]) -> Vec<u8> {
     let mut words = Vec::new();
     letter::put_number(&mut words, 1);
-    letter::put(&mut words, &theirs.encode());
+    letter::put(&mut words, &met.theirs.with(Vec::new()).encode());
     letter::put(&mut words, place);
+    if let Some(crossing) = &met.crossing {
+        letter::put(&mut words, &crossing.encode(&process.job.header().secret.0));
+    }
     words
 }
 
@@ -345,16 +403,19 @@ fn refusal(error: &Error) -> Vec<u8> {
     words
 }
 
-fn read_notice(words: &[u8], class: ErrorClass) -> Result<Notice> {
+fn read_notice(process: &Process, words: &[u8], class: ErrorClass) -> Result<Notice> {
     let mut fields = Fields::of(words);
     let is_good = fields.number() == Some(1);
     let said = fields.field().unwrap_or_default();
     if !is_good {
         return Err(Error::new(class, String::from_utf8_lossy(said).into_owned()));
     }
-    let theirs = Introduction::decode(said).map_err(|error| failed(class, "the root", &error))?;
+    let wrong = |error: io::Error| failed(class, "the root", &error);
+    let theirs = Introduction::decode(said).map_err(wrong)?;
     let place = fields.field().unwrap_or_default().to_vec();
-    Ok(Notice { members: theirs.members, bells: theirs.bells, place })
+    let crossing = fields.field().map(|plan| Crossing::decode(plan, &process.job.header().secret.0));
+    let crossing = crossing.transpose().map_err(wrong)?;
+    Ok(Notice { members: theirs.members, bells: theirs.bells, place, crossing })
 }
 
 impl Introduction {
@@ -364,7 +425,16 @@ impl Introduction {
         letter::put(&mut words, &self.members);
         letter::put_number(&mut words, self.bells.len() as u64);
         self.bells.iter().for_each(|bells| letter::put_number(&mut words, *bells));
+        letter::put_number(&mut words, self.is_spread.into());
+        letter::put(&mut words, self.interface.as_bytes());
+        letter::put(&mut words, &self.secret);
         words
+    }
+
+    /// The same with another secret.
+    fn with(&self, secret: Vec<u8>) -> Introduction {
+        let (members, bells, interface) = (self.members.clone(), self.bells.clone(), self.interface.clone());
+        Introduction { members, bells, interface, secret, ..*self }
     }
 
     /// InvalidData when it is none; Other with their reason when they refuse to be met.
@@ -380,7 +450,10 @@ impl Introduction {
         if members.is_empty() || !members.len().is_multiple_of(super::NAME_BYTES) {
             return Err(damaged());
         }
-        Ok(Introduction { ring_bytes, members, bells })
+        let is_spread = fields.number().ok_or_else(damaged)? != 0;
+        let interface = String::from_utf8_lossy(fields.field().ok_or_else(damaged)?).into_owned();
+        let secret = fields.field().ok_or_else(damaged)?.to_vec();
+        Ok(Introduction { ring_bytes, members, bells, is_spread, interface, secret })
     }
 }
 
@@ -395,12 +468,14 @@ mod tests {
 
     #[test]
     fn introductions_survive_the_wire() {
+        let none = Introduction::default;
         let nonsense = "the other side says something that makes no sense";
-        let good = Introduction { ring_bytes: 4096, members: vec![7; 24], bells: vec![0, 3] }.encode();
+        let good =
+            Introduction { ring_bytes: 4096, members: vec![7; 24], bells: vec![0, 3], ..none() }.encode();
         check(&good, Ok(&[0, 3]));
         check(&good[..good.len() - 1], Err(nonsense));
         check(&[], Err(nonsense));
-        check(&Introduction { ring_bytes: 1, members: vec![7; 13], bells: vec![] }.encode(), Err(nonsense));
+        check(&Introduction { ring_bytes: 1, members: vec![7; 13], ..none() }.encode(), Err(nonsense));
         let mut refused = Vec::new();
         letter::put_number(&mut refused, 0);
         letter::put(&mut refused, b"no");

@@ -2,18 +2,21 @@
 //! (MPI-5 chapter 11).
 //!
 //! A job is a world, with a job object and a `mpirun` of its own, and worlds meet in one way only ([`meeting`]): two groups, each
-//! with a root, and a connection between the roots. Whoever accepts builds a bridge, a shared memory object with rings
-//! between any two of them (`tutti_transport::bridges`); both roots hand it on to their members, and all agree on a context. So
+//! with a root, and a connection between the roots ([`line`]). Between them is a bridge (`tutti_transport::bridges`): where all are on one
+//! host a shared memory object with rings between any two of them, which whoever accepts builds and both roots hand on to their
+//! members; else a link of its own over the network ([`crossing`]). Then all agree on a context. So
 //! spawning is opening a port, asking the launcher for a further job, and accepting: the processes of the new job connect to that port in
 //! MPI_Init. MPI_Comm_join is a port whose name is told over the socket.
 //!
 //! A process of another job has here a number beyond the ranks of the own world, so that groups, communicators, requests and
 //! matching need not know of any of this. Numbers are a process's own business: between processes its [`Name`] travels.
 //!
-//! All of it is within a host. Members on other hosts are refused with a reason: nothing of the network between hosts knows
-//! more than one job.
+//! Jobs that are spawned run on the host of the root. A job of one host opens no port to the network, but may connect to one
+//! of a job of several.
 
 pub mod background;
+mod crossing;
+pub mod line;
 pub mod meeting;
 pub mod orders;
 pub mod ports;

@@ -1,9 +1,11 @@
-//! Ports (MPI-5 section 11.9.1): sockets with abstract names, so that no file is left behind.
+//! Ports (MPI-5 section 11.9.1): sockets with abstract names, so that no file is left behind; and in a job of several hosts sockets
+//! of the network too.
 //!
-//! The name of a port says where it is and holds a key that nobody guesses; and both sides ask the kernel whether the other one is of the
-//! same user.
+//! The name of a port says where it is and holds a key that nobody guesses. On a host both sides ask the kernel whether the other
+//! one is of the same user; between hosts each proves that it knows the key ([`line`]).
 
 use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,10 @@ use tutti_sys::local_socket::{self, Connection, Listener};
 use tutti_sys::{event, process};
 
 use super::background::wait_for;
+use super::line::{self, Line};
 use super::meeting::{Part, meet};
+use tutti_transport::fabric::datagrams;
+
 use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::process::Process;
@@ -28,8 +33,11 @@ const LOOK: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub struct Port {
     listener: Listener,
+    /// For those on other hosts.
+    far: Option<TcpListener>,
     name: String,
     key: u64,
+    secret: [u8; 32],
 }
 
 /// Why nobody came.
@@ -42,18 +50,20 @@ pub enum Failed {
 }
 
 impl Port {
-    /// Opens one.
+    /// Opens one; those on other hosts find it at `interface`, if one is given.
     ///
     /// # Errors
     /// What the system reports.
-    pub fn open() -> io::Result<Port> {
+    pub fn open(interface: Option<IpAddr>) -> io::Result<Port> {
         let (place, key) = (process::random()?, process::random()?);
         let socket = socket_name(place);
-        Ok(Port {
-            listener: Listener::bind(&socket)?,
-            name: format!("{SCHEME}:{place:016x}:{key:016x}"),
-            key,
-        })
+        let far = interface.map(|interface| TcpListener::bind((interface, 0))).transpose()?;
+        let mut name = format!("{SCHEME}:{place:016x}:{key:016x}");
+        if let Some(far) = &far {
+            far.set_nonblocking(true)?;
+            name += &format!(":{}", far.local_addr()?);
+        }
+        Ok(Port { listener: Listener::bind(&socket)?, far, name, key, secret: secret(place, key) })
     }
 
     /// What connects find it by.
@@ -65,19 +75,23 @@ impl Port {
     ///
     /// # Errors
     /// [`Failed`].
-    pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Connection, Failed> {
+    pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Line, Failed> {
         loop {
+            if let Some(line) = self.accept_far().map_err(Failed::System)? {
+                return Ok(line);
+            }
             // Who knows too little, or is somebody else, is not let in.
             if let Some(connection) = self.listener.accept().map_err(Failed::System)? {
                 let is_own = connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user());
                 let greeting = is_own.then(|| letter::receive(&connection).ok()).flatten();
                 if greeting.is_some_and(|letter| letter.bytes == self.key.to_le_bytes()) {
-                    return Ok(connection);
+                    return Ok(Line::Near(connection));
                 }
                 continue;
             }
-            let both = [Some(self.listener.as_fd()), watched.map(AsFd::as_fd)];
-            let descriptors: Vec<_> = both.iter().flatten().map(AsRawFd::as_raw_fd).collect();
+            let all =
+                [Some(self.listener.as_fd()), self.far.as_ref().map(AsFd::as_fd), watched.map(AsFd::as_fd)];
+            let descriptors: Vec<_> = all.iter().flatten().map(AsRawFd::as_raw_fd).collect();
             event::wait_readable(&descriptors, LOOK);
             if let Some(watched) = watched.filter(|watched| event::is_readable(watched.as_fd())) {
                 let said = letter::receive(watched).map(|letter| letter.bytes).unwrap_or_default();
@@ -85,6 +99,38 @@ impl Port {
             }
         }
     }
+
+    /// Whoever has come over the network and knows the key; strangers are dropped.
+    fn accept_far(&self) -> io::Result<Option<Line>> {
+        let Some(far) = &self.far else { return Ok(None) };
+        loop {
+            match far.accept() {
+                Ok((stream, _)) => match line::accept(stream, &self.secret) {
+                    Ok(line) => return Ok(Some(Line::Far(line))),
+                    Err(_) => continue,
+                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What proves over the network that somebody knows the name of a port.
+fn secret(place: u64, key: u64) -> [u8; 32] {
+    let mut secret = [0; 32];
+    secret[..8].copy_from_slice(&key.to_le_bytes());
+    secret[8..16].copy_from_slice(&place.to_le_bytes());
+    secret
+}
+
+/// The address at which other hosts reach this process; `None` in a job of one host, which is not in the network.
+pub(super) fn interface(process: &Process) -> Option<IpAddr> {
+    let header = process.job.header();
+    let named = || header.interface().parse().unwrap_or_else(|_| datagrams::default_interface());
+    header.has_other_hosts().then(named)
 }
 
 fn socket_name(place: u64) -> Vec<u8> {
@@ -96,21 +142,28 @@ fn socket_name(place: u64) -> Vec<u8> {
 /// # Errors
 /// InvalidInput when `name` is no name of a port, ConnectionRefused when there is none, PermissionDenied when it is
 /// another user's.
-pub fn connect(name: &str) -> io::Result<Connection> {
+pub fn connect(name: &str) -> io::Result<Line> {
     let hexadecimal = |text: Option<&str>| {
         text.filter(|text| text.len() == 16).and_then(|text| u64::from_str_radix(text, 16).ok())
     };
-    let mut parts = name.split(':');
-    let parts = (parts.next(), hexadecimal(parts.next()), hexadecimal(parts.next()), parts.next());
-    let (Some(SCHEME), Some(place), Some(key), None) = parts else {
+    let mut parts = name.splitn(4, ':');
+    let found = (parts.next(), hexadecimal(parts.next()), hexadecimal(parts.next()));
+    let (Some(SCHEME), Some(place), Some(key)) = found else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let connection = connect_to(&socket_name(place))?;
+    let far: Option<SocketAddr> =
+        parts.next().map(str::parse).transpose().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let connection = match (connect_to(&socket_name(place)), far) {
+        (Err(error), Some(far)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            return line::connect(far, &secret(place, key)).map(Line::Far);
+        }
+        (near, _) => near?,
+    };
     if connection.peer()?.uid != local_socket::own_user() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     letter::send(&connection, &key.to_le_bytes(), &[])?;
-    Ok(connection)
+    Ok(Line::Near(connection))
 }
 
 /// Connects to a socket; waits where thousands do so already.
@@ -137,13 +190,13 @@ pub(super) fn wait_at(listener: &Listener) {
 ///
 /// # Errors
 /// Of `class`: why it cannot be reached.
-pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: ErrorClass) -> Result<Connection> {
+pub(super) fn reach(held: &mut Held, process: &Process, name: &str, class: ErrorClass) -> Result<Line> {
     let wanted = name.to_string();
     let reached = wait_for(held, process, "a port to connect to", move || connect(&wanted));
     reached.and_then(|reached| reached).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::InvalidInput => "which is no name of a port".to_string(),
-            io::ErrorKind::ConnectionRefused => "where nobody listens on this host".to_string(),
+            io::ErrorKind::ConnectionRefused => "where nobody listens".to_string(),
             _ => format!("which cannot be reached: {error}"),
         };
         Error::new(class, format!("argument port_name is {name:?}, {why}"))
@@ -159,14 +212,14 @@ pub fn connect_leaders(
     process: &Process,
     accepts: bool,
     mut swap: impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
-) -> Result<Connection> {
+) -> Result<Line> {
     let failed = |why: String| Error::new(ErrorClass::Comm, format!("the groups cannot meet: {why}"));
     if !accepts {
         let name = swap(held, Vec::new())?;
         return reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Comm);
     }
     // Without a port the other side is told no name, and fails too.
-    let port = Port::open().map_err(|error| failed(error.to_string()));
+    let port = Port::open(interface(process)).map_err(|error| failed(error.to_string()));
     swap(held, port.as_ref().map_or_else(|_| Vec::new(), |port| port.name().as_bytes().to_vec()))?;
     let port = port?;
     let came = wait_for(held, process, "the leader of the other group", move || port.accept(None));
@@ -216,17 +269,18 @@ pub fn connect_from(
     meet(held, process, comm, root, line, (Part::Connects, ErrorClass::Port))
 }
 
-/// Bytes that processes swap which join: the name of a port, and on which host it is, each ended by a zero.
+/// Bytes that processes swap which join: the name of a port, on which host it is, each ended by a zero.
 const JOIN_BYTES: usize = 256;
 
-/// MPI_Comm_join: `None` where the process at the other end of the socket is on another host. Both ends swap ports; whose name
+/// MPI_Comm_join: `None` where the process at the other end of the socket is on another host and cannot be reached there. Both ends swap ports; whose name
 /// is the greater waits at its own.
 ///
 /// # Errors
 /// `Port` when the socket carries nothing, or the processes cannot meet.
 pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
     let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
-    let port = Port::open().map_err(failed)?;
+    let port = Port::open(interface(process)).map_err(failed)?;
+    let is_far = port.far.is_some();
     let host = tutti_sys::this_process::host_identity();
     let mut words = [port.name().as_bytes(), &[0], &host, &[0]].concat();
     words.resize(words.len().max(JOIN_BYTES), 0);
@@ -237,10 +291,12 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
     });
     let theirs = swapped.and_then(|swapped| swapped).map_err(failed)?;
     let part = |words: &[u8], at: usize| words.split(|byte| *byte == 0).nth(at).map(<[u8]>::to_vec);
-    if part(&words, 1) != part(&theirs, 1) {
+    let (own, other) = (part(&words, 0).unwrap_or_default(), part(&theirs, 0).unwrap_or_default());
+    // Names of ports that other hosts reach have further parts.
+    let both_far = is_far && other.iter().filter(|byte| **byte == b':').count() > 2;
+    if part(&words, 1) != part(&theirs, 1) && !both_far {
         return Ok(None);
     }
-    let (own, other) = (part(&words, 0).unwrap_or_default(), part(&theirs, 0).unwrap_or_default());
     let myself = Arc::clone(&process.myself);
     if own < other {
         return connect_from(held, process, &myself, Rank(0), || Ok(other)).map(Some);
@@ -256,7 +312,7 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
 /// # Errors
 /// `Port` when the system refuses it.
 pub fn open(held: &Held, process: &Process) -> Result<String> {
-    let port = Port::open()
+    let port = Port::open(interface(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
     let name = port.name().to_string();
     process.dynamic.borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
@@ -298,24 +354,38 @@ mod tests {
         assert_eq!(connect(name).map(drop).map_err(|error| error.kind()), Err(expected), "{name}");
     }
 
-    #[test]
-    fn a_name_leads_to_its_port_and_nothing_else_does() {
-        let port = Port::open().unwrap();
-        let name = port.name().to_string();
-        let other = format!("{}{:016x}", &name[..name.len() - 16], port.key ^ 1);
+    /// Somebody else comes, and somebody who knows the name.
+    fn check_port(port: &Port) {
+        let (name, key) = (port.name(), format!("{:016x}", port.key));
+        let other = name.replace(&key, &format!("{:016x}", port.key ^ 1));
         std::thread::scope(|scope| {
             scope.spawn(|| drop(connect(&other)));
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(20));
-                letter::send(&connect(&name).unwrap(), b"hello", &[]).unwrap();
+                connect(name).unwrap().send(b"hello", &[]).unwrap();
             });
-            let connection = port.accept(None).unwrap();
-            assert_eq!(letter::receive(&connection).unwrap().bytes, b"hello");
+            assert_eq!(port.accept(None).unwrap().receive().unwrap().bytes, b"hello");
         });
+    }
+
+    #[test]
+    fn a_name_leads_to_its_port_and_nothing_else_does() {
+        let port = Port::open(None).unwrap();
+        let name = port.name().to_string();
+        check_port(&port);
         drop(port);
         check(&name, io::ErrorKind::ConnectionRefused);
         check("", io::ErrorKind::InvalidInput);
         check("tutti:12:34", io::ErrorKind::InvalidInput);
         check("tcp:0000000000000000:0000000000000000", io::ErrorKind::InvalidInput);
+        check("tutti:0000000000000000:0000000000000000:nowhere", io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_port_is_found_from_other_hosts() {
+        let mut port = Port::open(Some([127, 0, 0, 1].into())).unwrap();
+        // Another host has no socket of that name.
+        port.listener = Listener::bind(format!("elsewhere-{:016x}", port.key).as_bytes()).unwrap();
+        check_port(&port);
     }
 }

@@ -13,6 +13,7 @@ use tutti_sys::spawning::{self, ENV_ERROR_HANDLER, ENV_PARENT, Order, Program};
 use tutti_sys::{letter, process as system, this_process};
 
 use super::background::wait_for;
+use super::line::Line;
 use super::meeting::{Part, meet};
 use super::ports::{self, Failed, Port};
 use crate::communicator::Communicator;
@@ -49,10 +50,11 @@ pub fn spawn(
 }
 
 /// Has the processes started; the connection to their rank 0.
-fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<Connection> {
+fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<Line> {
     let refused =
         |error: io::Error| Error::new(ErrorClass::Spawn, format!("no process can be started: {error}"));
-    let port = Port::open().map_err(refused)?;
+    // They start on this host.
+    let port = Port::open(None).map_err(refused)?;
     let job_id = system::random().map_err(refused)?;
     let is_own = |name: &[u8]| OWN_VARIABLES.iter().any(|own| own.as_bytes() == name);
     let mut variables: Vec<(Vec<u8>, Vec<u8>)> = std::env::vars_os()

@@ -242,6 +242,12 @@ impl<L: Link> PointToPoint<L> {
         self
     }
 
+    /// Longest payload that this process hands to a link.
+    pub fn longest_payload(&self) -> usize {
+        let Limits { eager_bytes, fragment_bytes, .. } = self.state.limits;
+        fragment_bytes.max(eager_bytes as usize)
+    }
+
     /// Takes in what has arrived and sends what could not be sent before; whether anything happened.
     #[inline]
     pub fn progress(&mut self) -> bool {

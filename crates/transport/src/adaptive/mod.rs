@@ -52,7 +52,7 @@ mod polling;
 mod pool;
 mod receiver;
 mod sender;
-pub(crate) mod tag;
+pub mod tag;
 mod words;
 
 #[cfg(test)]

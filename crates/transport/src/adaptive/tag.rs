@@ -7,11 +7,11 @@ use std::hash::Hasher;
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 /// Bytes of a tag.
-pub(crate) const TAG_BYTES: usize = 16;
+pub const TAG_BYTES: usize = 16;
 
 /// What a key is for: tags of one use say nothing of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Datagrams.
     Datagram = 1,
     /// Proofs of those who connect.
@@ -22,14 +22,22 @@ pub(crate) enum Use {
     Nonce = 4,
     /// Frames over networks that need no connections.
     Frame = 5,
+    /// What the roots of two groups that meet say to each other.
+    Line = 6,
+    /// Secrets that are made of others.
+    Derived = 7,
 }
 
 /// The key of one use.
 #[derive(Clone, Copy)]
-pub(crate) struct Key([u8; 16]);
+pub struct Key([u8; 16]);
 
 impl Key {
-    pub(crate) fn new(secret: &[u8; 32], what: Use) -> Key {
+    /// The key of one use of a secret.
+    ///
+    /// # Panics
+    /// Never: the secret has two halves.
+    pub fn new(secret: &[u8; 32], what: Use) -> Key {
         let (first, second) = secret.split_at(16);
         let mut label = [0; 17];
         label[..16].copy_from_slice(second);
@@ -38,7 +46,7 @@ impl Key {
     }
 
     /// The tag of the parts, one after the other.
-    pub(crate) fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+    pub fn tag(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         for part in parts {
             hasher.write(part);
@@ -47,7 +55,7 @@ impl Key {
     }
 
     /// Whether `tag` is that of `bytes`. Takes the same time wherever they differ.
-    pub(crate) fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
+    pub fn verifies(&self, bytes: &[u8], tag: &[u8]) -> bool {
         let expected = self.tag(&[bytes]);
         tag.len() == TAG_BYTES && expected.iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b)) == 0
     }
@@ -66,7 +74,8 @@ mod tests {
 
     #[test]
     fn keys_differ_by_secret_and_use() {
-        let uses = [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce, Use::Frame];
+        let uses =
+            [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce, Use::Frame, Use::Line, Use::Derived];
         let mut tags = Vec::new();
         for last in 0..2 {
             let mut secret = [7; 32];

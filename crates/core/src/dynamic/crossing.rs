@@ -1,0 +1,243 @@
+//! Bridges over the network: where the members of two groups that meet are not all on one host.
+//!
+//! Such a bridge is a link of its own, with a world, a number and a secret of its own, so nothing of a job's network has to know of
+//! other jobs. Who enters opens its endpoints and tells its address to all others, through the roots. Groups of one job need no
+//! bridge: their members reach each other as they did.
+//!
+//! The secret is known to both roots, and goes to their members hidden by the secret of their job.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tutti_base::{Result, WorldRank};
+use tutti_sys::job::{ADDRESS_BYTES, Secret};
+use tutti_sys::letter::{self, Fields};
+use tutti_transport::bridges::Way;
+use tutti_transport::directory::{Address, Answer};
+use tutti_transport::fabric::Identity;
+use tutti_transport::{Directory, FabricLink, Link, Peer};
+
+use super::line::{Line, derive};
+use super::meeting::{Introduction, Part, damaged};
+use super::{are_several, encode, names};
+use crate::collective;
+use crate::communicator::Communicator;
+use crate::giant::Held;
+use crate::group::Group;
+use crate::process::Process;
+
+/// An address in a list of them: its length, and room for the longest.
+const ROW_BYTES: usize = 1 + ADDRESS_BYTES;
+
+/// What the members of a bridge have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Crossing {
+    /// Tells it from other links.
+    number: u64,
+    secret: Secret,
+    /// The address in the network for members whose own job does not use it: they are all on the host of their root.
+    interface: String,
+}
+
+impl Crossing {
+    /// As the roots agree on it: with the secret of their line, or where they are on one host the one that has been sent.
+    pub(super) fn new(
+        line: &Line,
+        own: &Introduction,
+        theirs: &Introduction,
+        secret: &[u8],
+    ) -> io::Result<Crossing> {
+        let sent = || <[u8; 32]>::try_from(secret).map_err(|_| damaged());
+        let secret = line.secret().map_or_else(sent, Ok)?;
+        let interface = match line.interface() {
+            _ if !own.interface.is_empty() => own.interface.clone(),
+            Some(address) => address.to_string(),
+            None => theirs.interface.clone(),
+        };
+        Ok(Crossing::with(secret, interface))
+    }
+
+    fn with(secret: [u8; 32], interface: String) -> Crossing {
+        let number = derive(&secret, &[b"number"]);
+        let number = u64::from_le_bytes(number.first_chunk().copied().unwrap_or_default());
+        Crossing { number, secret: Secret(secret), interface }
+    }
+
+    /// For members of the job with the secret `job`.
+    pub(super) fn encode(&self, job: &[u8; 32]) -> Vec<u8> {
+        let mut words = Vec::new();
+        letter::put_number(&mut words, self.number);
+        letter::put(&mut words, &hide(&self.secret.0, self.number, job));
+        letter::put(&mut words, self.interface.as_bytes());
+        words
+    }
+
+    /// InvalidData when it is none.
+    pub(super) fn decode(words: &[u8], job: &[u8; 32]) -> io::Result<Crossing> {
+        let mut fields = Fields::of(words);
+        let number = fields.number().ok_or_else(damaged)?;
+        let hidden = fields.field().and_then(|hidden| hidden.try_into().ok()).ok_or_else(damaged)?;
+        let interface = String::from_utf8_lossy(fields.field().ok_or_else(damaged)?).into_owned();
+        let crossing = Crossing::with(hide(&hidden, number, job), interface);
+        if crossing.number == number { Ok(crossing) } else { Err(damaged()) }
+    }
+}
+
+/// Hides a secret, or shows it again.
+fn hide(secret: &[u8; 32], number: u64, job: &[u8; 32]) -> [u8; 32] {
+    let mask = derive(job, &[b"crossing", &number.to_le_bytes()]);
+    std::array::from_fn(|at| secret[at] ^ mask[at])
+}
+
+/// The addresses of all members, once they are known.
+#[derive(Debug, Default)]
+struct Table {
+    own: Option<Address>,
+    all: Option<Vec<Address>>,
+    asked: VecDeque<u32>,
+}
+
+/// The table, for the link to ask.
+#[derive(Clone, Debug, Default)]
+struct Addresses(Arc<Mutex<Table>>);
+
+impl Addresses {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Directory for Addresses {
+    fn publish(&mut self, address: &Address) {
+        self.table().own = Some(*address);
+    }
+
+    fn request(&mut self, rank: u32) {
+        self.table().asked.push_back(rank);
+    }
+
+    fn poll(&mut self) -> Option<Answer> {
+        let mut table = self.table();
+        let rank = *table.asked.front()?;
+        let address = table.all.as_ref()?.get(rank as usize).copied();
+        table.asked.pop_front();
+        Some((rank, address))
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Enters a bridge: the group of the others, `members`. Collective over both groups; `swap` gives what the root of the other group says for
+/// what the root of this one does.
+pub(super) fn enter(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    part: Part,
+    (plan, members): (&Crossing, &[u8]),
+    swap: &mut impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
+) -> Result<io::Result<Group>> {
+    let remote: Group = {
+        let mut dynamic = process.dynamic.borrow_mut(held);
+        names(members).map(|name| dynamic.meet(name)).collect()
+    };
+    if !are_several(&encode(held, process, comm.group()), members) {
+        return Ok(Ok(remote));
+    }
+    let (first, second) = match part {
+        Part::Accepts => (comm.group(), &remote),
+        Part::Connects => (&remote, comm.group()),
+    };
+    let all: Vec<WorldRank> = first.iter().chain(second.iter()).collect();
+    let addresses = Addresses::default();
+    let link = open(held, process, plan, &all, &addresses);
+    let own = if link.is_ok() { addresses.table().own } else { None };
+    let ours = collective::allgather_bytes(held, process, comm, &row(own))?;
+    let theirs = swap(held, ours.clone())?;
+    let both = if part == Part::Accepts { [ours, theirs] } else { [theirs, ours] }.concat();
+    let known: Option<Vec<Address>> = both.chunks_exact(ROW_BYTES).map(read_row).collect();
+    Ok(link.and_then(|link| {
+        let known = known.filter(|known| known.len() == all.len());
+        addresses.table().all = Some(known.ok_or_else(|| io::Error::other("a member has no network"))?);
+        let members = all.iter().map(|member| Peer(member.0)).collect();
+        process.messages.borrow_mut(held).link.bridges().add(Way::Far(Box::new(link)), members);
+        Ok(remote)
+    }))
+}
+
+/// The link, before it can reach anybody.
+fn open(
+    held: &Held,
+    process: &Process,
+    plan: &Crossing,
+    all: &[WorldRank],
+    addresses: &Addresses,
+) -> io::Result<FabricLink> {
+    let header = process.job.header();
+    let own = if header.has_other_hosts() { header.interface() } else { &plan.interface };
+    let me = all.iter().position(|member| *member == process.rank).ok_or_else(damaged)?;
+    let identity = Identity {
+        rank: me as u32,
+        ranks: all.len() as u32,
+        job_id: plan.number,
+        secret: plan.secret,
+        interface: own.to_string(),
+    };
+    let link = FabricLink::new(&process.config, &identity, Box::new(addresses.clone()))?;
+    if process.messages.borrow(held).longest_payload() > link.max_payload() {
+        let reason = format!(
+            "TUTTI_EAGER_BYTES and TUTTI_FRAGMENT_BYTES must be at most {} where jobs meet over the network",
+            link.max_payload()
+        );
+        return Err(io::Error::other(reason));
+    }
+    Ok(link)
+}
+
+fn row(address: Option<Address>) -> [u8; ROW_BYTES] {
+    let mut row = [0; ROW_BYTES];
+    if let Some(address) = address {
+        row[0] = address.bytes().len() as u8;
+        row[1..][..address.bytes().len()].copy_from_slice(address.bytes());
+    }
+    row
+}
+
+fn read_row(row: &[u8]) -> Option<Address> {
+    let (length, bytes) = row.split_first()?;
+    Address::new(bytes.get(..usize::from(*length))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_read_by_members_of_the_job_only() {
+        let plan = Crossing::with([9; 32], "10.0.0.1".to_string());
+        let words = plan.encode(&[3; 32]);
+        assert_eq!(Crossing::decode(&words, &[3; 32]).unwrap(), plan);
+        assert!(!words.windows(8).any(|eight| eight == [9; 8]), "the secret is hidden");
+        assert!(Crossing::decode(&words, &[4; 32]).is_err());
+        for end in 0..words.len() {
+            assert!(Crossing::decode(&words[..end], &[3; 32]).is_err());
+        }
+    }
+
+    #[test]
+    fn addresses_are_answered_once_all_are_known() {
+        let (one, other) = (Address::new(&[1, 2, 3]).unwrap(), Address::new(&[4; ADDRESS_BYTES]).unwrap());
+        let rows = [row(Some(one)), row(Some(other)), row(None)];
+        assert_eq!(rows.map(|row| read_row(&row)), [Some(one), Some(other), None]);
+        let mut addresses = Addresses::default();
+        addresses.publish(&one);
+        addresses.request(1);
+        assert_eq!(addresses.poll(), None);
+        addresses.table().all = Some(vec![one, other]);
+        assert_eq!((addresses.poll(), addresses.poll()), (Some((1, Some(other))), None));
+    }
+}

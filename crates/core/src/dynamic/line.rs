@@ -1,0 +1,260 @@
+//! What the roots of two groups that meet say to each other by: a socket of the host, or one of the network.
+//!
+//! Between hosts both first prove that they know the key of the port, from whose name it comes and which never travels:
+//!
+//! | step | who connects | who accepts |
+//! |---|---|---|
+//! | 1 | magic, a nonce | |
+//! | 2 | | a nonce, a tag over both |
+//! | 3 | another tag over both | |
+//! | then | letters: their length, their bytes, a tag over both, over who sends it, and over how many there were | the same |
+//!
+//! Letters are authenticated, not hidden, as is all that goes between hosts. Descriptors do not travel so far.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tutti_sys::letter::{self, Letter};
+use tutti_sys::local_socket::Connection;
+use tutti_sys::process;
+use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use};
+
+const MAGIC: [u8; 8] = *b"tutti-p1";
+const NONCE_BYTES: usize = 16;
+/// How long the other end may take for a step of the proof.
+const PROOF: Duration = Duration::from_secs(5);
+/// Most bytes of a letter: the names of all processes there may be.
+const MOST_BYTES: u64 = 64 << 20;
+/// What the tags of the two ends are over, first.
+const ACCEPTS: &[u8] = b"accepts";
+const CONNECTS: &[u8] = b"connects";
+
+/// A connection between two roots.
+#[derive(Debug)]
+pub enum Line {
+    /// On one host.
+    Near(Connection),
+    /// Between hosts.
+    Far(FarLine),
+}
+
+/// A connection over the network, whose ends trust each other.
+#[derive(Debug)]
+pub struct FarLine {
+    stream: TcpStream,
+    key: Key,
+    secret: [u8; 32],
+    accepts: bool,
+    /// Letters sent and received.
+    letters: Mutex<[u64; 2]>,
+}
+
+impl Line {
+    /// Sends a letter; waits where the other side does not read.
+    ///
+    /// # Errors
+    /// What the system reports: the other side is gone. Unsupported for descriptors between hosts.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        match self {
+            Line::Near(connection) => letter::send(connection, bytes, descriptors),
+            Line::Far(_) if !descriptors.is_empty() => Err(io::ErrorKind::Unsupported.into()),
+            Line::Far(far) => far.send(bytes),
+        }
+    }
+
+    /// Waits for a letter, however long it takes.
+    ///
+    /// # Errors
+    /// UnexpectedEof when the other side is gone, InvalidData when it sends something else.
+    pub fn receive(&self) -> io::Result<Letter> {
+        match self {
+            Line::Near(connection) => letter::receive(connection),
+            Line::Far(far) => far.receive().map(|bytes| Letter { bytes, descriptors: Vec::new() }),
+        }
+    }
+
+    /// Between hosts, what only both ends know.
+    pub fn secret(&self) -> Option<[u8; 32]> {
+        match self {
+            Line::Near(_) => None,
+            Line::Far(far) => Some(far.secret),
+        }
+    }
+
+    /// Between hosts, the address of this one that leads to the other.
+    pub fn interface(&self) -> Option<IpAddr> {
+        match self {
+            Line::Near(_) => None,
+            Line::Far(far) => far.stream.local_addr().ok().map(|address| address.ip()),
+        }
+    }
+}
+
+/// 32 bytes that nobody finds out who does not know `secret`.
+pub fn derive(secret: &[u8; 32], of: &[&[u8]]) -> [u8; 32] {
+    let key = Key::new(secret, Use::Derived);
+    let half = |number: u8| key.tag(&[&[&[number][..]], of].concat());
+    let mut derived = [0; 32];
+    derived[..16].copy_from_slice(&half(0));
+    derived[16..].copy_from_slice(&half(1));
+    derived
+}
+
+fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
+    let mut bytes = [0; NONCE_BYTES];
+    for eight in bytes.chunks_exact_mut(8) {
+        eight.copy_from_slice(&process::random()?.to_ne_bytes());
+    }
+    Ok(bytes)
+}
+
+fn foreign() -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, "the other end does not know the port's key")
+}
+
+/// Connects to a port of another host.
+///
+/// # Errors
+/// What the system reports, PermissionDenied when it is not that port.
+pub fn connect(to: SocketAddr, secret: &[u8; 32]) -> io::Result<FarLine> {
+    let mut stream = TcpStream::connect_timeout(&to, PROOF)?;
+    stream.set_read_timeout(Some(PROOF))?;
+    let (key, mine) = (Key::new(secret, Use::Line), nonce()?);
+    stream.write_all(&[&MAGIC[..], &mine].concat())?;
+    let mut answer = [0; NONCE_BYTES + TAG_BYTES];
+    stream.read_exact(&mut answer)?;
+    let (theirs, tag) = answer.split_at(NONCE_BYTES);
+    if !key.verifies(&[ACCEPTS, &mine, theirs].concat(), tag) {
+        return Err(foreign());
+    }
+    stream.write_all(&key.tag(&[CONNECTS, &mine, theirs]))?;
+    FarLine::agreed(stream, secret, [&mine, theirs], false)
+}
+
+/// Lets somebody in who has connected to a port.
+///
+/// # Errors
+/// What the system reports, PermissionDenied when it does not know the key.
+pub fn accept(mut stream: TcpStream, secret: &[u8; 32]) -> io::Result<FarLine> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PROOF))?;
+    let (key, mine) = (Key::new(secret, Use::Line), nonce()?);
+    let mut hello = [0; MAGIC.len() + NONCE_BYTES];
+    stream.read_exact(&mut hello)?;
+    let (magic, theirs) = hello.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(foreign());
+    }
+    let tag = key.tag(&[ACCEPTS, theirs, &mine]);
+    stream.write_all(&[&mine[..], &tag].concat())?;
+    let mut proof = [0; TAG_BYTES];
+    stream.read_exact(&mut proof)?;
+    if !key.verifies(&[CONNECTS, theirs, &mine].concat(), &proof) {
+        return Err(foreign());
+    }
+    FarLine::agreed(stream, secret, [theirs, &mine], true)
+}
+
+impl FarLine {
+    fn agreed(
+        stream: TcpStream,
+        secret: &[u8; 32],
+        nonces: [&[u8]; 2],
+        accepts: bool,
+    ) -> io::Result<FarLine> {
+        stream.set_read_timeout(None)?;
+        stream.set_nodelay(true)?;
+        let secret = derive(secret, &nonces);
+        Ok(FarLine {
+            stream,
+            key: Key::new(&secret, Use::Line),
+            secret,
+            accepts,
+            letters: Mutex::new([0; 2]),
+        })
+    }
+
+    /// The number of the next letter.
+    fn next(&self, received: bool) -> [u8; 8] {
+        let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = &mut letters[usize::from(received)];
+        *count += 1;
+        count.to_le_bytes()
+    }
+
+    /// What the tag of a letter is over.
+    fn said(&self, by_accepting: bool, number: &[u8], length: &[u8], bytes: &[u8]) -> Vec<u8> {
+        [if by_accepting { ACCEPTS } else { CONNECTS }, number, length, bytes].concat()
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let length = (bytes.len() as u64).to_le_bytes();
+        let tag = self.key.tag(&[&self.said(self.accepts, &self.next(false), &length, bytes)]);
+        (&self.stream).write_all(&[&length[..], bytes, &tag].concat())
+    }
+
+    fn receive(&self) -> io::Result<Vec<u8>> {
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "something that is no letter");
+        let mut length = [0; 8];
+        (&self.stream).read_exact(&mut length)?;
+        let bytes = u64::from_le_bytes(length);
+        if bytes > MOST_BYTES {
+            return Err(wrong());
+        }
+        let mut rest = vec![0; bytes as usize + TAG_BYTES];
+        (&self.stream).read_exact(&mut rest)?;
+        let tag = rest.split_off(bytes as usize);
+        let said = self.said(!self.accepts, &self.next(true), &length, &rest);
+        if self.key.verifies(&said, &tag) { Ok(rest) } else { Err(wrong()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Both ends, if they trust each other.
+    fn ends(connects: [u8; 32], accepts: [u8; 32]) -> (io::Result<FarLine>, io::Result<FarLine>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            let far = scope.spawn(move || connect(to, &connects));
+            let near = accept(listener.accept().unwrap().0, &accepts);
+            (far.join().unwrap(), near)
+        })
+    }
+
+    #[test]
+    fn letters_go_both_ways_between_those_who_know_the_key() {
+        let (one, other) = ends([7; 32], [7; 32]);
+        let (one, other) = (Line::Far(one.unwrap()), Line::Far(other.unwrap()));
+        for (from, to) in [(&one, &other), (&other, &one)] {
+            for text in [&b"first"[..], b"", &[5; 1000]] {
+                from.send(text, &[]).unwrap();
+                assert_eq!(to.receive().unwrap().bytes, text);
+            }
+        }
+        assert!(one.secret().is_some() && one.secret() == other.secret());
+        assert_eq!(one.interface(), Some("127.0.0.1".parse().unwrap()));
+        drop(one);
+        assert_eq!(other.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn strangers_and_repeated_letters_are_refused() {
+        let (one, other) = ends([7; 32], [8; 32]);
+        assert!(one.is_err() && other.is_err());
+        let (one, other) = ends([7; 32], [7; 32]);
+        let (one, other) = (one.unwrap(), other.unwrap());
+        one.send(b"hello").unwrap();
+        assert_eq!(other.receive().unwrap(), b"hello");
+        *one.letters.lock().unwrap() = [0; 2];
+        one.send(b"hello").unwrap();
+        assert_eq!(other.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
