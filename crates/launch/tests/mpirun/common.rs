@@ -44,7 +44,9 @@ pub fn start(arguments: &[&str]) -> Run {
     let arguments = arguments
         .iter()
         .map(|argument| argument.replace("{fake}", &fake_rank()).replace("{agent}", &agent()));
-    let child = Command::new(MPIRUN)
+    // Tests in a script's background ignore SIGINT, under nohup SIGHUP, and what they start would inherit that.
+    let child = Command::new("env")
+        .args(["--default-signal=INT,HUP,QUIT", MPIRUN])
         .args(arguments)
         .env(mark.trim_end_matches("=1"), "1")
         .stdin(Stdio::piped())
