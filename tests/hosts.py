@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import ROOT, Job, Mpi
+from harness import ROOT, Job, Mpi, hang_up_as_usual
 
 NUMBERS = itertools.count()
 
@@ -41,7 +41,8 @@ class Testbed:
     def act(self, action, *words, check=True):
         """`tutti testbed ACTION`, its output."""
         command = [str(word) for word in (self.program, "testbed", action, "--name", self.name, *words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        # What runs on the hosts inherits the signals that are ignored here.
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=hang_up_as_usual)
         assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
         return done.stdout
 
