@@ -197,8 +197,9 @@ pub(crate) fn of_levels(
     let (hosts, local) = (environment.layout.hosts(), environment.ranks_on_node.max(1));
     // What stands for a host: the blocks of all its ranks.
     let blocks = match shape.collective {
-        C::Gather | C::Scatter | C::Allgather | C::ReduceScatterBlock => u64::from(local),
-        C::Gatherv | C::Scatterv => u64::from(local),
+        C::Gather | C::Scatter | C::Allgather | C::ReduceScatterBlock | C::Gatherv | C::Scatterv => {
+            u64::from(local)
+        }
         C::Alltoall | C::Alltoallv => u64::from(local) * u64::from(local),
         _ => 1,
     };

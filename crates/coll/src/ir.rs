@@ -355,6 +355,12 @@ pub struct Range {
 }
 
 impl Range {
+    /// What it holds if it is a frame ([`Kind::Pack`]) with a block of `length` units.
+    #[must_use]
+    pub fn held(&self, length: u64) -> Range {
+        Range { start: self.start + Kind::FRAME_HEADER, length, ..*self }
+    }
+
     /// One past the last unit.
     pub fn end(&self) -> u64 {
         self.start + self.length

@@ -183,8 +183,8 @@ fn scatterv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builde
 /// Everybody packs its blocks into its bank; leaders send each other host those for it.
 pub fn alltoallv(shape: &Shape, params: &Params, b: &mut Builder) {
     b.in_program_order();
-    let (sent, received) = alltoall::divisions(shape);
-    let (buffer, sent) = if shape.in_place { alltoall::source(shape, b) } else { (BufferId::SEND, sent) };
+    let (_, received) = alltoall::divisions(shape);
+    let (buffer, sent) = alltoall::source(shape, b);
     if !shape.in_place {
         let mine = build::block(buffer, sent, shape.rank);
         b.copy(mine, build::block(BufferId::RECV, received, shape.rank), &[]);

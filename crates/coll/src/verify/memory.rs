@@ -308,8 +308,7 @@ impl<'a> Memory<'a> {
 
 /// What a frame holds.
 fn held(frame: &Place, length: u64) -> Place {
-    let start = frame.range.start + Kind::FRAME_HEADER;
-    Place { range: Range { start, length, ..frame.range }, ..*frame }
+    Place { range: frame.range.held(length), ..*frame }
 }
 
 /// Whether a span is all entries of a table.

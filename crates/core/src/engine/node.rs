@@ -105,7 +105,7 @@ impl Bindings {
         let header = unsafe { Buffer::bytes_at(length.as_ptr().cast_mut(), Kind::FRAME_HEADER) };
         self.buffer(&Range { length: Kind::FRAME_HEADER, ..*into }).copy_from(&header);
         if from.length > 0 && Kind::fits(from.length, into.length) {
-            self.copy(from, &held(into, from.length));
+            self.copy(from, &into.held(from.length));
         }
     }
 
@@ -131,7 +131,7 @@ impl Bindings {
             return Err(Error::new(ErrorClass::Truncate, reason));
         }
         if expected > 0 && Kind::fits(expected, from.length) {
-            self.pull(port, peer, &held(from, expected), into)?;
+            self.pull(port, peer, &from.held(expected), into)?;
         }
         Ok(())
     }
@@ -260,11 +260,6 @@ impl Bindings {
         }
         self.scratch.as_mut_ptr().cast()
     }
-}
-
-/// What a frame holds, if that is so long.
-fn held(frame: &Range, length: u64) -> Range {
-    Range { start: frame.start + Kind::FRAME_HEADER, length, ..*frame }
 }
 
 /// Fetches `count` elements of `size` bytes from `from` piece by piece: calls `use_piece` with its address, its first
