@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
+use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_data::Datatype;
 use tutti_transport::Peer;
 
@@ -64,14 +64,20 @@ pub fn send_spec(
     tag: i32,
     mode: Mode,
 ) -> Result<Option<SendSpec>> {
+    let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(None) };
+    let signature = if process.config.check_types { signature(message.datatype, message.count) } else { 0 };
+    Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
+}
+
+/// Parses destination and tag of a send; `None` for `MPI_PROC_NULL`.
+#[inline(always)]
+fn destination_of(comm: &Communicator, destination: i32, tag: i32) -> Result<Option<(WorldRank, Envelope)>> {
     if tag < 0 {
         return Err(wrong_tag(tag, false));
     }
     let Partner::Process(peer) = comm.destination(destination)? else { return Ok(None) };
-    let envelope =
-        Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
-    let signature = if process.config.check_types { signature(message.datatype, message.count) } else { 0 };
-    Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
+    let context = comm.context().plane(Plane::PointToPoint);
+    Ok(Some((peer, Envelope { context, source: comm.rank().0, tag })))
 }
 
 /// Parses source and tag of a receive or probe; `None` for `MPI_PROC_NULL`.
@@ -144,15 +150,10 @@ pub fn send_run(
     destination: i32,
     tag: i32,
 ) -> Result<bool> {
-    if tag < 0 {
-        return Err(wrong_tag(tag, false));
-    }
-    let Partner::Process(peer) = comm.destination(destination)? else { return Ok(false) };
+    let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(false) };
     if process.config.check_types || held.lane() != comm.lane() || trace::is_on() {
         return Ok(false);
     }
-    let envelope =
-        Envelope { context: comm.context().plane(Plane::PointToPoint), source: comm.rank().0, tag };
     Ok(process.messages.borrow_mut(held).send_run(peer, envelope, run))
 }
 
