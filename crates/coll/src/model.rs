@@ -328,6 +328,11 @@ impl Correction {
 
 /// Between an algorithm and the bytes of its segments, as where it is forced.
 const SEGMENT: &str = ":segment=";
+/// An algorithm as it is forced, with segments of so many bytes if that is said.
+pub fn variant(algorithm: &str, segment: Option<u64>) -> String {
+    segment.map_or(algorithm.to_string(), |bytes| format!("{algorithm}{SEGMENT}{bytes}"))
+}
+
 /// Between ranks and hosts.
 const HOSTS: &str = "@";
 
@@ -335,9 +340,9 @@ impl fmt::Display for Correction {
     /// A line of a model's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Correction { collective, algorithm, segment, ranks, hosts, class, factor } = self;
-        let segment = segment.map_or(String::new(), |bytes| format!("{SEGMENT}{bytes}"));
+        let algorithm = variant(algorithm, *segment);
         let hosts = if *hosts == 1 { String::new() } else { format!("{HOSTS}{hosts}") };
-        write!(f, "correction {collective} {algorithm}{segment} {ranks}{hosts} {class} {factor:e}")
+        write!(f, "correction {collective} {algorithm} {ranks}{hosts} {class} {factor:e}")
     }
 }
 

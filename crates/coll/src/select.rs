@@ -245,7 +245,7 @@ pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment)
     segments.sort_unstable();
     segments.dedup();
     let best = |segment: u64| {
-        let name = format!("{}:segment={}", generator.name, segment * shape.unit_bytes);
+        let name = crate::model::variant(generator.name, Some(segment * shape.unit_bytes));
         let times = timed(Some(&name), &shape, environment, &FIRST_USE).into_iter();
         times.min_by(|one, two| one.time.total_cmp(&two.time))
     };

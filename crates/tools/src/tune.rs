@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use tutti_base::config::Config;
-use tutti_coll::model::{Correction, size_class};
+use tutti_coll::model::{Correction, size_class, variant};
 use tutti_coll::select::{refusal, variants};
 use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, registry, select};
 
@@ -128,12 +128,8 @@ struct Row {
 impl Tried {
     /// As it is forced.
     fn name(&self) -> String {
-        name(self.algorithm, self.segment)
+        variant(self.algorithm, self.segment)
     }
-}
-
-fn name(algorithm: &str, segment: Option<u64>) -> String {
-    segment.map_or(algorithm.to_string(), |bytes| format!("{algorithm}:segment={bytes}"))
 }
 
 impl Row {
@@ -275,7 +271,7 @@ fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) ->
         possible.flat_map(|generator| segmented(generator, &shape, environment)).collect();
     let choice = select(&shape, environment, None);
     let segment = by_segments(choice.generator).then_some(choice.params.segment * shape.unit_bytes);
-    let chosen = name(choice.generator.name, segment);
+    let chosen = variant(choice.generator.name, segment);
     let least = tried.iter().map(|one| one.predicted).fold(f64::INFINITY, f64::min);
     tried.retain(|one| one.predicted <= hopeless * least || one.name() == chosen);
     let Operation { collective, ranks, bytes, .. } = *operation;
