@@ -25,6 +25,15 @@ pub enum Way<F> {
     Far(Box<F>),
 }
 
+impl<F> Way<F> {
+    fn far(&mut self) -> Option<&mut F> {
+        match self {
+            Way::Near(_) => None,
+            Way::Far(far) => Some(far),
+        }
+    }
+}
+
 /// All bridges of a process.
 #[derive(Debug)]
 pub struct Bridges<F> {
@@ -77,7 +86,8 @@ impl<F: FarLink> Bridges<F> {
     /// Whether one goes over the network.
     #[inline]
     pub fn any_far(&self) -> bool {
-        !self.is_empty() && (!self.parting.is_empty() || self.far().next().is_some())
+        let is_far = |bridge: &Bridge<F>| matches!(bridge.way, Way::Far(_));
+        !self.parting.is_empty() || self.bridges.iter().flatten().any(is_far)
     }
 
     /// Whether `peer` is a process of another job.
@@ -190,20 +200,17 @@ impl<F: FarLink> Bridges<F> {
     /// A process that cannot be reached any more, and why.
     #[cold]
     pub fn failure(&mut self) -> Option<(Peer, String)> {
-        self.bridges.iter_mut().flatten().find_map(|Bridge { way, members }| match way {
-            Way::Near(_) => None,
-            Way::Far(far) => far.failure().map(|(rank, why)| (members[rank.0 as usize], why)),
+        self.bridges.iter_mut().flatten().find_map(|Bridge { way, members }| {
+            let (rank, why) = way.far()?.failure()?;
+            Some((members[rank.0 as usize], why))
         })
     }
 
     /// As [`FarLink::before_sleep`], for all that go over the network.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         let (mut quiet, mut until) = (true, None);
-        let used = self.bridges.iter_mut().flatten().filter_map(|bridge| match &mut bridge.way {
-            Way::Near(_) => None,
-            Way::Far(far) => Some(far),
-        });
-        for far in used.chain(self.parting.iter_mut().map(|(far, _)| far)) {
+        let used = self.bridges.iter_mut().flatten().filter_map(|bridge| bridge.way.far());
+        for far in used.chain(self.parting.iter_mut().map(|(far, _)| &mut **far)) {
             let (rests, deadline) = far.before_sleep(descriptors);
             quiet &= rests;
             until = until.into_iter().chain(deadline).min();
@@ -215,19 +222,10 @@ impl<F: FarLink> Bridges<F> {
     pub fn is_flushed(&mut self) -> bool {
         self.part();
         let mut flushed = self.parting.is_empty();
-        for bridge in self.bridges.iter_mut().flatten() {
-            if let Way::Far(far) = &mut bridge.way {
-                flushed &= far.is_flushed();
-            }
+        for far in self.bridges.iter_mut().flatten().filter_map(|bridge| bridge.way.far()) {
+            flushed &= far.is_flushed();
         }
         flushed
-    }
-
-    fn far(&self) -> impl Iterator<Item = &F> {
-        self.bridges.iter().flatten().filter_map(|bridge| match &bridge.way {
-            Way::Near(_) => None,
-            Way::Far(far) => Some(&**far),
-        })
     }
 
     fn part(&mut self) {

@@ -92,24 +92,28 @@ impl<F: FarLink> Links<F> {
             return match self.bridges.route_mut(peer) {
                 None => Route::Gone,
                 Some((Way::Near(near), rank)) => Route::Near(near, rank),
-                Some((Way::Far(far), rank)) => Route::Beyond(far, rank),
+                Some((Way::Far(far), rank)) => Route::Far(far, rank),
             };
         }
         match &mut self.far {
             None => Route::Near(&mut self.near, peer),
             Some(far) => match self.job.local_rank(peer.0) {
                 Some(local) => Route::Near(&mut self.near, Peer(local)),
-                None => Route::Far(far),
+                None => Route::Far(far, peer),
             },
         }
+    }
+
+    /// The fabric, if it leads to `peer` of the own job: memory is lent there only.
+    fn far_to(&mut self, peer: Peer) -> Option<&mut F> {
+        let is_elsewhere = !self.bridges.is_beyond(peer) && self.job.local_rank(peer.0).is_none();
+        self.far.as_deref_mut().filter(|_| is_elsewhere)
     }
 }
 
 enum Route<'a, F> {
     Near(&'a mut ShmLink, Peer),
-    Far(&'a mut F),
-    /// Another job's link, and the peer as that knows it. What is lent is lent within the own job.
-    Beyond(&'a mut F, Peer),
+    Far(&'a mut F, Peer),
     /// Both sides have agreed to say nothing more ([`Bridges::forget`]): what is left, credit for example, means nothing.
     Gone,
 }
@@ -133,11 +137,7 @@ impl<F: FarLink> Link for Links<F> {
                 near.try_send_with(to, header, bytes, fill)?;
                 TRAFFIC.ring.add(bytes as u64);
             }
-            Route::Far(far) => {
-                far.try_send_with(to, header, bytes, fill)?;
-                TRAFFIC.network.add(bytes as u64);
-            }
-            Route::Beyond(far, to) => {
+            Route::Far(far, to) => {
                 far.try_send_with(to, header, bytes, fill)?;
                 TRAFFIC.network.add(bytes as u64);
             }
@@ -165,8 +165,7 @@ impl<F: FarLink> Link for Links<F> {
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool {
         match self.route(to) {
             Route::Near(near, to) => near.want_room(to, bytes),
-            Route::Far(far) => far.want_room(to, bytes),
-            Route::Beyond(far, to) => far.want_room(to, bytes),
+            Route::Far(far, to) => far.want_room(to, bytes),
             Route::Gone => true,
         }
     }
@@ -198,10 +197,7 @@ impl<F: FarLink> Link for Links<F> {
     }
 
     fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
-        match self.route(to) {
-            Route::Near(..) | Route::Beyond(..) | Route::Gone => None,
-            Route::Far(far) => far.lend(to, memory),
-        }
+        self.far_to(to)?.lend(to, memory)
     }
 
     fn withdraw(&mut self, loan: Loan) {
@@ -215,16 +211,11 @@ impl<F: FarLink> Link for Links<F> {
     }
 
     fn read(&mut self, from: Peer, loan: Loan, memory: Memory, bytes: u64, token: u64) -> bool {
-        match self.route(from) {
-            Route::Near(..) | Route::Beyond(..) | Route::Gone => false,
-            Route::Far(far) => {
-                let begun = far.read(from, loan, memory, bytes, token);
-                if begun {
-                    TRAFFIC.network.add(bytes);
-                }
-                begun
-            }
+        let begun = self.far_to(from).is_some_and(|far| far.read(from, loan, memory, bytes, token));
+        if begun {
+            TRAFFIC.network.add(bytes);
         }
+        begun
     }
 
     fn completed(&mut self) -> Option<u64> {
