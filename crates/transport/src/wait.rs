@@ -40,8 +40,6 @@ const WAITS_ASLEEP: u32 = 4096;
 /// missed for longer than it takes a store to leave a processor.
 const FIRST_SLEEP: Duration = Duration::from_millis(1);
 const LONGEST_SLEEP: Duration = Duration::from_millis(100);
-/// The same of a process that waits for the network too, but cannot be woken by it.
-const SHORT_SLEEP: Duration = Duration::from_millis(1);
 
 /// What a [`Waiter::pause`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +112,7 @@ impl Waiter {
     /// job of one host that has met one of several.
     #[must_use]
     pub fn sleeping_shortly(self) -> Waiter {
-        Waiter { sleep: self.sleep.min(SHORT_SLEEP), longest_sleep: SHORT_SLEEP, ..self }
+        Waiter { longest_sleep: FIRST_SLEEP, ..self }
     }
 
     /// Begins anew: call when a wait begins, and after a look that found something.
