@@ -281,12 +281,15 @@ fn finish(
     let node = &comm.collectives.node;
     let mut result = advance(held, process, comm, node, &mut run, &mut ticket, true);
     if matches!(result, Ok(Status::Pending)) {
-        progress::wait_until(held, process, what, |held| {
+        let mut done = |held: &Held| {
             if matches!(result, Ok(Status::Pending)) {
                 result = advance(held, process, comm, node, &mut run, &mut ticket, false);
             }
             !matches!(result, Ok(Status::Pending))
-        });
+        };
+        if !process.gives_way(comm.size()) || !progress::give_way(held, process, &mut done) {
+            progress::wait_until(held, process, what, done);
+        }
     }
     rest(held, comm, run);
     result.map(drop)

@@ -83,13 +83,23 @@ fn is_over(held: &Held, process: &Process, id: RequestId) -> bool {
     })
 }
 
+/// Whether a request is a collective operation.
+fn is_collective(held: &Held, process: &Process, id: RequestId) -> bool {
+    within(held, process, id, |held| {
+        let messages = process.messages.borrow(held);
+        messages.state.requests.get(id).is_some_and(|request| matches!(request.work, Work::Collective(..)))
+    })
+}
+
 /// Waits until `id` is over, which it is not yet.
 fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) {
     engage(id.lane().unwrap_or(held.lane()));
     progress::hurry(held, process);
-    if !is_over(held, process, id) {
+    let done = |held: &Held| is_over(held, process, id);
+    let gives_way = process.gives_way(process.job.header().local_ranks) && is_collective(held, process, id);
+    if !done(held) && !(gives_way && progress::give_way(held, process, done)) {
         let what = || format!("{operation}{}", describe_request(process, id));
-        progress::wait_until(held, process, &what, |held| is_over(held, process, id));
+        progress::wait_until(held, process, &what, done);
     }
 }
 

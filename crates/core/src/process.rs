@@ -303,6 +303,16 @@ impl Process {
         if giant::waiting() > 0 && self.is_crowded() { CROWDED_LOOKS } else { self.direct_looks }
     }
 
+    /// Whether a wait gives its processor away at once that ends when all of so many ranks have run: more than there are
+    /// processors, so some of them have to come here first. With fewer, those that are waited for may run just now, and what they send
+    /// is here before the processor could have been given away and come back.
+    #[inline]
+    pub fn gives_way(&self, ranks: u32) -> bool {
+        let header = self.job.header();
+        let is_usual = self.config.spin_us < 0 && self.config.yield_rounds > 0;
+        ranks > header.processors && is_usual && !header.has_other_hosts()
+    }
+
     /// How a wait that begins now waits.
     pub fn waiter(&self) -> Waiter {
         let (header, runners) = (self.job.header(), self.runners());

@@ -211,6 +211,26 @@ fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> b
     false
 }
 
+/// How often a wait gives its processor away before anything else.
+const HANDED_OVER: u32 = 2;
+
+/// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a wait that cannot end
+/// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who waits for them.
+pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) -> bool) -> bool {
+    for _ in 0..HANDED_OVER {
+        tell_threads(held, process);
+        held.release_while(cpu::yield_now);
+        if done(held) {
+            return true;
+        }
+        move_on(held, process, true);
+        if done(held) {
+            return true;
+        }
+    }
+    false
+}
+
 /// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
 fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
     let mut sleepers = [process.sleeper(lane); MAX_LANES as usize];
