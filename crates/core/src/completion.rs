@@ -96,8 +96,11 @@ fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'stat
     engage(id.lane().unwrap_or(held.lane()));
     progress::hurry(held, process);
     let done = |held: &Held| is_over(held, process, id);
+    if done(held) {
+        return;
+    }
     let gives_way = process.gives_way(process.job.header().local_ranks) && is_collective(held, process, id);
-    if !done(held) && !(gives_way && progress::give_way(held, process, done)) {
+    if !gives_way || !progress::give_way(held, process, done) {
         let what = || format!("{operation}{}", describe_request(process, id));
         progress::wait_until(held, process, &what, done);
     }

@@ -59,6 +59,18 @@ pub struct Persistent {
     pub template: Template,
 }
 
+impl Persistent {
+    /// Its operation can be started again.
+    #[inline]
+    fn give_back(&mut self, operation: Arc<dyn Restart>) {
+        if let Template::Collective(place) = &mut self.template {
+            debug_assert!(place.is_none(), "an operation is started once at a time");
+            // Nothing is to be dropped.
+            std::mem::forget(place.replace(operation));
+        }
+    }
+}
+
 /// What starting a persistent request does.
 #[derive(Clone, Debug)]
 pub enum Template {
@@ -72,22 +84,31 @@ pub enum Template {
     Receive(crate::p2p::ReceiveSpec),
     /// Either side of [`crate::p2p::partitioned`].
     Partitioned,
-    /// A collective operation, started through its [`Restart`].
-    Collective(Arc<dyn Restart>),
+    /// A collective operation, started through its [`Restart`]; `None` while it is being started.
+    Collective(Option<Arc<dyn Restart>>),
 }
 
 /// A persistent collective operation.
 pub trait Restart: Send + Sync + std::fmt::Debug {
-    /// Starts it; `request` is completed when it is over.
-    ///
-    /// # Errors
-    /// As the blocking operation.
+    /// Starts it behind `request`.
     fn restart(
         self: Arc<Self>,
         held: &crate::giant::Held,
         process: &crate::process::Process,
         request: RequestId,
-    ) -> Result<()>;
+    ) -> Restarted;
+}
+
+/// What became of a persistent collective operation that was to be started. Counting its holders costs as much as a small
+/// operation, so it is handed over and given back.
+#[derive(Debug)]
+pub enum Restarted {
+    /// It is over, perhaps with an error.
+    Over(Arc<dyn Restart>, Option<Error>),
+    /// It cannot be started.
+    Refused(Arc<dyn Restart>, Error),
+    /// It completes its request when it is over, and has been given back to it.
+    UnderWay,
 }
 
 /// What is left of a request that is over: see [`RequestTable::see_off`].
@@ -383,6 +404,68 @@ impl RequestTable {
         self.free.push(place as u32);
     }
 
+    /// Begins a start of a persistent request: what is to be started if it is a collective operation, which [`RequestTable::started`]
+    /// or [`RequestTable::under_way`] gives back.
+    ///
+    /// # Errors
+    /// `Request` for one that is unknown, not persistent, or active.
+    #[inline]
+    pub fn begin(&mut self, id: RequestId) -> Result<Option<Arc<dyn Restart>>> {
+        let request = self.user(id)?;
+        let Some(persistent) = &mut request.persistent else {
+            return Err(wrong("the request is not persistent"));
+        };
+        if persistent.active {
+            return Err(wrong("the persistent request is active already"));
+        }
+        persistent.active = true;
+        request.complete = false;
+        request.error = None;
+        request.status = Status::EMPTY;
+        if !matches!(request.work, Work::Other) {
+            request.work = Work::Other;
+        }
+        Ok(match &mut persistent.template {
+            Template::Collective(operation) => operation.take(),
+            _ => None,
+        })
+    }
+
+    /// A persistent collective operation was started and is not under way.
+    ///
+    /// # Errors
+    /// Why it was refused.
+    #[inline]
+    pub fn started(&mut self, id: RequestId, restarted: Restarted) -> Result<()> {
+        let (operation, error, refusal) = match restarted {
+            Restarted::Over(operation, error) => (operation, error, None),
+            Restarted::Refused(operation, error) => (operation, None, Some(error)),
+            Restarted::UnderWay => return Ok(()),
+        };
+        if let Some(request) = self.get_mut(id)
+            && let Some(persistent) = &mut request.persistent
+        {
+            persistent.active = refusal.is_none();
+            persistent.give_back(operation);
+            request.complete = true;
+            if error.is_some() {
+                request.error = error;
+            }
+            self.news = true;
+        }
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// A persistent collective operation is under way, and `work` says what it is.
+    pub fn under_way(&mut self, id: RequestId, operation: Arc<dyn Restart>, work: Work) {
+        if let Some(request) = self.get_mut(id)
+            && let Some(persistent) = &mut request.persistent
+        {
+            persistent.give_back(operation);
+            request.work = work;
+        }
+    }
+
     /// Marks a request complete, with an error or without. A detached one goes at once.
     #[inline]
     pub fn complete(&mut self, id: RequestId, error: Option<Error>) {
@@ -442,7 +525,12 @@ impl RequestTable {
 
 #[cold]
 fn unknown() -> Error {
-    Error::new(ErrorClass::Request, "the request is not (or no longer) known")
+    wrong("the request is not (or no longer) known")
+}
+
+#[cold]
+fn wrong(reason: &'static str) -> Error {
+    Error::new(ErrorClass::Request, reason)
 }
 
 #[cfg(test)]

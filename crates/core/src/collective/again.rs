@@ -78,7 +78,7 @@ pub(super) fn hope(process: &Process) -> u32 {
 }
 
 /// What became of an operation in the call for it.
-enum Attempt {
+pub(super) enum Attempt {
     /// It is over.
     Over(Result<()>),
     /// It has to wait for others.

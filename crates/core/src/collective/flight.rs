@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tutti_base::{Error, ErrorClass, Result};
 
 use super::accord::Accord;
-use super::again::hope;
+use super::again::{Attempt, hope};
 use super::node::Neighbourhood;
 use super::port::{CommPort, Ticket};
 use super::{
@@ -17,7 +17,9 @@ use crate::communicator::Communicator;
 use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
-use crate::request::{Persistent, Request, RequestId, Restart, Status as RequestStatus, Template, Work};
+use crate::request::{
+    Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template, Work,
+};
 
 /// Tags of persistent operations have this bit.
 const PERSISTENT: i32 = 1 << 30;
@@ -111,7 +113,7 @@ pub fn persistent(
     let request = Request {
         persistent: Some(Box::new(Persistent {
             active: false,
-            template: Template::Collective(Arc::new(kept)),
+            template: Template::Collective(Some(Arc::new(kept))),
         })),
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
@@ -153,24 +155,41 @@ struct Kept {
 
 /// An operation is handed to arbitrary code only by [`Kept::restart`], which needs the process.
 impl Restart for Kept {
-    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Result<()> {
+    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
         if self.failed.load(Ordering::Relaxed) {
             let reason = "this persistent operation has failed before; free it and make another";
-            return Err(Error::new(ErrorClass::Other, reason));
+            return Restarted::Refused(self, Error::new(ErrorClass::Other, reason));
         }
+        let (run, ticket) = match self.attempt(held, process) {
+            Attempt::Over(result) => return Restarted::Over(self, result.err()),
+            Attempt::Waits(run, ticket) => (run, ticket),
+        };
+        let operation: Arc<dyn Restart> = Arc::<Kept>::clone(&self);
+        process.messages.borrow_mut(held).state.requests.under_way(request, operation, work_of(&run));
+        let flight = Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None };
+        launch(held, process, None, flight);
+        Restarted::UnderWay
+    }
+}
+
+impl Kept {
+    /// Begins it, and does it if nothing is in the way.
+    #[inline(always)]
+    fn attempt(&self, held: &Held, process: &Process) -> Attempt {
         let mut place = self.run.borrow_mut(held);
         let run = place.as_mut().expect("an inactive operation is at rest");
-        run.execution.start();
+        run.execution.start_again();
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let mut ticket = match &mut banks {
             // All its starts are within the node, and take turns there.
             Some(banks) => {
-                let number = self.starts.fetch_add(1, Ordering::Relaxed);
-                let Some(ticket) = dash(self.tag, number, banks, run, hope(process)) else {
-                    process.messages.borrow_mut(held).state.requests.complete(request, None);
-                    return Ok(());
-                };
-                ticket
+                // Who holds its execution is alone with it.
+                let number = self.starts.load(Ordering::Relaxed);
+                self.starts.store(number.wrapping_add(1), Ordering::Relaxed);
+                match dash(self.tag, number, banks, run, hope(process)) {
+                    Some(ticket) => ticket,
+                    None => return Attempt::Over(Ok(())),
+                }
             }
             None => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
         };
@@ -179,18 +198,10 @@ impl Restart for Kept {
             let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
             let result = run.execution.progress(&mut port.looking(looks));
             if !matches!(result, Ok(Status::Pending)) {
-                process.messages.borrow_mut(held).state.requests.complete(request, result.err());
-                return Ok(());
+                return Attempt::Over(result.map(drop));
             }
         }
-        let run = place.take().expect("an inactive operation is at rest");
-        drop((place, banks));
-        if let Some(request) = process.messages.borrow_mut(held).state.requests.get_mut(request) {
-            request.work = work_of(&run);
-        }
-        let flight = Flight { run: Some(run), ticket, request, kept: Some(self), _memory: None };
-        launch(held, process, None, flight);
-        Ok(())
+        Attempt::Waits(place.take().expect("it was just there"), ticket)
     }
 }
 

@@ -131,6 +131,16 @@ impl<H> Execution<H> {
         }
     }
 
+    /// As [`Execution::start`] for one that was started before, its memory being the same.
+    #[inline]
+    pub fn start_again(&mut self) {
+        if self.compiled {
+            (self.granted, self.next) = (false, 0);
+        } else {
+            self.start();
+        }
+    }
+
     /// As binding the same operation to other memory and [`Execution::start`], for executions that are compiled: whether
     /// this one is, and the addresses are some.
     ///

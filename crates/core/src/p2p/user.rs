@@ -308,32 +308,22 @@ pub fn persistent(
 pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
     let lane = id.lane().unwrap_or(Lane::FIRST);
     engage(lane);
-    let template = process.in_lane(held, lane, |held| {
-        let mut messages = process.messages.borrow_mut(held);
-        let request = messages.state.requests.user(id)?;
-        let Some(persistent) = &mut request.persistent else {
-            return Err(Error::new(ErrorClass::Request, "the request is not persistent"));
-        };
-        if persistent.active {
-            return Err(Error::new(ErrorClass::Request, "the persistent request is active already"));
-        }
-        persistent.active = true;
-        request.complete = false;
-        request.error = None;
-        request.status = Status::EMPTY;
-        request.work = Work::Other;
-        Ok(persistent.template.clone())
-    })?;
-    if let Template::Collective(operation) = template {
+    let operation =
+        process.in_lane(held, lane, |held| process.messages.borrow_mut(held).state.requests.begin(id))?;
+    if let Some(operation) = operation {
         let restarted = operation.restart(held, process, id);
-        if restarted.is_err() {
-            let mut messages = process.messages.borrow_mut(held);
-            let request = messages.state.requests.user(id)?;
-            request.complete = true;
-            request.persistent.iter_mut().for_each(|persistent| persistent.active = false);
-        }
-        return restarted;
+        return process.messages.borrow_mut(held).state.requests.started(id, restarted);
     }
+    start_message(held, process, id, lane)
+}
+
+/// Starts a persistent request that has begun and is no collective operation.
+fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> Result<()> {
+    let template = process.in_lane(held, lane, |held| {
+        let messages = process.messages.borrow(held);
+        let persistent = messages.state.requests.get(id).and_then(|request| request.persistent.as_ref());
+        persistent.expect("a persistent request has begun").template.clone()
+    });
     if let Template::BufferedSend(spec, attached) = &template {
         send_buffered(held, process, lane, attached, spec.clone())?;
     }
