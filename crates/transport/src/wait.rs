@@ -8,10 +8,10 @@
 //! compute, and the wait had better sleep and be woken.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use tutti_base::config::{Config, MAX_LANES};
+use tutti_base::sync::{AtomicU32, Ordering::Relaxed};
 use tutti_sys::cpu;
 use tutti_sys::futex;
 use tutti_sys::job::Sleeper;
