@@ -9,8 +9,9 @@ built=${CARGO_TARGET_DIR:-$root/target}/release
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 
 install -d "$to/bin" "$to/lib/pkgconfig" "$to/include"
-# A running job keeps the old file: each is put in its place by a rename.
+# A running job keeps the old file: each is put in its place by a rename. What is the same stays, so that nobody builds on it anew.
 place() { # MODE FROM TO
+    if cmp -s "$2" "$3"; then return; fi
     install -m "$1" "$2" "$3.new"
     mv -f "$3.new" "$3"
 }
