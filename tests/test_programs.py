@@ -196,6 +196,13 @@ def test_disagreements_without_banks(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("disagree.c"), "messages", env=MESSAGES["messages"], seconds=60))
 
 
+def test_two_roots_are_told_before_they_leave(tutti):
+    """Both only send, and never meet again on that communicator."""
+    outcome = tutti.run(2, tutti.compile("disagree.c"), "leave", env=MESSAGES["messages"], seconds=60)
+    said = ["bcast has another root at rank", "has sent this rank a message in bcast that it was not to get"]
+    assert outcome.status == 8 and not outcome.timed_out and any(words in outcome.err for words in said), str(outcome)
+
+
 @pytest.mark.parametrize("env", [{}, MESSAGES["messages"]])
 def test_a_report_names_collectives_and_roots(tutti, env):
     import signal

@@ -1,7 +1,7 @@
 /* Ranks that disagree about a collective operation: about its length, its root, or which it is. That is the program's fault, and
  * somebody is told; nobody waits without end, nobody computes with what another rank meant otherwise.
  *
- * usage: disagree [messages]      messages: the members have no banks
+ * usage: disagree [messages | leave]      messages: the members have no banks; leave: after a broadcast with two roots
  */
 #include "check.h"
 
@@ -63,7 +63,22 @@ int main(int argc, char **argv)
     other = check_memory(LARGE);
     memset(data, 1, LARGE);
     MPI_Comm_dup(MPI_COMM_WORLD, &world);
+    if (argc > 1 && !strcmp(argv[1], "leave")) {
+        MPI_Bcast(data, 8, MPI_CHAR, check_rank, world);
+        MPI_Comm_free(&world);
+        free(data);
+        free(other);
+        return check_end();
+    }
     const int last = check_size - 1;
+    /* Among messages two roots only send: they are told when they meet again. In banks each only writes into its own. */
+    for (int blocking = 0; argc > 1 && blocking < 2; blocking++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        int code = call(blocking ? 0 : 8, 8, check_rank == last ? last : 0, comm), later = MPI_Barrier(comm);
+        note(code ? code : later, MPI_ERR_ROOT, world);
+        MPI_Comm_free(&comm);
+    }
     for (int which = 0; which < 10; which++)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);

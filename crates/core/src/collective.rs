@@ -46,7 +46,7 @@ use tutti_transport::banks::{Banks, Said};
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
-use crate::p2p::accord::LANE_BITS;
+use crate::p2p::accord::{LANE_BITS, NUMBERS};
 use crate::process::Process;
 use crate::progress;
 use crate::request::RequestId;
@@ -156,8 +156,6 @@ pub struct Words {
 
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
-/// Operations are numbered modulo this; the number and the lane make a tag.
-const NUMBERS: u32 = 1 << 22;
 
 impl Default for Collectives {
     fn default() -> Collectives {
@@ -292,7 +290,8 @@ fn finish(
         }
     }
     rest(held, comm, run);
-    result.map(drop)
+    result?;
+    refusals::overdue(&CommPort::new(held, process, comm, &mut ticket, None)).map_or(Ok(()), Err)
 }
 
 /// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
@@ -540,8 +539,5 @@ fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String
 
 /// The root of an operation, if it has one.
 fn root_of(collective: Collective, root: u32) -> Option<u32> {
-    use Collective as C;
-    let rooted =
-        matches!(collective, C::Bcast | C::Reduce | C::Gather | C::Gatherv | C::Scatter | C::Scatterv);
-    (rooted && root != Shape::NOBODY).then_some(root)
+    (collective.rooted() && root != Shape::NOBODY).then_some(root)
 }

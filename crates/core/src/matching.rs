@@ -211,6 +211,11 @@ impl<R: PartialEq, M> Matcher<R, M> {
         })
     }
 
+    /// All messages that are kept.
+    pub fn kept_anywhere(&self) -> impl Iterator<Item = (Envelope, &M)> {
+        self.contexts.keys().flat_map(|context| self.kept_in(*context))
+    }
+
     /// Takes the one kept message, of whatever context, that is `wanted`. Looks at all of them.
     #[cold]
     pub fn take_first(&mut self, wanted: impl Fn(&M) -> bool) -> Option<M> {

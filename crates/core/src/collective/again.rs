@@ -120,7 +120,7 @@ unsafe fn attempt(
         let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).looking(looks);
         match run.execution.progress(&mut port) {
             Ok(Status::Pending) => {}
-            Ok(Status::Done) => return Some(Attempt::Over(Ok(()))),
+            Ok(Status::Done) => return Some(Attempt::Over(refusals::overdue(&port).map_or(Ok(()), Err))),
             Err(error) => {
                 refusals::tell(&port, &error);
                 return Some(Attempt::Over(Err(error)));

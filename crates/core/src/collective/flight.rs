@@ -16,13 +16,11 @@ use super::{
 use crate::communicator::Communicator;
 use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
+use crate::p2p::accord::PERSISTENT;
 use crate::process::Process;
 use crate::request::{
     Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template, Work,
 };
-
-/// Tags of persistent operations have this bit.
-const PERSISTENT: i32 = 1 << 30;
 
 /// Starts an operation; the request is complete when it is over.
 pub fn start(

@@ -12,7 +12,7 @@ use tutti_base::{Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::{Operation, Side, run, run_saying, start_keeping};
+use super::{Operation, Side, refusals, run, run_saying, start_keeping};
 use crate::communicator::Communicator;
 use crate::completion;
 use crate::dynamic::{decode, encode};
@@ -121,11 +121,12 @@ pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Resul
 /// The barrier of MPI_Finalize: nobody leaves while another process may still talk to it.
 ///
 /// # Errors
-/// What went wrong with a message.
+/// What went wrong with a message; that members have disagreed about an operation, where only what is left over says so.
 pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
     // SAFETY: no memory.
     let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
-    run_saying(held, process, &process.world, &operation, "MPI_Finalize: ")
+    run_saying(held, process, &process.world, &operation, "MPI_Finalize: ")?;
+    refusals::overdue_anywhere(held, process)
 }
 
 /// What every member gave, one after the other; all give equally many bytes.

@@ -7,6 +7,10 @@
 //! A member whose part has failed can send no more of it, and its neighbours would wait for ever. It says so to all members
 //! ([`Packet::Refused`](crate::wire::Packet::Refused)); their parts then fail too, and what else arrives of the operation is
 //! dropped.
+//!
+//! Where every member only sends, as two that both take themselves for the root of a broadcast, nobody receives anything that
+//! could be compared. What they have sent then lies here when the operation is over, and nobody will ask for it: whoever
+//! ends an operation looks whether there is such a message ([`State::overdue`]).
 
 use std::collections::VecDeque;
 
@@ -21,6 +25,10 @@ use crate::wire::{Packet, Signature};
 
 /// Bits of a tag for the lane: messages of one operation have tags that differ in nothing else.
 pub const LANE_BITS: u32 = 8;
+/// Operations are numbered modulo this; the number and the lane make a tag.
+pub const NUMBERS: u32 = 1 << 22;
+/// Tags of persistent operations have this bit.
+pub const PERSISTENT: i32 = 1 << 30;
 
 /// An operation that a member has given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +98,32 @@ fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
     Error::new(ErrorClass::Truncate, reason)
 }
 
+/// A message of an operation that is over here, which this rank was not to get.
+#[cold]
+fn unasked(theirs: Signature, source: u32) -> Error {
+    let kind =
+        Collective::EVERY.get(usize::from(theirs >> KIND_SHIFT & FIELD)).filter(|_| theirs & KNOWN != 0);
+    let name = kind.map_or("a collective operation", |collective| collective.name());
+    let reason = format!(
+        "rank {source} has sent this rank a message in {name} that it was not to get: the ranks disagree about that \
+         operation, perhaps about its root; all that was done since it is in doubt"
+    );
+    Error::new(
+        if kind.is_some_and(|kind| kind.rooted()) { ErrorClass::Root } else { ErrorClass::Other },
+        reason,
+    )
+}
+
+/// Whether an operation with the tag `other` began before that with `mine`, or is the same, so that nobody here waits for messages
+/// of it when that is over and no other one is under way. Persistent ones come back.
+fn is_past(other: i32, mine: i32) -> bool {
+    if (other | mine) & PERSISTENT != 0 {
+        return false;
+    }
+    let number = |tag: i32| tag as u32 >> LANE_BITS;
+    number(mine).wrapping_sub(number(other)) % NUMBERS < NUMBERS / 2
+}
+
 /// A message of a collective that is longer or shorter than it must be.
 #[cold]
 pub fn misfit(source: u32, bytes: u64, expected: u64) -> Error {
@@ -117,6 +151,11 @@ impl Refusals {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether an operation of this context may have been given up: what else comes of it is no news.
+    fn may_be_in(&self, context: u32) -> bool {
+        self.all.len() == MOST || self.all.iter().any(|one| one.context == context)
     }
 
     /// Whether the operation of messages with this tag was given up.
@@ -151,6 +190,16 @@ fn without_lane(tag: i32) -> i32 {
     tag & !((1 << LANE_BITS) - 1)
 }
 
+impl Message {
+    /// What it says of its operation.
+    fn signature(&self) -> Signature {
+        match self {
+            Message::Eager { signature, .. } | Message::Offer { signature, .. } => *signature,
+            Message::Local { .. } | Message::Announced { .. } => 0,
+        }
+    }
+}
+
 impl State {
     /// An operation was given up, by this process or another: what is here of it goes, and its senders are done with it.
     #[cold]
@@ -178,12 +227,35 @@ impl State {
     pub fn dissenter(&self, envelope: Envelope, mine: Signature) -> Option<Error> {
         let same = |tag| without_lane(tag) == without_lane(envelope.tag);
         self.matcher.kept_in(envelope.context).find_map(|(other, message)| {
-            let theirs = match message {
-                Message::Eager { signature, .. } | Message::Offer { signature, .. } => *signature,
-                Message::Local { .. } | Message::Announced { .. } => 0,
-            };
-            if same(other.tag) { disagreement(mine, theirs, other.source) } else { None }
+            if same(other.tag) { disagreement(mine, message.signature(), other.source) } else { None }
         })
+    }
+
+    /// For who has ended the operation of `envelope`, which says `mine`, while no other one is under way in its context: the tag of
+    /// that or an earlier one of which a message lies here that nobody will ask for, and how the members have disagreed about it.
+    #[cold]
+    pub fn overdue(&self, envelope: Envelope, mine: Signature) -> Option<(i32, Error)> {
+        if self.refusals.may_be_in(envelope.context) {
+            return None;
+        }
+        let past = |(other, _): &(Envelope, &Message)| is_past(other.tag, envelope.tag);
+        let (other, message) = self.matcher.kept_in(envelope.context).find(past)?;
+        let theirs = message.signature();
+        let same = without_lane(other.tag) == without_lane(envelope.tag);
+        let found = if same { disagreement(mine, theirs, other.source) } else { None };
+        Some((without_lane(other.tag), found.unwrap_or_else(|| unasked(theirs, other.source))))
+    }
+
+    /// The same when all operations are over, in all contexts that are `collective`; and the context.
+    #[cold]
+    pub fn overdue_anywhere(&self, collective: impl Fn(u32) -> bool) -> Option<(u32, Error)> {
+        let wanted = |other: &Envelope| {
+            collective(other.context)
+                && other.tag & PERSISTENT == 0
+                && !self.refusals.may_be_in(other.context)
+        };
+        let (other, message) = self.matcher.kept_anywhere().find(|(other, _)| wanted(other))?;
+        Some((other.context, unasked(message.signature(), other.source)))
     }
 
     /// A message of an operation that was given up: its sender learns that it has gone.
@@ -229,6 +301,26 @@ mod tests {
     }
 
     #[test]
+    fn operations_are_past_that_began_earlier() {
+        let tag = |number: u32| ((number % NUMBERS) << LANE_BITS) as i32;
+        for (other, mine, past) in [
+            (3, 3, true),
+            (3, 4, true),
+            (4, 3, false),
+            (NUMBERS - 1, NUMBERS + 1, true),
+            (1, NUMBERS - 1, false),
+        ] {
+            assert_eq!(is_past(tag(other) | 5, tag(mine)), past, "{other} {mine}");
+            assert!(
+                !is_past(tag(other) | PERSISTENT, tag(mine)) && !is_past(tag(other), tag(mine) | PERSISTENT)
+            );
+        }
+        assert_eq!(unasked(signature(Collective::Bcast, 0, 8), 1).class, ErrorClass::Root);
+        assert_eq!(unasked(signature(Collective::Scan, 0, 8), 1).class, ErrorClass::Other);
+        assert_eq!(unasked(0, 1).class, ErrorClass::Other);
+    }
+
+    #[test]
     fn refusals_are_found_by_operation() {
         let mut refusals = Refusals::default();
         assert_eq!(refusals.of(7, 0x300), None);
@@ -243,6 +335,7 @@ mod tests {
         assert_eq!(refusals.of(7, 0), None, "the oldest is forgotten");
         assert_eq!(refusals.of(7, 0x305).map(|refusal| refusal.source), Some(1));
         assert_eq!(refusals.of(8, 0x300), None);
+        assert!(refusals.may_be_in(8), "some were forgotten");
         assert_eq!(refusals.all.len(), MOST);
     }
 }
