@@ -1,4 +1,5 @@
-/* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model. */
+/* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model, objects of both that one
+ * call must not mix (MPI-5 section 11.3). */
 #include "check.h"
 
 /* A set says how many it has, and its group agrees; the launcher's sets of the own host and program have this process. */
@@ -68,6 +69,59 @@ static void communicator(MPI_Session session)
     MPI_Group_free(&group);
 }
 
+/* A group of each session, and what is made of them. */
+static void mixed(MPI_Session one, MPI_Session other)
+{
+    MPI_Group groups[2], world, made;
+    MPI_Comm comms[2], half, inter;
+    MPI_Win window;
+    int result, rank = 0;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    for (int i = 0; i < 2; i++) {
+        MPI_Group_from_session_pset(i ? other : one, "mpi://WORLD", &groups[i]);
+        MPI_Comm_create_from_group(groups[i], i ? "other" : "one", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comms[i]);
+    }
+    MPI_Group all[] = { groups[1], world };
+    for (int i = 0; i < 2; i++) {
+        CHECK_CLASS(MPI_Group_union(groups[0], all[i], &made), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Group_intersection(groups[0], all[i], &made), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Group_difference(all[i], groups[0], &made), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Group_compare(groups[0], all[i], &result), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Group_translate_ranks(groups[0], 1, &rank, all[i], &result), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Comm_create(comms[0], all[i], &half), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Comm_create_group(comms[0], all[i], 1, &half), MPI_ERR_GROUP);
+        CHECK_CLASS(MPI_Comm_compare(comms[0], i ? MPI_COMM_WORLD : comms[1], &result), MPI_ERR_COMM);
+        CHECK_CLASS(MPI_Intercomm_create(comms[0], check_rank, i ? MPI_COMM_WORLD : comms[1], 0, 1, &inter), MPI_ERR_COMM);
+        CHECK_CLASS(MPI_Intercomm_create_from_groups(groups[0], 0, all[i], 0, "both", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter), MPI_ERR_GROUP);
+    }
+    /* What is made of one goes with one, and a group without members with all. */
+    MPI_Comm_split(comms[0], check_rank % 2, 0, &half);
+    MPI_Comm_group(half, &made);
+    CHECK_CLASS(MPI_Group_compare(made, groups[0], &result), MPI_SUCCESS);
+    CHECK_CLASS(MPI_Group_compare(made, groups[1], &result), MPI_ERR_GROUP);
+    CHECK_CLASS(MPI_Group_compare(MPI_GROUP_EMPTY, groups[1], &result), MPI_SUCCESS);
+    MPI_Group_free(&made);
+    MPI_Comm_free(&half);
+    MPI_Win_create(MPI_BOTTOM, 0, 1, MPI_INFO_NULL, comms[0], &window);
+    MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    CHECK_CLASS(MPI_Win_post(groups[1], 0, window), MPI_ERR_GROUP);
+    CHECK_CLASS(MPI_Win_start(world, 0, window), MPI_ERR_GROUP);
+    MPI_Win_get_group(window, &made);
+    CHECK_CLASS(MPI_Win_post(made, 0, window), MPI_SUCCESS);
+    CHECK_CLASS(MPI_Win_start(groups[0], 0, window), MPI_SUCCESS);
+    MPI_Win_complete(window);
+    MPI_Win_wait(window);
+    MPI_Win_free(&window);
+    MPI_Group_free(&made);
+    MPI_Group_free(&world);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_free(&comms[i]);
+        MPI_Group_free(&groups[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Session session, beside;
@@ -84,6 +138,9 @@ int main(int argc, char **argv)
     }
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &beside);
     check_begin(&argc, &argv);
+    MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session);
+    mixed(session, beside);
+    MPI_Session_finalize(&session);
     status = check_end();
     communicator(beside); /* the world is over, the session is not */
     MPI_Session_finalize(&beside);

@@ -4,17 +4,24 @@
 //! million processes is three numbers, and so are its halves, its even ranks and its reverse. Any
 //! other group is a list with an index that is built when somebody first asks for a member by its
 //! world rank. Cloning shares.
+//!
+//! A group knows which session it comes from, and so do the communicators made of it ([`Origin`]).
 
 use std::sync::{Arc, OnceLock};
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
+
+use crate::session::Origin;
 
 /// Lists up to this length are searched from front to back.
 const SEARCH_LIMIT: usize = 16;
 
 /// An ordered set of processes.
 #[derive(Clone, Debug)]
-pub struct Group(Members);
+pub struct Group {
+    members: Members,
+    origin: Origin,
+}
 
 /// How two groups relate (MPI-5 section 7.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +90,39 @@ impl Group {
             1 => Progression { first, step: 1, size },
             _ => Progression { first, step, size },
         };
-        Group(Members::Progression(progression))
+        Group { members: Members::Progression(progression), origin: Origin::WORLD }
+    }
+
+    /// The same members, from there.
+    #[must_use]
+    pub fn with_origin(self, origin: Origin) -> Group {
+        Group { origin, ..self }
+    }
+
+    /// Where the group comes from.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// That both come from the same session, or both from the world model; a group without members goes with any. `arguments`
+    /// names both.
+    ///
+    /// # Errors
+    /// `class`, which is that of the arguments: MPI-5 section 11.3 forbids what is mixed, and has no class for it.
+    pub fn check_origin(&self, other: &Group, class: ErrorClass, arguments: &str) -> Result<()> {
+        if self.origin == other.origin || self.is_empty() || other.is_empty() {
+            return Ok(());
+        }
+        let reason = format!(
+            "arguments {arguments} come from {} and from {}, which one call must not mix (MPI-5 section 11.3)",
+            self.origin, other.origin
+        );
+        Err(Error::new(class, reason))
     }
 
     /// Number of members.
     pub fn size(&self) -> u32 {
-        match &self.0 {
+        match &self.members {
             Members::Progression(progression) => progression.size,
             Members::List(list) => list.members.len() as u32,
         }
@@ -102,7 +136,7 @@ impl Group {
     /// The process at `rank`, if the group is that large.
     #[inline]
     pub fn get(&self, rank: Rank) -> Option<WorldRank> {
-        match &self.0 {
+        match &self.members {
             Members::Progression(progression) => progression.get(rank.0),
             Members::List(list) => list.members.get(rank.0 as usize).copied(),
         }
@@ -111,7 +145,7 @@ impl Group {
     /// The rank of `member` in this group, if it is a member.
     #[inline]
     pub fn rank_of(&self, member: WorldRank) -> Option<Rank> {
-        match &self.0 {
+        match &self.members {
             Members::Progression(progression) => progression.position(member.0),
             Members::List(list) => list.position(member),
         }
@@ -149,7 +183,7 @@ impl Group {
 
     /// Whether both share the same storage, which answers most comparisons without looking at members.
     fn is_same_object(&self, other: &Group) -> bool {
-        match (&self.0, &other.0) {
+        match (&self.members, &other.members) {
             (Members::Progression(mine), Members::Progression(theirs)) => mine == theirs,
             (Members::List(mine), Members::List(theirs)) => Arc::ptr_eq(mine, theirs),
             _ => false,
@@ -158,17 +192,18 @@ impl Group {
 
     /// The members of this group, then those of `other` that are not in this one.
     pub fn union(&self, other: &Group) -> Group {
-        self.iter().chain(other.iter().filter(|member| !self.contains(*member))).collect()
+        let all: Group = self.iter().chain(other.iter().filter(|member| !self.contains(*member))).collect();
+        all.with_origin(if self.is_empty() { other.origin } else { self.origin })
     }
 
     /// The members of this group that are in `other`, in the order of this one.
     pub fn intersection(&self, other: &Group) -> Group {
-        self.iter().filter(|member| other.contains(*member)).collect()
+        self.only(|_, member| other.contains(member))
     }
 
     /// The members of this group that are not in `other`, in the order of this one.
     pub fn difference(&self, other: &Group) -> Group {
-        self.iter().filter(|member| !other.contains(*member)).collect()
+        self.only(|_, member| !other.contains(member))
     }
 
     /// The members at `ranks`, in that order.
@@ -205,20 +240,21 @@ impl Group {
     }
 
     fn select(&self, selection: &Selection) -> Result<Group> {
-        Ok(selection
-            .ranks
-            .iter()
-            .flat_map(Progression::iter)
-            .map(|rank| self.get(Rank(rank)).expect("the selection was checked against this group"))
-            .collect())
+        let member = |rank| self.get(Rank(rank)).expect("the selection was checked against this group");
+        let chosen: Group = selection.ranks.iter().flat_map(Progression::iter).map(member).collect();
+        Ok(chosen.with_origin(self.origin))
     }
 
     fn without(&self, selection: &Selection) -> Group {
-        self.iter()
-            .enumerate()
-            .filter(|(rank, _)| !selection.contains(*rank as u32))
-            .map(|(_, member)| member)
-            .collect()
+        self.only(|rank, _| !selection.contains(rank))
+    }
+
+    /// The members that are `wanted`, in the order of this group.
+    fn only(&self, wanted: impl Fn(u32, WorldRank) -> bool) -> Group {
+        let all = (0..).zip(self.iter());
+        let some: Group =
+            all.filter(|(rank, member)| wanted(*rank, *member)).map(|(_, member)| member).collect();
+        some.with_origin(self.origin)
     }
 }
 
@@ -300,7 +336,7 @@ impl Builder {
                 .windows(2)
                 .all(|pair| list.members[pair[0] as usize] != list.members[pair[1] as usize])
         );
-        Group(Members::List(Arc::new(list)))
+        Group { members: Members::List(Arc::new(list)), origin: Origin::WORLD }
     }
 }
 
@@ -403,13 +439,13 @@ mod tests {
         let evens = world.range_incl(&[[0, 999_999, 2]]).unwrap();
         let back = world.range_incl(&[[999_999, 0, -1]]).unwrap();
         for (group, size) in [(&world, 1_000_000), (&evens, 500_000), (&back, 1_000_000)] {
-            assert!(matches!(group.0, Members::Progression(_)));
+            assert!(matches!(group.members, Members::Progression(_)));
             assert_eq!(group.size(), size);
         }
         assert_eq!(back.rank_of(WorldRank(0)), Some(Rank(999_999)));
         assert_eq!(evens.rank_of(WorldRank(3)), None);
         assert_eq!(world.compare(&back), Comparison::Similar);
-        assert!(matches!(world.excl(&[0]).unwrap().0, Members::Progression(_)));
+        assert!(matches!(world.excl(&[0]).unwrap().members, Members::Progression(_)));
     }
 
     #[test]
@@ -427,6 +463,25 @@ mod tests {
         check(world.range_excl(&[[0, i32::MAX, 1]]), Err((ErrorClass::Rank, "ranges[0]")));
         check(world.range_incl(&[[0, 2, 1], [2, 3, 1]]), Err((ErrorClass::Rank, "rank 2 is given twice")));
         check(Group::empty().range_incl(&[[0, 0, 1]]), Err((ErrorClass::Rank, "0 processes")));
+    }
+
+    #[test]
+    fn groups_of_two_sessions_do_not_mix() {
+        let (world, one, two) = (Group::world(4), Origin::numbered(1), Origin::numbered(2));
+        let (first, second) = (world.clone().with_origin(one), world.clone().with_origin(two));
+        let class = |left: &Group, right: &Group| {
+            left.check_origin(right, ErrorClass::Group, "group1 and group2").err().map(|error| error.class)
+        };
+        assert_eq!(class(&first, &second), Some(ErrorClass::Group));
+        assert_eq!(class(&world, &second), Some(ErrorClass::Group));
+        let none = first.difference(&first);
+        for part in
+            [first.incl(&[2, 0]).unwrap(), first.excl(&[1]).unwrap(), first.union(&first), none.union(&first)]
+        {
+            assert_eq!((class(&first, &part), part.origin()), (None, one));
+        }
+        assert_eq!(class(&none, &second), None);
+        assert_eq!(first.range_excl(&[[0, 3, 2]]).unwrap().intersection(&first).origin(), one);
     }
 
     fn members() -> impl Strategy<Value = Vec<u32>> {

@@ -3,8 +3,9 @@
 //! Sessions of a process share its one [`Process`]: isolation is that of communicators. Process sets are the job, the process
 //! itself, and what the launcher knows: the ranks of a program, those of a host.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::RankBlock;
@@ -23,9 +24,15 @@ const PROGRAM_SET: &str = "tutti://app/";
 /// What the name of the set of this host's ranks begins with; the name of the host follows.
 const HOST_SET: &str = "tutti://host/";
 
+/// Where groups and communicators come from. Such of different origin must not be mixed in one call (MPI-5 section 11.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin(u32);
+
 /// An open session.
 #[derive(Debug)]
 pub struct Session {
+    /// That of its groups.
+    pub origin: Origin,
     /// What happens on errors.
     pub error_handler: GiantCell<ErrorHandler>,
     /// Hints that the program gave.
@@ -34,12 +41,35 @@ pub struct Session {
     pub buffer: Arc<Place>,
 }
 
+/// Sessions that were opened in this process so far.
+static OPENED: AtomicU32 = AtomicU32::new(0);
+
+impl Origin {
+    /// What is not of a session: MPI_COMM_WORLD, the parent and who was joined, and all that is made from them.
+    pub const WORLD: Origin = Origin(0);
+
+    /// That of the session with this number, from 1 on.
+    pub(crate) fn numbered(number: u32) -> Origin {
+        Origin(number)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin(0) => write!(out, "the world model"),
+            Origin(number) => write!(out, "session {number} of this process"),
+        }
+    }
+}
+
 impl Session {
     /// Opens a session.
     pub fn open(held: &Held, error_handler: ErrorHandler, info: Info) -> Session {
         let buffer = Arc::new(Place::new());
         OF_SESSIONS.borrow_mut(held).push(Arc::clone(&buffer));
-        Session { error_handler: GiantCell::new(error_handler), info, buffer }
+        let origin = Origin::numbered(1 + OPENED.fetch_add(1, Ordering::Relaxed));
+        Session { origin, error_handler: GiantCell::new(error_handler), info, buffer }
     }
 
     /// Closes it: waits for the messages in its buffer.
@@ -71,7 +101,7 @@ fn locals(process: &Process) -> impl Iterator<Item = (WorldRank, &RankBlock)> {
     (0..job.header().local_ranks).map(|local| (WorldRank(job.world_rank(local)), job.block(local)))
 }
 
-/// The group of a process set.
+/// The group of a process set, as one of the world.
 ///
 /// # Errors
 /// `Arg` if there is no set of this name.

@@ -9,6 +9,7 @@ use tutti_core::communicator::split::{self, HardwareSplit, SplitType};
 use tutti_core::communicator::{Communicator, Relation, create};
 use tutti_core::dynamic;
 use tutti_core::giant::GiantCell;
+use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::names::ObjectName;
 use tutti_core::session;
@@ -86,7 +87,9 @@ fn inter<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
 
 /// MPI_Comm_compare.
 pub fn compare(_call: &mut Call, comm1: In<Comm>, comm2: In<Comm>, result: Out<c_int>) -> Result<()> {
-    result.set(match comm1.get()?.compare(comm2.get()?) {
+    let (one, other) = (comm1.get()?, comm2.get()?);
+    one.group().check_origin(other.group(), ErrorClass::Comm, "comm1 and comm2")?;
+    result.set(match one.compare(other) {
         Relation::Identical => MPI_IDENT,
         Relation::Congruent => MPI_CONGRUENT,
         Relation::Similar => MPI_SIMILAR,
@@ -133,8 +136,16 @@ fn duplicate(
 /// MPI_Comm_create.
 pub fn create(call: &mut Call, comm: In<Comm>, group: In<Group>, newcomm: HandleOut<Comm>) -> Result<()> {
     newcomm.check()?;
-    let new = create::create(&mut call.held, process()?, comm.get()?, group.get()?)?;
+    let (comm, group) = with_group(comm, group)?;
+    let new = create::create(&mut call.held, process()?, comm, group)?;
     give(newcomm, new)
+}
+
+/// A communicator and a group of processes in it: both of one session, or of none.
+fn with_group<'s>(comm: In<'s, Comm>, group: In<'s, Group>) -> Result<(&'s Communicator, &'s Members)> {
+    let (comm, group) = (comm.get()?, group.get()?);
+    comm.group().check_origin(group, ErrorClass::Group, "comm and group")?;
+    Ok((comm, group))
 }
 
 /// MPI_Comm_create_group.
@@ -147,7 +158,8 @@ pub fn create_group(
 ) -> Result<()> {
     newcomm.check()?;
     check_tag(tag)?;
-    let new = create::create_group(&mut call.held, process()?, comm.get()?, group.get()?, tag)?;
+    let (comm, group) = with_group(comm, group)?;
+    let new = create::create_group(&mut call.held, process()?, comm, group, tag)?;
     give(newcomm, new)
 }
 
@@ -292,6 +304,7 @@ pub fn intercomm_create(
     };
     // peer_comm and remote_leader mean something at the leader only.
     let peer = if local.rank() == Rank(leader) { peer_comm.get()? } else { local };
+    local.group().check_origin(peer.group(), ErrorClass::Comm, "local_comm and peer_comm")?;
     let leaders = Leaders { local: Rank(leader), peer_comm: peer, remote: remote_leader, tag };
     let new = intercommunicator::create(&mut call.held, process()?, local, leaders)?;
     give(newintercomm, Some(new))

@@ -26,6 +26,13 @@ pub fn give(newgroup: HandleOut<Group>, members: Members) -> Result<()> {
     newgroup.create(members).map(drop)
 }
 
+/// Two groups for one call: of one session, or of none.
+fn both<'s>(group1: In<'s, Group>, group2: In<'s, Group>) -> Result<(&'s Members, &'s Members)> {
+    let (one, other) = (group1.get()?, group2.get()?);
+    one.check_origin(other, ErrorClass::Group, "group1 and group2")?;
+    Ok((one, other))
+}
+
 /// A rank as the C interface returns it.
 fn rank_or_undefined(rank: Option<Rank>) -> c_int {
     rank.map_or(MPI_UNDEFINED, |rank| rank.0 as c_int)
@@ -60,7 +67,7 @@ pub fn translate_ranks(
     group2: In<Group>,
     ranks2: ArrayOut<c_int>,
 ) -> Result<()> {
-    let (from, to) = (group1.get()?, group2.get()?);
+    let (from, to) = both(group1, group2)?;
     let translated = ranks2.slice(n.into())?;
     for (index, (rank, place)) in ranks1.slice(n.into())?.iter().zip(translated).enumerate() {
         if *rank == MPI_PROC_NULL {
@@ -80,7 +87,8 @@ pub fn translate_ranks(
 
 /// MPI_Group_compare.
 pub fn compare(_call: &mut Call, group1: In<Group>, group2: In<Group>, result: Out<c_int>) -> Result<()> {
-    result.set(comparison(group1.get()?.compare(group2.get()?)))
+    let (one, other) = both(group1, group2)?;
+    result.set(comparison(one.compare(other)))
 }
 
 /// MPI_Group_union.
@@ -90,7 +98,8 @@ pub fn union(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    give(newgroup, group1.get()?.union(group2.get()?))
+    let (one, other) = both(group1, group2)?;
+    give(newgroup, one.union(other))
 }
 
 /// MPI_Group_intersection.
@@ -100,7 +109,8 @@ pub fn intersection(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    give(newgroup, group1.get()?.intersection(group2.get()?))
+    let (one, other) = both(group1, group2)?;
+    give(newgroup, one.intersection(other))
 }
 
 /// MPI_Group_difference.
@@ -110,7 +120,8 @@ pub fn difference(
     group2: In<Group>,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    give(newgroup, group1.get()?.difference(group2.get()?))
+    let (one, other) = both(group1, group2)?;
+    give(newgroup, one.difference(other))
 }
 
 /// MPI_Group_incl.

@@ -157,8 +157,8 @@ pub fn group_from_pset(
     pset_name: Text,
     newgroup: HandleOut<Group>,
 ) -> Result<()> {
-    session.get()?;
-    group::give(newgroup, session::process_set(process()?, pset_name.bytes()?)?)
+    let origin = session.get()?.origin;
+    group::give(newgroup, session::process_set(process()?, pset_name.bytes()?)?.with_origin(origin))
 }
 
 /// MPI_Comm_create_from_group.
@@ -197,9 +197,10 @@ pub fn intercomm_create_from_groups(
     newintercomm.check()?;
     let (errhandler, info) = (handler_for(call, errhandler, HandlerKind::Communicator)?, info.optional()?);
     let tag = tag_of(stringtag)?;
-    let (process, members) = (process()?, local_group.get()?);
+    let (process, members, others) = (process()?, local_group.get()?, remote_group.get()?);
+    members.check_origin(others, ErrorClass::Group, "local_group and remote_group")?;
     let local = leader_of(members, local_leader, "local_leader")?.0;
-    let remote = leader_of(remote_group.get()?, remote_leader, "remote_leader")?.1;
+    let remote = leader_of(others, remote_leader, "remote_leader")?.1;
     let Some(comm) = create::create_group(&mut call.held, process, &process.world, members, tag)? else {
         return newintercomm.set_null();
     };

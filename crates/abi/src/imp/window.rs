@@ -10,6 +10,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::attributes::ObjectKind;
 use tutti_core::error_handler::HandlerKind;
 use tutti_core::giant::GiantCell;
+use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::names::ObjectName;
 use tutti_core::window::create::{self, Part};
@@ -269,12 +270,21 @@ pub fn fence(call: &mut Call, assert: c_int, win: In<Win>) -> Result<()> {
 
 /// MPI_Win_post.
 pub fn post(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
-    win.get()?.post(&mut call.held, process()?, group.get()?, assert)
+    let (win, group) = with_group(win, group)?;
+    win.post(&mut call.held, process()?, group, assert)
 }
 
 /// MPI_Win_start.
 pub fn start(call: &mut Call, group: In<Group>, assert: c_int, win: In<Win>) -> Result<()> {
-    win.get()?.start(&mut call.held, process()?, group.get()?, assert)
+    let (win, group) = with_group(win, group)?;
+    win.start(&mut call.held, process()?, group, assert)
+}
+
+/// A window and a group of processes in it: both of one session, or of none.
+fn with_group<'s>(win: In<'s, Win>, group: In<'s, Group>) -> Result<(&'s Window, &'s Members)> {
+    let (win, group) = (win.get()?, group.get()?);
+    win.group().check_origin(group, ErrorClass::Group, "win and group")?;
+    Ok((win, group))
 }
 
 /// MPI_Win_complete.

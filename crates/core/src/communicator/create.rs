@@ -90,7 +90,7 @@ pub fn create(
         }));
     };
     // On an intercommunicator both sides name their own subset (MPI-5 section 7.4.2).
-    let remote = collective::other_group(held, process, comm, group)?;
+    let remote = collective::other_group(held, process, comm, group)?.with_origin(group.origin());
     let local = create(held, process, &inter.local, group)?;
     Ok(match (local, group.rank_of(process.rank)) {
         (Some(local), Some(rank)) if !remote.is_empty() => {

@@ -116,7 +116,7 @@ pub(crate) fn between(
     context: ContextId,
 ) -> Arc<Communicator> {
     let handler = comm.error_handler.borrow(held).clone();
-    let inter = Some(Inter { remote, local });
+    let inter = Some(Inter { remote: remote.with_origin(comm.group().origin()), local });
     let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
     new.publish(held, process, context)
 }

@@ -120,5 +120,6 @@ fn of_color(all: &[u8], color: i32, group: &Group) -> Result<Group> {
         }
     }
     members.sort_by_key(|(key, _)| *key);
-    Ok(members.into_iter().map(|(_, member)| member).collect())
+    let members: Group = members.into_iter().map(|(_, member)| member).collect();
+    Ok(members.with_origin(group.origin()))
 }

@@ -8,6 +8,7 @@ use super::{Cartesian, Distributed, Graph, Topology, reorder};
 use crate::collective;
 use crate::communicator::{Communicator, create, split};
 use crate::giant::Held;
+use crate::group::Group;
 use crate::process::Process;
 
 /// One of the arguments of MPI_Dist_graph_create: an edge that any member may tell.
@@ -162,7 +163,8 @@ fn with(
 ) -> Result<Option<Arc<Communicator>>> {
     let order = order.unwrap_or_else(|| (0..size).collect());
     let member = |rank: &u32| comm.group().get(Rank(*rank)).expect("a member of the communicator");
-    let group = order[..size as usize].iter().map(member).collect();
+    let group: Group = order[..size as usize].iter().map(member).collect();
+    let group = group.with_origin(comm.group().origin());
     let new = create::create(held, process, comm, &group)?;
     Ok(new.inspect(|new| new.arrange(Arc::new(topology))))
 }
