@@ -586,6 +586,8 @@ impl Kind {
     pub const FLAGS: u16 = 8;
     /// All flags of a rank: those from [`Kind::FLAGS`] on are private, for its own strands to await.
     pub const ALL_FLAGS: u16 = 128;
+    /// Flags from this on keep a strand from running ahead of the others, which would cost time: no data depend on them.
+    pub const PACING: u16 = Kind::ALL_FLAGS - 2;
     /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
     pub const VALUES: u64 = 1 << 24;
     /// Units of a frame before the block: how long that is.
@@ -594,6 +596,16 @@ impl Kind {
     /// Whether a block of `length` units fits into a frame of `frame`.
     pub fn fits(length: u64, frame: u64) -> bool {
         length.saturating_add(Kind::FRAME_HEADER) <= frame
+    }
+
+    /// Whether it moves data within the node, and so takes its time but waits for nobody.
+    pub fn moves(&self) -> bool {
+        match self {
+            Kind::Copy { .. } | Kind::Reduce { .. } | Kind::Pull { .. } | Kind::Combine { .. } => true,
+            Kind::Push { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => true,
+            Kind::Send { .. } | Kind::Recv { .. } => false,
+            Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => false,
+        }
     }
 
     /// The span of own memory that it reads without writing it.

@@ -169,6 +169,10 @@ impl Port for CommPort<'_> {
         completion::finish(self.held, self.process, *id).result.map(|_| true)
     }
 
+    fn look_around(&mut self) {
+        self.process.messages.borrow_mut(self.held).progress();
+    }
+
     fn cancel(&mut self, id: RequestId) {
         let mut messages = self.process.messages.borrow_mut(self.held);
         messages.state.cancel(id);

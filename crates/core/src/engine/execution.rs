@@ -4,6 +4,7 @@
 //! [`Execution::restart`] passes on its caller's promise about memory to [`Bindings`].
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tutti_base::{Error, Result};
@@ -27,6 +28,9 @@ pub enum Status {
     Pending,
 }
 
+/// So much is moved before the network is looked at, which takes a few microseconds.
+const BYTES_BETWEEN_LOOKS: u64 = 128 << 10;
+
 /// One run after another of a plan. `H` is the port's [`Port::Handle`].
 #[derive(Debug)]
 pub struct Execution<H> {
@@ -34,6 +38,11 @@ pub struct Execution<H> {
     bindings: Bindings,
     cursor: Cursor,
     flying: Vec<(Instance, H)>,
+    /// Steps of strands that move data, in the order in which they came up: one at a time, so that no strand keeps the others from
+    /// their messages.
+    moves: VecDeque<Instance>,
+    /// How much they have moved since the network was looked at.
+    moved_bytes: u64,
     /// A schedule in program order has its flags and its bank.
     granted: bool,
     /// What it waits for within the node: at most one flag a strand.
@@ -93,6 +102,8 @@ impl<H> Execution<H> {
             bindings,
             cursor,
             flying: Vec::new(),
+            moves: VecDeque::new(),
+            moved_bytes: 0,
             granted: false,
             waiting: Vec::new(),
             private: vec![0; private],
@@ -207,6 +218,7 @@ impl<H> Execution<H> {
     pub fn abandon<P: Port<Handle = H>>(&mut self, port: &mut P) {
         self.flying.drain(..).for_each(|(_, handle)| port.cancel(handle));
         self.waiting.clear();
+        self.moves.clear();
         if std::mem::take(&mut self.granted) {
             port.leave();
         }
@@ -250,6 +262,11 @@ impl<H> Execution<H> {
         self.land(port)?;
         loop {
             while self.advance(port)? && self.look(port) {}
+            if self.move_some(port)? {
+                self.land(port)?;
+                self.look(port);
+                continue;
+            }
             // A message may have been there when it was asked for, or have come meanwhile; nobody else would look again before the
             // process sleeps.
             if !self.land(port)? {
@@ -291,9 +308,14 @@ impl<H> Execution<H> {
 
     /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
     fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
-        let Execution { plan, bindings, cursor, flying, waiting, private, observed, .. } = self;
+        let Execution { plan, bindings, cursor, flying, waiting, private, observed, moves, .. } = self;
         let schedule = &plan.schedule;
+        let has_strands = !schedule.strands.is_empty();
         cursor.advance(schedule, |instance| {
+            if has_strands && schedule.steps[instance.step.0 as usize].kind.moves() {
+                moves.push_back(instance);
+                return Ok(false);
+            }
             let since = trace::since();
             let begun = begin(schedule, instance, (bindings, private), port)?;
             if since != 0 {
@@ -314,7 +336,29 @@ impl<H> Execution<H> {
                 }
             }
         })?;
-        Ok(!schedule.strands.is_empty() && !waiting.is_empty())
+        Ok(has_strands && !waiting.is_empty())
+    }
+
+    /// Does the step of a strand that has waited longest to move data; whether there was one.
+    fn move_some<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
+        let Some(instance) = self.moves.pop_front() else { return Ok(false) };
+        let Execution { plan, bindings, cursor, private, observed, moved_bytes, .. } = self;
+        let since = trace::since();
+        let begun = begin(&plan.schedule, instance, (bindings, private), port)?;
+        debug_assert!(matches!(begun, Begun::Done), "who moves data waits for nobody");
+        if since != 0 {
+            observed.started(instance, since);
+            observed.over(plan, bindings, instance, port);
+        }
+        cursor.complete(instance);
+        let written = plan.schedule.steps[instance.step.0 as usize].kind.writes();
+        let units = written.map_or(0, |span| span.at(instance.iteration, &bindings.tables()).length);
+        *moved_bytes += units * plan.shape.unit_bytes;
+        if *moved_bytes >= BYTES_BETWEEN_LOOKS {
+            *moved_bytes = 0;
+            port.look_around();
+        }
+        Ok(true)
     }
 
     /// Whether a schedule in program order has its bank and may go on.

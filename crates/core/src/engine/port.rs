@@ -43,6 +43,9 @@ pub trait Port: NodePort {
     /// The failure of the operation, which ends it.
     fn done(&mut self, handle: &mut Self::Handle) -> Result<bool>;
 
+    /// Takes in what has arrived meanwhile: asked between steps that move much data.
+    fn look_around(&mut self) {}
+
     /// Gives an operation up (another one of the schedule failed): its memory is not touched after.
     fn cancel(&mut self, handle: Self::Handle);
 }
