@@ -163,9 +163,9 @@ impl Work {
     pub fn time(&self, environment: &Environment) -> f64 {
         let rates = Rates::of(environment);
         let mean = if self.all_messages > 0.0 { self.all_bytes / self.all_messages } else { 0.0 };
-        let handshake = if mean > environment.model.eager_bytes { 2.0 } else { 1.0 };
-        // Between hosts, waiting for the network outweighs waiting for a processor.
         let one_host = environment.layout.hosts() == 1;
+        let handshake = if mean > environment.model.longest_eager(!one_host) { 2.0 } else { 1.0 };
+        // Between hosts, waiting for the network outweighs waiting for a processor.
         let crowded =
             one_host && (environment.oversubscribed || environment.ranks_on_node > environment.cores);
         let hop = if crowded { rates.switch } else { rates.hop };
@@ -479,6 +479,15 @@ pub(crate) fn allreduce_ring(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     let part = n.bytes / n.ranks;
     around(n.ranks, part, part).then(around(n.ranks, part, 0.0))
+}
+
+/// The same in blocks of about a segment, so many of them for each of some leaders.
+pub(crate) fn allreduce_slices(shape: &Shape, params: &Params) -> Work {
+    let ring = allreduce_ring(shape, params);
+    let segment = (params.segment * shape.unit_bytes) as f64;
+    let part = shape.bytes() as f64 / f64::from(shape.ranks) / f64::from(params.radix.min(8));
+    let blocks = if segment > 0.0 { (part / segment).max(1.0) } else { 1.0 };
+    Work { messages: ring.messages * blocks, all_messages: ring.all_messages * blocks, ..ring }
 }
 
 pub(crate) fn allreduce_tree(shape: &Shape, params: &Params) -> Work {

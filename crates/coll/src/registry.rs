@@ -165,7 +165,7 @@ const FIXED: Parameters = Parameters {
 };
 const RADIX: Parameters = Parameters { radix: true, ..FIXED };
 const KNOMIAL: Parameters = Parameters { knomial: true, ..RADIX };
-const LEADERS_NEAR: Parameters = Parameters { leaders: true, ..RADIX_NEAR };
+const LEADERS: Parameters = Parameters { leaders: true, segment: true, ..RADIX };
 const UP_DOWN: Parameters = Parameters { fan_out: true, ..RADIX };
 const WINDOW: Parameters = Parameters { window: true, ..FIXED };
 const PIPELINE: Parameters = Parameters { segment: true, ..WINDOW };
@@ -235,7 +235,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
-    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS_NEAR, levels_slices::allreduce, cost::allreduce_ring),
+    entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, levels_slices::allreduce, cost::allreduce_slices),
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),
     entry(C::Barrier, "spread", ANY, WINDOW, barrier::spread, cost::barrier_spread),

@@ -55,14 +55,14 @@ fn check(generator: &Generator, case: &Case, hierarchy: &Arc<Hierarchy>) {
 }
 
 fn near() -> impl Iterator<Item = &'static Generator> {
-    registry().iter().filter(|generator| generator.parameters.distances)
+    registry().iter().filter(|generator| generator.parameters.distances || generator.requires.several_hosts)
 }
 
 fn count(collective: Collective, ranks: u32, turn: u32) -> u64 {
     match collective {
         Collective::Barrier => 0,
         Collective::Bcast | Collective::Reduce | Collective::Allreduce => {
-            [u64::from(ranks) + 3, 1, 9][turn as usize % 3]
+            [u64::from(ranks) + 3, 1, 9, 7 * u64::from(ranks) + 1][turn as usize % 4]
         }
         _ => u64::from(turn % 3),
     }

@@ -1,10 +1,13 @@
 //! An allreduce for long data on several hosts: reduce-scatter within each host, rings across, allgather within.
 //!
-//! The data are cut into slices, two for each of some leaders a host. The leaders of a slice pass it around a ring of all hosts, in
+//! The data are cut into slices, a few for each of some leaders a host. The leaders of a slice pass it around a ring of all hosts, in
 //! blocks, twice: first combining, then collecting. A leader combines each block over the ranks of its host, reading them in
 //! place, before it is its turn; the others of the host fetch each block as soon as it is whole. Every host sends and receives
 //! each unit of data nearly twice, the least that is possible, and all its leaders drive the network at the same time: as many as
 //! it takes ([`Params::radix`]), since every message costs a processor.
+//!
+//! A block may go on when it has come whole, which a leader finds out some time later. Meanwhile the network carries the blocks of its
+//! other slices: the more there are ([`Params::segment`]), the longer it stays busy.
 
 use super::hosts::Hosts;
 use super::levels::{DONE, DOWN, READY, UP};
@@ -14,13 +17,15 @@ use crate::hierarchy::{Hierarchy, Ignored};
 use crate::ir::{Access, BufferId, Division, Index, Kind, Span, StepId};
 use crate::shape::{Params, Shape};
 
-/// Slices of a leader: while a block of one is combined, one of another is on its way.
+/// Messages of a leader under way: while a block of one slice is combined, one of another is on its way.
 const STREAMS: u32 = 2;
+/// Most slices that take turns in a stream.
+const MOST_TURNS: u32 = 64;
 /// Most leaders of a host.
 const MOST_LEADERS: u32 = 8;
-/// The first of the flags that count what is here of a slice: one when it is combined within the host, then the blocks of the ring.
+/// The first of the flags that count what is here of a stream: blocks that are combined within the host, then those of the ring.
 const HERE: u16 = 0;
-/// The first of the private flags that count the blocks of a slice that are combined within the host.
+/// The first of the private flags that count the blocks of a stream that are combined within the host.
 const COMBINED: u16 = Kind::FLAGS;
 
 /// Where a rank is, and who else is there.
@@ -46,20 +51,30 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
         return;
     }
     let place = Place::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank, params.radix);
-    let parts = place.leaders * STREAMS * place.hosts;
-    let slices =
-        Slices { place: &place, division: Division::Even { parts, total: shape.count }, own: own(shape) };
+    let turns = turns(&place, shape.count, params.segment);
+    let parts = place.leaders * STREAMS * turns * place.hosts;
+    let division = Division::Even { parts, total: shape.count };
+    let slices = Slices { place: &place, division, turns, own: own(shape) };
     slices.lend(shape.count, b);
     if place.number < place.leaders {
         slices.combine(b);
         let block = shape.count.div_ceil(u64::from(parts));
         let room = (place.hosts > 1).then(|| b.temporary(block * u64::from(STREAMS)));
-        for stream in 0..STREAMS {
+        for stream in slices.mine() {
             slices.receive(stream, room.map(|room| (room, block)), b);
             slices.send(stream, b);
         }
     }
     slices.fetch(b);
+}
+
+/// So many slices take turns in a stream that a block has about `segment` units.
+fn turns(place: &Place, units: u64, segment: u64) -> u32 {
+    let blocks = u64::from(place.leaders * STREAMS * place.hosts);
+    match segment {
+        0 => 1,
+        _ => units.div_ceil(blocks).div_ceil(segment).clamp(1, MOST_TURNS.into()) as u32,
+    }
 }
 
 impl Place {
@@ -78,20 +93,19 @@ impl Place {
         self.members[self.number as usize]
     }
 
-    /// Writes `body` for the other members one after the other, beginning after this one, so that not all read the same one first;
-    /// from the `first`th of them on.
-    fn each_other(&self, first: u32, b: &mut Builder, body: impl Fn(Index, &mut Builder) -> StepId) {
+    /// Writes `body` for the other members one after the other, beginning after this one, so that not all read the same one first.
+    fn each_other(&self, b: &mut Builder, body: impl Fn(Index, &mut Builder) -> StepId) {
         let count = self.members.len() as u32;
         let stride = self.members.get(1).map_or(1, |second| second - self.members[0]);
         let regular = self.members.windows(2).all(|two| two[0] + stride == two[1]);
-        if regular && count > first + 1 {
-            let start = i64::from((self.number + 1 + first) * stride);
+        if regular && count > 1 {
+            let start = i64::from((self.number + 1) * stride);
             let all = Index::cyclic(start, stride.into(), count * stride).plus(self.members[0]);
-            return b.each(all, count - 1 - first, |member, b| {
+            return b.each(all, count - 1, |member, b| {
                 body(member, b);
             });
         }
-        for (_, member) in self.others().skip(first as usize) {
+        for (_, member) in self.others() {
             body(Index::from(member), b);
         }
     }
@@ -105,23 +119,68 @@ impl Place {
     }
 }
 
+/// A stream of a leader.
+#[derive(Clone, Copy)]
+struct Stream {
+    leader: u32,
+    number: u32,
+}
+
+impl Stream {
+    /// Counts what is here of it.
+    fn here(self) -> u16 {
+        HERE + self.number as u16
+    }
+
+    /// The same, for the strand that combines.
+    fn pace(self) -> u16 {
+        Kind::PACING + self.number as u16
+    }
+
+    /// Counts what is combined within the host.
+    fn combined(self) -> u16 {
+        COMBINED + self.number as u16
+    }
+}
+
 struct Slices<'a> {
     place: &'a Place,
-    /// Into the blocks of all slices, slice after slice.
+    /// Into the blocks of all streams, stream after stream. Within one the blocks of a host are side by side, the last slice first: so
+    /// what passes a host is one block after the other, backwards around the ring.
     division: Division,
+    /// Slices of a stream.
+    turns: u32,
     own: BufferId,
 }
 
 impl Slices<'_> {
-    /// The first block of a slice.
-    fn first(&self, leader: u32, stream: u32) -> u32 {
-        (leader * STREAMS + stream) * self.place.hosts
+    /// The streams of a leader.
+    fn streams(leader: u32) -> impl Iterator<Item = Stream> {
+        (0..STREAMS).map(move |number| Stream { leader, number })
     }
 
-    /// The blocks of a slice in the order in which they pass a host, turn by turn: that of host `host + offset`, then those before.
-    fn passing(&self, buffer: BufferId, leader: u32, stream: u32, offset: i64) -> Span {
-        let host = Index::cyclic(i64::from(self.place.host) + offset, -1, self.place.hosts);
-        build::block(buffer, self.division, host.plus(self.first(leader, stream)))
+    /// Its own.
+    fn mine(&self) -> impl Iterator<Item = Stream> + use<> {
+        Slices::streams(self.place.number)
+    }
+
+    /// The blocks of a stream in the order in which they pass this host, from the `first`th on: in each round a block of each slice,
+    /// those of the host itself in the first one.
+    fn passing(&self, buffer: BufferId, stream: Stream, first: u32) -> Span {
+        let around = self.place.hosts * self.turns;
+        let start = i64::from((self.place.host + 1) * self.turns) - 1 - i64::from(first);
+        let before = (stream.leader * STREAMS + stream.number) * around;
+        build::block(buffer, self.division, Index::cyclic(start, -1, around).plus(before))
+    }
+
+    /// How many there are with each, in a loop from the `first`th on.
+    fn count(first: u32) -> Index {
+        Index::linear(i64::from(first) + 1, 1)
+    }
+
+    /// Blocks in all rounds but one.
+    fn rest(&self) -> u32 {
+        (self.place.hosts - 1) * self.turns
     }
 
     /// The first strand: lends what the rank has and gets.
@@ -137,66 +196,78 @@ impl Slices<'_> {
         }
         b.post(READY, 1);
         if leads {
-            self.place.each_other(0, b, |member, b| b.wait(member, DONE, 1));
+            self.place.each_other(b, |member, b| b.wait(member, DONE, 1));
         }
     }
 
-    /// The strand that combines the own slices over the host, block by block in the order in which they are needed.
+    /// The strand that combines the own slices over the host, block by block in the order in which they are needed, and not much
+    /// earlier: others of the host have more to do with the processors.
     fn combine(&self, b: &mut Builder) {
         b.strand();
         if self.place.members.len() > 1 {
             b.wait(self.place.me(), READY, 1);
         }
-        self.place.each_other(0, b, |member, b| b.wait(member, READY, 1));
-        b.repeat(self.place.hosts, 1, |b| {
-            for stream in 0..STREAMS {
-                let block = |buffer| self.passing(buffer, self.place.number, stream, 0);
-                let (theirs, sum) = (block(BufferId::exposed(UP)), block(BufferId::RECV));
-                if let Some((_, member)) = self.place.others().next() {
-                    b.combine(member, theirs, block(self.own), sum);
-                } else if self.own != BufferId::RECV {
-                    b.copy(block(self.own), sum, &[]);
-                }
-                self.place.each_other(1, b, |member, b| b.combine(member, theirs, sum, sum));
-                b.post(COMBINED + stream as u16, Index::linear(1, 1));
+        self.place.each_other(b, |member, b| b.wait(member, READY, 1));
+        b.repeat(self.turns, 1, |b| self.mine().for_each(|stream| self.combine_block(stream, 0, b)));
+        let ahead = self.turns.div_ceil(2);
+        b.repeat(self.rest(), 1, |b| {
+            for stream in self.mine() {
+                b.wait(self.place.me(), stream.pace(), Slices::count(self.turns - ahead));
+                self.combine_block(stream, self.turns, b);
             }
         });
     }
 
-    /// The strand that takes the blocks of a slice: combines each with its own in the first round, then collects them.
-    fn receive(&self, stream: u32, room: Option<(BufferId, u64)>, b: &mut Builder) {
-        let flag = HERE + stream as u16;
+    fn combine_block(&self, stream: Stream, first: u32, b: &mut Builder) {
+        let block = |buffer| self.passing(buffer, stream, first);
+        let (theirs, sum) = (block(BufferId::exposed(UP)), block(BufferId::RECV));
+        if let Some((_, member)) = self.place.others().next() {
+            b.combine(member, theirs, block(self.own), sum);
+        } else if self.own != BufferId::RECV {
+            b.copy(block(self.own), sum, &[]);
+        }
+        for (_, member) in self.place.others().skip(1) {
+            b.combine(member, theirs, sum, sum);
+        }
+        b.post(stream.combined(), Slices::count(first));
+    }
+
+    /// The strand that takes the blocks of a stream: combines each with its own until it has been around, then collects them.
+    fn receive(&self, stream: Stream, room: Option<(BufferId, u64)>, b: &mut Builder) {
         b.strand();
-        let combined = COMBINED + stream as u16;
-        b.wait(self.place.me(), combined, 1);
-        b.post(flag, 1);
-        let Some((room, block)) = room else { return };
-        let (left, lane, turns) = (self.place.left, stream as u16, self.place.hosts - 1);
-        let passing = |offset| self.passing(BufferId::RECV, self.place.number, stream, offset);
-        b.repeat(turns, 1, |b| {
-            let arrived = build::slot(room, block * u64::from(stream), 0, 0, passing(-1));
-            b.recv(left, lane, arrived, &[]);
-            b.wait(self.place.me(), combined, Index::linear(2, 1));
-            b.reduce(arrived, passing(-1), &[]);
-            b.post(flag, Index::linear(2, 1));
+        b.repeat(self.turns, 1, |b| {
+            b.wait(self.place.me(), stream.combined(), Slices::count(0));
+            b.post(stream.here(), Slices::count(0));
+            b.post(stream.pace(), Slices::count(0));
         });
-        b.repeat(turns, 1, |b| {
-            // `hosts - 1` turns later.
-            b.recv(left, lane, passing(0), &[]);
-            b.post(flag, Index::linear(i64::from(turns) + 2, 1));
+        let Some((room, block)) = room else { return };
+        let (left, lane) = (self.place.left, stream.number as u16);
+        b.repeat(self.rest(), 1, |b| {
+            let sum = self.passing(BufferId::RECV, stream, self.turns);
+            let arrived = build::slot(room, block * u64::from(stream.number), 0, 0, sum);
+            b.recv(left, lane, arrived, &[]);
+            b.wait(self.place.me(), stream.combined(), Slices::count(self.turns));
+            b.reduce(arrived, sum, &[]);
+            b.post(stream.here(), Slices::count(self.turns));
+            b.post(stream.pace(), Slices::count(self.turns));
+        });
+        let before = self.turns + self.rest();
+        b.repeat(self.rest(), 1, |b| {
+            b.recv(left, lane, self.passing(BufferId::RECV, stream, before), &[]);
+            b.post(stream.here(), Slices::count(before));
         });
     }
 
-    /// The strand that passes the blocks of a slice on.
-    fn send(&self, stream: u32, b: &mut Builder) {
+    /// The strand that passes the blocks of a stream on.
+    fn send(&self, stream: Stream, b: &mut Builder) {
         if self.place.hosts == 1 {
             return;
         }
         b.strand();
-        b.repeat(2 * (self.place.hosts - 1), 1, |b| {
-            b.wait(self.place.me(), HERE + stream as u16, Index::linear(1, 1));
-            let from = self.passing(BufferId::RECV, self.place.number, stream, 0);
-            b.send(self.place.right, stream as u16, from, &[]);
+        b.repeat(2 * self.rest(), 1, |b| {
+            b.wait(self.place.me(), stream.here(), Slices::count(0));
+            let from = self.passing(BufferId::RECV, stream, 0);
+            b.send(self.place.right, stream.number as u16, from, &[]);
         });
     }
 
@@ -207,11 +278,11 @@ impl Slices<'_> {
         }
         b.strand();
         // A leader counts what is here after it has lent it.
-        b.repeat(self.place.hosts, 1, |b| {
+        b.repeat(self.place.hosts * self.turns, 1, |b| {
             for (number, leader) in self.place.others().filter(|(number, _)| *number < self.place.leaders) {
-                for stream in 0..STREAMS {
-                    b.wait(leader, HERE + stream as u16, Index::linear(self.place.hosts.into(), 1));
-                    let block = |buffer| self.passing(buffer, number, stream, 1);
+                for stream in Slices::streams(number) {
+                    b.wait(leader, stream.here(), Slices::count(self.rest()));
+                    let block = |buffer| self.passing(buffer, stream, self.rest());
                     b.pull(leader, block(BufferId::exposed(DOWN)), block(BufferId::RECV));
                 }
             }
