@@ -13,14 +13,14 @@ WAYS = {
     "neighbours connected": {"TUTTI_CONNECTIONS": "partially-static"},
     "connected at the first message": {"TUTTI_CONNECT_MESSAGES": "1"},
     "few connections": {"TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2"},
-    "no eager": {"TUTTI_EAGER_BYTES": "0"},
-    "all read": {"TUTTI_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_CONNECTIONS": "static"},
+    "no eager": {"TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0"},
+    "all read": {"TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_CONNECTIONS": "static"},
     "read over few connections": {
-        "TUTTI_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2",
+        "TUTTI_EAGER_BYTES": "100", "TUTTI_CONNECTED_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2",
     },
     "all streamed": {"TUTTI_REMOTE_READ_BYTES": "0"},
     "read by a provider": {
-        "TUTTI_FABRIC": "tcp", "TUTTI_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1",
+        "TUTTI_FABRIC": "tcp", "TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1",
         "TUTTI_CONNECTIONS": "static",
     },
     "read without connections": {

@@ -135,6 +135,8 @@ impl InitialErrorHandler {
 pub struct Config {
     /// Largest message that is sent before its receiver asks for it.
     pub eager_bytes: u64,
+    /// The same between processes of two hosts that are connected.
+    pub connected_eager_bytes: u64,
     /// Bound on eager payload kept for receives that are not posted yet, a process.
     pub unexpected_bytes: u64,
     /// Size of the shared payload ring between two processes that talk (0: by the number of ranks).
@@ -228,6 +230,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             eager_bytes: 16 << 10,
+            connected_eager_bytes: 64 << 10,
             unexpected_bytes: 64 << 20,
             ring_bytes: 0,
             fragment_bytes: 32 << 10,

@@ -40,6 +40,8 @@ pub struct Model {
     pub message_byte: f64,
     /// Messages above this take a handshake. Bytes.
     pub eager_bytes: f64,
+    /// The same between hosts.
+    pub network_eager_bytes: f64,
     /// Exposed memory is mapped from this on, where it can be. Bytes.
     pub map_bytes: f64,
     /// Piece in which a long message passes. Bytes.
@@ -127,6 +129,7 @@ impl Default for Model {
             message_latency: nanoseconds([60.0, 120.0, 140.0, 160.0, 170.0, 220.0, 350.0, 12000.0]),
             message_byte: 0.05e-9,
             eager_bytes: 16384.0,
+            network_eager_bytes: 65536.0,
             map_bytes: 32768.0,
             fragment_bytes: 32768.0,
             line: nanoseconds([30.0, 45.0, 65.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
@@ -162,12 +165,13 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 26] = [
+static SCALARS: [Scalar; 27] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
     ("message_byte", |m| &mut m.message_byte),
     ("eager_bytes", |m| &mut m.eager_bytes),
+    ("network_eager_bytes", |m| &mut m.network_eager_bytes),
     ("map_bytes", |m| &mut m.map_bytes),
     ("fragment_bytes", |m| &mut m.fragment_bytes),
     ("line_gap", |m| &mut m.line_gap),
@@ -199,6 +203,11 @@ static VECTORS: [Vector; 4] = [
 ];
 
 impl Model {
+    /// Messages above this take a handshake, within a host or between hosts.
+    pub fn longest_eager(&self, between_hosts: bool) -> f64 {
+        if between_hosts { self.network_eager_bytes } else { self.eager_bytes }
+    }
+
     /// Reads the text of a model.
     ///
     /// # Errors

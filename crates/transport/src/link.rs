@@ -78,6 +78,11 @@ pub trait Link {
     /// it makes some. For the last look before parking.
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool;
 
+    /// Whether records to `to` go over a connection between hosts, where one of [`Link::max_payload`] is as good as many short ones.
+    fn is_connected(&self, _to: Peer) -> bool {
+        false
+    }
+
     /// Hands what has arrived to `sink`, from every peer. True if anything was taken.
     fn poll(&mut self, sink: &mut impl Sink) -> bool;
 

@@ -170,6 +170,12 @@ impl<F: FarLink> Link for Links<F> {
         }
     }
 
+    fn is_connected(&self, to: Peer) -> bool {
+        // Processes of other jobs may have other settings.
+        let is_elsewhere = !self.bridges.is_beyond(to) && self.job.local_rank(to.0).is_none();
+        is_elsewhere && self.far.as_ref().is_some_and(|far| far.is_connected(to))
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.poll(sink);

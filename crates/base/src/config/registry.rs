@@ -33,6 +33,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.eager_bytes.to_string(),
     },
     Setting {
+        name: "TUTTI_CONNECTED_EAGER_BYTES",
+        kind: "size",
+        doc: "the same between hosts, over a connection: to ask takes a journey there and back",
+        set: |c, v| size(v).map(|x| c.connected_eager_bytes = x),
+        show: |c| c.connected_eager_bytes.to_string(),
+    },
+    Setting {
         name: "TUTTI_UNEXPECTED_BYTES",
         kind: "size",
         doc: "bound on payload kept for receives not posted yet; beyond it senders wait",

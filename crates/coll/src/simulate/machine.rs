@@ -520,7 +520,7 @@ impl<'a> Machine<'a> {
                 }
                 let message =
                     Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
-                own(if self.prices.is_eager(bytes) { Work::Eager(message) } else { Work::Request(message) })
+                own(if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) })
             }
             Kind::Recv { peer, lane, ref into } => {
                 if self.bytes(into, instance) == 0 && !into.is_signal() {
@@ -632,10 +632,13 @@ impl<'a> Machine<'a> {
         Work::Access { peer, bytes: self.bytes(own, instance), way, combine, into_bank }
     }
 
+    fn is_eager(&self, message: &Message) -> bool {
+        self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
+    }
+
     /// The work that a message makes for who receives it.
     fn received(&self, message: Message, instance: Instance) -> Task {
-        let eager = self.prices.is_eager(message.bytes);
-        let work = if eager { Work::Take(message) } else { Work::Clear(message, instance) };
+        let work = if self.is_eager(&message) { Work::Take(message) } else { Work::Clear(message, instance) };
         Task { instance, work }
     }
 
@@ -788,10 +791,12 @@ impl<'a> Machine<'a> {
     /// Completes all that is waited for; whether there was any.
     fn force(&mut self) -> bool {
         let mut stuck: Vec<(u32, Instance)> = Vec::new();
+        let (prices, layout) = (&self.prices, self.layout);
+        let is_eager = |message: &Message| prices.is_eager(layout, message.from, message.to, message.bytes);
         for (receiver, rank) in (0..).zip(&mut self.ranks) {
             stuck.extend(rank.messages.drain(..).filter_map(|waiting| match waiting.side {
                 Side::Posted(instance) => Some((receiver, instance)),
-                Side::Arrived(message) if self.prices.is_eager(message.bytes) => None,
+                Side::Arrived(message) if is_eager(&message) => None,
                 Side::Arrived(message) => Some((message.from, message.sent)),
             }));
             let flags = rank.flags.iter_mut().flat_map(|flag| flag.waiting.drain(..));

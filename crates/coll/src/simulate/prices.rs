@@ -102,8 +102,8 @@ impl<'a> Prices<'a> {
         }
     }
 
-    pub fn is_eager(&self, bytes: u64) -> bool {
-        bytes as f64 <= self.model.eager_bytes
+    pub fn is_eager(&self, layout: &Layout, from: u32, to: u32, bytes: u64) -> bool {
+        bytes as f64 <= self.model.longest_eager(layout.distance(from, to) == BETWEEN_HOSTS)
     }
 
     pub fn latency(&self, distance: usize) -> Time {

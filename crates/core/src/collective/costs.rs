@@ -20,7 +20,11 @@ pub fn model(process: &Process) -> Arc<Model> {
             }
             Model::default()
         });
-        Arc::new(Model { eager_bytes: process.config.eager_bytes as f64, ..model })
+        Arc::new(Model {
+            eager_bytes: process.config.eager_bytes as f64,
+            network_eager_bytes: process.config.connected_eager_bytes as f64,
+            ..model
+        })
     };
     Arc::clone(MODEL.get_or_init(read))
 }

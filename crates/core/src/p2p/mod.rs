@@ -7,7 +7,7 @@
 //!
 //! | message | protocol |
 //! |---|---|
-//! | up to `TUTTI_EAGER_BYTES`, window open | eager: header and payload in one packet |
+//! | up to `TUTTI_EAGER_BYTES` (`TUTTI_CONNECTED_EAGER_BYTES`), window open | eager: header and payload in one packet |
 //! | the same, synchronous mode | eager, then Done when it is matched |
 //! | longer, or window closed | Offer; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
 //! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
@@ -109,6 +109,8 @@ pub enum Message {
 pub struct Limits {
     /// Longest eager message.
     pub eager_bytes: u64,
+    /// The same to a peer on another host that is connected.
+    pub connected_eager_bytes: u64,
     /// Piece of a stream.
     pub fragment_bytes: usize,
     /// Window of eager payload towards one peer.
@@ -203,6 +205,7 @@ impl Limits {
         let eager_bytes = config.eager_bytes.min(max_payload as u64);
         Limits {
             eager_bytes,
+            connected_eager_bytes: config.connected_eager_bytes.min(max_payload as u64),
             fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
             window_bytes: window_bytes(config.unexpected_bytes, peers, eager_bytes),
             own_peers: peers,
@@ -242,7 +245,7 @@ impl<L: Link> PointToPoint<L> {
         self
     }
 
-    /// Longest payload that this process hands to a link.
+    /// Longest payload that this process hands to any link.
     pub fn longest_payload(&self) -> usize {
         let Limits { eager_bytes, fragment_bytes, .. } = self.state.limits;
         fragment_bytes.max(eager_bytes as usize)
@@ -292,7 +295,7 @@ impl<L: Link> PointToPoint<L> {
         for &peer in &self.state.busy {
             let bytes = match peers.get(peer).backlog.front() {
                 Some(Queued::Small(small)) => small.offer.map_or(0, |_| Offer::BYTES),
-                Some(Queued::Eager(..)) => self.state.limits.eager_bytes as usize,
+                Some(Queued::Eager(_, id)) => self.state.requests.get(*id).map_or(0, outgoing::payload_bytes),
                 None => fragment,
             };
             any |= link.want_room(peer, bytes);

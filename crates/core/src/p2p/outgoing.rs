@@ -4,7 +4,7 @@ use tutti_base::WorldRank;
 use tutti_base::traffic::TRAFFIC;
 use tutti_transport::{Link, Peer};
 
-use super::{Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
+use super::{Limits, Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
 use crate::buffer::Run;
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
@@ -37,7 +37,7 @@ impl<L: Link> PointToPoint<L> {
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
         let peer = Peer(peer.0);
-        if peer == self.state.me || bytes > self.state.limits.eager_bytes {
+        if peer == self.state.me || !self.is_short(peer, bytes) {
             return false;
         }
         let towards = self.state.peers.get(peer);
@@ -50,6 +50,13 @@ impl<L: Link> PointToPoint<L> {
             towards.send_window.credit(bytes);
         }
         sent
+    }
+
+    /// Whether a message is sent before it is asked for.
+    #[inline]
+    fn is_short(&self, peer: Peer, bytes: u64) -> bool {
+        let Limits { eager_bytes, connected_eager_bytes, .. } = self.state.limits;
+        bytes <= eager_bytes || bytes <= connected_eager_bytes && self.link.is_connected(peer)
     }
 
     /// Starts a send behind a request that exists (new or persistent).
@@ -67,7 +74,7 @@ impl<L: Link> PointToPoint<L> {
         if peer == self.state.me {
             self.state.send_to_self(id, envelope, bytes, spec.signature, sync);
         } else {
-            let fits = bytes <= self.state.limits.eager_bytes;
+            let fits = self.is_short(peer, bytes);
             let towards = self.state.peers.get(peer);
             let queued = if fits && towards.send_window.admit(bytes) {
                 let sync = sync.then_some(id);
@@ -268,6 +275,14 @@ impl State {
     /// Starts a request that is over at once: to or from `MPI_PROC_NULL`.
     pub fn completed(&mut self, status: Status, context: u32) -> RequestId {
         self.requests.insert(Request::completed(status, context))
+    }
+}
+
+/// Of the message of a send.
+pub(super) fn payload_bytes(request: &Request) -> usize {
+    match &request.work {
+        Work::Send { buffer, .. } => buffer.bytes() as usize,
+        _ => 0,
     }
 }
 

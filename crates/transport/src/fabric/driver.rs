@@ -389,6 +389,10 @@ impl<C: Carrier> Link for Driver<C> {
         self.has_room(to, bytes)
     }
 
+    fn is_connected(&self, to: Peer) -> bool {
+        self.machine.connection_to(to).is_some()
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
         let Driver { carrier, lines, finished, traffic, machine, .. } = self;

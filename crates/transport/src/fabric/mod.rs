@@ -195,6 +195,10 @@ impl Link for FabricLink {
         each!(&mut self.back_end, back_end => back_end.want_room(to, bytes))
     }
 
+    fn is_connected(&self, to: Peer) -> bool {
+        each!(&self.back_end, back_end => back_end.is_connected(to))
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
         each!(&mut self.back_end, back_end => back_end.poll(sink))
