@@ -93,6 +93,9 @@ static void infos(void)
     MPI_Info info, copy;
     int count, flag, length;
     char key[MPI_MAX_INFO_KEY], value[MPI_MAX_INFO_VAL + 1];
+    length = (int)sizeof value;
+    MPI_Info_get_string(MPI_INFO_ENV, "maxprocs", &length, value, &flag);
+    CHECK(!flag || atoi(value) == check_size);
     MPI_Info_create(&info);
     MPI_Info_set(info, "first", "1");
     MPI_Info_set(info, "second", "two");

@@ -288,6 +288,7 @@ const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 pub const INTERNAL_NAMES: &[&str] = &[
     "TUTTI_JOB_FD",
     "TUTTI_JOB_RANK",
+    "TUTTI_JOB_MAXPROCS",
     "TUTTI_DIRECTORY_FD",
     "TUTTI_BELL_FDS",
     "TUTTI_PARENT_PORT",

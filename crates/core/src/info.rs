@@ -3,6 +3,8 @@
 //! Keys and values are byte strings without a zero; nothing says that they are UTF-8.
 
 use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::job::ENV_MAXPROCS;
+use tutti_sys::spawning::ENV_ERROR_HANDLER;
 
 /// The longest key in bytes: `MPI_MAX_INFO_KEY` less the terminator.
 pub const MAX_KEY_BYTES: usize = 255;
@@ -33,8 +35,20 @@ pub struct StartDescription {
     pub host: Vec<u8>,
     /// Working directory.
     pub working_directory: Vec<u8>,
-    /// The thread level asked for, in the standard's spelling, for example `MPI_THREAD_SINGLE`.
-    pub thread_level: &'static str,
+    /// Name of the initial error handler that was asked for.
+    pub initial_error_handler: Vec<u8>,
+}
+
+impl StartDescription {
+    /// What our launcher was asked for, in words that it leaves in the environment of its programs.
+    pub fn asked_for() -> StartDescription {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        StartDescription {
+            max_processes: variable(ENV_MAXPROCS).parse().ok(),
+            initial_error_handler: variable(ENV_ERROR_HANDLER).into_bytes(),
+            ..StartDescription::default()
+        }
+    }
 }
 
 impl Info {
@@ -54,7 +68,7 @@ impl Info {
             ("host", &start.host),
             ("arch", std::env::consts::ARCH.as_bytes()),
             ("wdir", &start.working_directory),
-            ("thread_level", start.thread_level.as_bytes()),
+            ("mpi_initial_errhandler", &start.initial_error_handler),
         ];
         let mut info = Info::new();
         for (key, value) in fields.iter().filter(|(_, value)| (1..=MAX_VALUE_BYTES).contains(&value.len())) {
@@ -204,7 +218,7 @@ mod tests {
             command: b"./asp".to_vec(),
             arguments: vec![b"-n".to_vec(), b"12".to_vec()],
             max_processes: Some(4),
-            thread_level: "MPI_THREAD_SINGLE",
+            initial_error_handler: b"mpi_errors_return".to_vec(),
             ..StartDescription::default()
         };
         check(
@@ -215,7 +229,7 @@ mod tests {
                 ("maxprocs", "4"),
                 ("soft", "4"),
                 ("arch", std::env::consts::ARCH),
-                ("thread_level", "MPI_THREAD_SINGLE"),
+                ("mpi_initial_errhandler", "mpi_errors_return"),
             ],
         );
     }

@@ -24,8 +24,9 @@ pub fn of_program(
 ) -> Result<(Variables, Config), String> {
     let mut variables: Variables = inherited.collect();
     // A job started by a rank of another job is a job of its own.
-    variables.remove(&OsString::from(job::ENV_FD));
-    variables.remove(&OsString::from(job::ENV_RANK));
+    for own in [job::ENV_FD, job::ENV_RANK, job::ENV_MAXPROCS] {
+        variables.remove(&OsString::from(own));
+    }
     for (name, value) in request.environment.iter().chain(&program.environment) {
         variables.insert(name.into(), value.into());
     }

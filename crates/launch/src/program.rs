@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tutti_base::Placement;
 use tutti_base::config::Config;
-use tutti_sys::{cpu, process};
+use tutti_sys::{cpu, job, process};
 
 use crate::environment::{self, Variables};
 use crate::hosts::{self, Host};
@@ -175,6 +175,10 @@ fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placem
         let count = program.count.unwrap_or(total);
         ranks = ranks.saturating_add(count);
         info.programs_of.push((index, count));
+        // What MPI_INFO_ENV says (MPI-5 section 11.2.1), also before MPI_Init.
+        let variables = info.programs.get_mut(index as usize).map(|plan| &mut plan.variables);
+        let asked = (job::ENV_MAXPROCS.into(), count.to_string().into_bytes());
+        variables.into_iter().for_each(|variables| variables.push(asked.clone()));
     }
     if ranks > MAXIMUM_RANKS {
         return Err(usage(format!("{ranks} ranks: at most {MAXIMUM_RANKS} are possible")));

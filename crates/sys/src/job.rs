@@ -40,6 +40,8 @@ pub use slots::{Slot, Slots};
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
 /// Environment variable: the rank of this process in the job's `MPI_COMM_WORLD`.
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
+/// Environment variable: how many processes of this program were asked for.
+pub const ENV_MAXPROCS: &str = "TUTTI_JOB_MAXPROCS";
 /// Environment variable, in jobs of several hosts: number of the inherited descriptor by which a rank asks its daemon for
 /// the addresses of others; see `tutti_sys::directory`.
 pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";

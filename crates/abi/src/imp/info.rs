@@ -18,18 +18,19 @@ pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
     (number == MPI_INFO_ENV.bits()).then(|| GiantCell::new(Entries::of_start(&start())))
 }
 
-/// How this process was started, as far as the process itself can tell.
+/// How this process was started, as far as the process itself can tell, before MPI_Init too. Not what MPI_Init_thread asks for:
+/// a thread level is one of a start only if it was asked for there (MPI-5 section 11.2.1), which our launcher has no word for.
 fn start() -> StartDescription {
     let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
-    let process = process::process();
+    let asked = StartDescription::asked_for();
+    let in_job = || process::process().map(|process| process.world.size());
     StartDescription {
-        max_processes: process.map(|process| process.world.size()),
-        thread_level: process.map_or("", |process| name_of(process.thread_level)),
+        max_processes: asked.max_processes.or_else(in_job),
         command: arguments.next().unwrap_or_default(),
         arguments: arguments.collect(),
         working_directory: std::env::current_dir()
             .map_or(Vec::new(), |path| OsStr::as_bytes(path.as_os_str()).to_vec()),
-        ..StartDescription::default()
+        ..asked
     }
 }
 

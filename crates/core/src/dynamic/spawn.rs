@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
-use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK};
+use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_MAXPROCS, ENV_RANK};
 use tutti_sys::local_socket::Connection;
 use tutti_sys::spawning::{self, ENV_ERROR_HANDLER, ENV_PARENT, Order, Program};
 use tutti_sys::{letter, process as system, this_process};
@@ -22,9 +22,10 @@ use crate::names::ObjectName;
 use crate::process::Process;
 
 /// What of the environment belongs to this process and not to those it starts.
-const OWN_VARIABLES: [&str; 8] = [
+const OWN_VARIABLES: [&str; 9] = [
     ENV_FD,
     ENV_RANK,
+    ENV_MAXPROCS,
     ENV_DIRECTORY_FD,
     ENV_BELL_FDS,
     ENV_PARENT,
