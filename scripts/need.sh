@@ -43,6 +43,8 @@ for part in "${@:-build}"; do
         public)
             # What programs of others need to be built.
             want "test -f /usr/include/zlib.h" zlib1g-dev
+            want "command -v valgrind" valgrind
+            want "command -v bzip2" bzip2
             ;;
         *) echo "need: unknown part $part (build, python, fabric, hosts, starters, slurm or public)" >&2; exit 2 ;;
     esac

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches sources of programs that nobody here wrote, to be run on Tutti: build/public/NAME. From the distribution's source
-# packages, PyPI and crates.io, by their ordinary clients. usage: scripts/public.sh [mpich] [netpipe] [p4est] [rsmpi] [numba-mpi]
+# packages, PyPI and crates.io, by their ordinary clients. usage: scripts/public.sh [mpich] [netpipe] [p4est] [valgrind] [rsmpi] [numba-mpi]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/public
@@ -50,9 +50,9 @@ python() { # NAME VERSION MORE...
 [ $# -gt 0 ] || set -- mpich
 for name in "$@"; do
     case $name in
-        mpich | netpipe | p4est) debian "$name" ;;
+        mpich | netpipe | p4est | valgrind) debian "$name" ;;
         rsmpi) crate mpi 0.8.2 rsmpi ;;
         numba-mpi) python numba-mpi 1.3.1 psutil ;;
-        *) echo "public: unknown program $name (mpich, netpipe, p4est, rsmpi or numba-mpi)" >&2; exit 2 ;;
+        *) echo "public: unknown program $name (mpich, netpipe, p4est, valgrind, rsmpi or numba-mpi)" >&2; exit 2 ;;
     esac
 done

@@ -36,6 +36,8 @@ FOREIGN = re.compile(r"MPIX_|MPI_File_|QMPI_")
 # What counts on errors without an object going to the handler of MPI_COMM_WORLD, not to that of MPI_COMM_SELF (MPI-4, section 9.3): there
 # all begin with a handler that returns.
 BEFORE_MPI_4 = ("errors/", "attr/attrerrtype", "spawn/namepub")
+# Threads of these wait for one another in loops of their own, so that 25 of them take turns on two processors: on every library.
+SPINNING = "threads/"
 # Tests that want more memory are not run.
 MOST_GIBIBYTES = 3
 # What random datatypes are made of, unless the suite's configuration says otherwise.
@@ -176,6 +178,7 @@ def run(mpi, program, label, test, seconds):
     """The outcome, and whether it is the one to be expected."""
     # The list's limit is for one test more than is usual; programs look for their children where they are.
     options = ["-initial-errhandler", "mpi_errors_return"] if label.startswith(BEFORE_MPI_4) else []
+    seconds *= 2 if label.startswith(SPINNING) else 1
     outcome = Job(mpi.command(test.ranks, program, *test.arguments, options=options), {**mpi.env, **test.environment}, cwd=program.parent).wait(
         max(seconds, test.seconds))
     if test.fails:

@@ -3,7 +3,8 @@
 usage: python tests/public_programs.py [--only NAME,...]
 
 The demonstrations of mpi4py, mpi4py.futures among them; the examples of rsmpi (the crate `mpi`); NetPIPE, which compares what arrives
-with what was sent; the library p4est with its own tests; an example of numba-mpi. `scripts/public.sh` fetches what is not there. Ends with a line a program: its name, its
+with what was sent; the library p4est with its own tests; an example of numba-mpi; and a tool that wraps functions by PMPI, Valgrind's own
+for MPI. `scripts/public.sh` fetches what is not there. Ends with a line a program: its name, its
 version, and `N passed, N failed`. MPICH's test suite has a driver of its own, tests/mpich_suite.py.
 """
 
@@ -173,7 +174,27 @@ assert work() == (4.0, 499500.0)
 print("right")
 """
 
-PROGRAMS = {"demos": demos, "rsmpi": rsmpi, "netpipe": netpipe, "p4est": p4est, "numba-mpi": numba}
+
+def valgrind(mpi, count):
+    """Valgrind's wrappers of MPI, preloaded: each checks by the datatypes what a call reads, calls PMPI, and marks what it has written."""
+    place = fetch("valgrind")
+    wrappers = HOME / "built" / "libmpiwrap.so"
+    wrappers.parent.mkdir(exist_ok=True)
+    includes = [f"-I{place / part}" for part in ("include", "memcheck")]
+    subprocess.run([mpi.mpicc, "-g", "-O1", "-w", "-fPIC", "-shared", *includes, "-o", wrappers, place / "mpi" / "libmpiwrap.c"], check=True, timeout=300)
+    options = ["-env", "LD_PRELOAD", wrappers, "-env", "MPIWRAP_DEBUG", "verbose"]
+    for source, wrong, calls in (("undefined.c", 1, ["PMPI_{,B,S,R}Send", "PMPI_Recv", "PMPI_Allreduce"]), ("types_p2p.c", 0, ["PMPI_Type_commit"])):
+        words = ["valgrind", "--leak-check=no", mpi.compile(source)]
+        outcome = Job(mpi.command(2, *words, options=options), mpi.env).wait(600)
+        good = outcome.status == 0 and not outcome.timed_out and outcome.err.count("Active for pid") == 2
+        good = good and all(f"enter {call}" in outcome.err for call in [*calls, "PMPI_Finalize"])
+        found = sum(map(int, re.findall(r"ERROR SUMMARY: (\d+) errors", outcome.err)))
+        good = good and found == wrong and outcome.err.count("check_mem_is_defined_untyped") == wrong
+        count.note(f"libmpiwrap and memcheck on {source}", good, outcome)
+    return (place / "NEWS").read_text(encoding="utf-8", errors="replace").partition("Release ")[2].split()[0]
+
+
+PROGRAMS = {"demos": demos, "rsmpi": rsmpi, "netpipe": netpipe, "p4est": p4est, "valgrind": valgrind, "numba-mpi": numba}
 
 
 def main():
