@@ -105,6 +105,18 @@ def test_two_jobs_meet(tutti, servers, clients):
 def test_the_end_of_a_connected_job_ends_the_other(tutti):
     program, service = tutti.compile("ports.c"), uuid.uuid4().hex
     jobs = [tutti.begin(2, program, "victim", service), tutti.begin(1, program, "killer", service)]
+    check_the_end_of_both(jobs)
+
+
+def test_the_end_of_a_job_on_other_hosts_ends_the_other(tutti, hosts):
+    """Which have met at a port; a rank that only waits hears nothing of it from the network."""
+    cluster, service = Cluster(tutti.name, hosts(2), 1), uuid.uuid4().hex
+    program = cluster.compile("ports.c")
+    check_the_end_of_both([cluster.begin(2, program, how, service) for how in ("victim", "killer")])
+    assert not cluster.testbed.idle(), cluster.testbed.idle()
+
+
+def check_the_end_of_both(jobs):
     victim, killer = [job.wait(60) for job in jobs]
     assert killer.status == 5 and victim.status == 1 and not victim.timed_out, f"{victim} {killer}"
     assert re.search("connected with has failed", victim.err) and "not ended" not in victim.out, str(victim)

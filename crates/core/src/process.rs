@@ -22,7 +22,7 @@ use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
-use crate::dynamic::Dynamic;
+use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::NumberHasher;
@@ -167,6 +167,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
         eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
     }
     process.block().set_state(RankState::Finalized);
+    ties::end(held, process);
     // Whoever waits for room towards this process gets it, and sees that it need not wait again.
     process.messages.borrow_mut(held).progress();
     process.leave_starter(process.job.header().has_other_hosts());
@@ -177,6 +178,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 /// for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
     progress::send_queued(held, process, "MPI_Session_finalize");
+    ties::end(held, process);
     process.block().set_state(RankState::Finalized);
 }
 

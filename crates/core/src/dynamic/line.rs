@@ -32,6 +32,17 @@ const MOST_BYTES: u64 = 64 << 20;
 const ACCEPTS: &[u8] = b"accepts";
 const CONNECTS: &[u8] = b"connects";
 
+/// What has become of the other end of a line on which nothing more is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is there.
+    There,
+    /// It has no more to do with this one.
+    Parted,
+    /// It is gone without a word.
+    Lost,
+}
+
 /// A connection between two roots.
 #[derive(Debug)]
 pub enum Line {
@@ -73,6 +84,30 @@ impl Line {
         match self {
             Line::Near(connection) => letter::receive(connection),
             Line::Far(far) => far.receive().map(|bytes| Letter { bytes, descriptors: Vec::new() }),
+        }
+    }
+
+    /// Says that this end is about to close it, after the last letter: [`End::Parted`].
+    pub fn part(&self) {
+        // Who does not read it is gone, or has closed its own end.
+        let _ = match self {
+            Line::Near(connection) => connection.send(&[0], &[]),
+            Line::Far(far) => (&far.stream).write_all(&[0]),
+        };
+    }
+
+    /// Looks at the other end, after the last letter. Does not wait.
+    pub fn end(&self) -> End {
+        let found = match self {
+            Line::Near(connection) => connection.receive(&mut [0; 8]).map(|(bytes, _)| bytes),
+            Line::Far(far) => far.stream.set_nonblocking(true).and_then(|()| (&far.stream).read(&mut [0; 8])),
+        };
+        match found {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                End::There
+            }
+            Ok(0) | Err(_) => End::Lost,
+            Ok(_) => End::Parted,
         }
     }
 
@@ -243,6 +278,27 @@ mod tests {
         assert_eq!(one.interface(), Some("127.0.0.1".parse().unwrap()));
         drop(one);
         assert_eq!(other.receive().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    fn check_end(one: Line, other: &Line, parts: bool, expected: End) {
+        assert_eq!((one.end(), other.end()), (End::There, End::There));
+        if parts {
+            one.part();
+        }
+        drop(one);
+        // The network takes its time.
+        let mut ends = (0..1000).map(|_| (other.end(), std::thread::sleep(Duration::from_millis(1))).0);
+        assert_eq!(ends.find(|end| *end != End::There), Some(expected));
+    }
+
+    #[test]
+    fn who_parts_says_so() {
+        for (parts, expected) in [(true, End::Parted), (false, End::Lost)] {
+            let (one, other) = ends([7; 32], [7; 32]);
+            check_end(Line::Far(one.unwrap()), &Line::Far(other.unwrap()), parts, expected);
+            let (one, other) = Connection::pair().unwrap();
+            check_end(Line::Near(one), &Line::Near(other), parts, expected);
+        }
     }
 
     #[test]

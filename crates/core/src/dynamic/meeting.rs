@@ -26,7 +26,7 @@ use tutti_transport::{Peer, ShmLink};
 use super::background::wait_for;
 use super::crossing::{self, Crossing};
 use super::line::Line;
-use super::ties::tie;
+use super::ties::{look_out, tie};
 use super::{Name, encode, names, ports};
 use crate::collective;
 use crate::communicator::intercommunicator::between;
@@ -130,10 +130,14 @@ pub fn meet(
         Err(error) => return Err(failed(class, "the bridge between the groups cannot be entered", &error)),
     };
     tie(held, process);
+    let lookout = line.clone().filter(|_| notice.crossing.is_some());
     let local = create::duplicate_bare(held, process, comm)?;
     let context = create::agree_by(held, process, |held, value| {
         both(held, process, comm, root, line.as_ref(), value, class)
     })?;
+    if let Some(line) = lookout {
+        look_out(held, process, line, names(&notice.members));
+    }
     Ok(between(held, process, comm, local, remote, context))
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The launcher of a job that fails ends those that its own ranks have started, or by which it was started. Nobody but
 //! the ranks themselves knows of jobs that have met at a port; so a rank that waits for long looks whether those it is connected
-//! with are still there. It gives the launchers a while, so that only one of all speaks of a failure.
+//! with are still there: on its host at the objects of their jobs; else roots look at the line over which they have met. It gives the launchers a while, so that only one of all speaks of a failure.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,8 @@ use tutti_sys::process as system;
 use tutti_transport::Peer;
 use tutti_transport::shm::Home;
 
+use super::Name;
+use super::line::{End, Line};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::giant::Held;
@@ -30,6 +33,35 @@ pub(super) struct Ties {
     /// Which of them is looked at next.
     next: usize,
     lost_since: Option<Instant>,
+    /// What roots keep of meetings over the network.
+    lookouts: Vec<Lookout>,
+}
+
+/// The line to the root of a group on other hosts, whose end tells that its job is over.
+#[derive(Debug)]
+struct Lookout {
+    line: Arc<Line>,
+    members: Vec<Name>,
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.line.part();
+    }
+}
+
+/// At a root: goes on looking at the line over which it has met `members`, as long as one of them is connected with this process.
+pub(super) fn look_out(held: &Held, process: &Process, line: Arc<Line>, members: impl Iterator<Item = Name>) {
+    let own = process.job.header().job_id;
+    let members: Vec<Name> = members.filter(|name| name.job != own).collect();
+    if !members.is_empty() {
+        process.dynamic.borrow_mut(held).tied.lookouts.push(Lookout { line, members });
+    }
+}
+
+/// This process has nothing to do with others any more: their roots are told that its end means nothing.
+pub fn end(held: &Held, process: &Process) {
+    process.dynamic.borrow_mut(held).tied.lookouts.clear();
 }
 
 /// Before a communicator is gone for good (MPI-5 section 11.10.4): what it has of messages has arrived. Of the processes of other
@@ -97,7 +129,9 @@ pub(super) fn tie(held: &Held, process: &Process) {
     let mut dynamic = process.dynamic.borrow_mut(held);
     let names: Vec<_> = known.iter().map(|peer| dynamic.name(WorldRank(peer.0))).collect();
     let homes = names.iter().filter_map(|name| dynamic.home_of(*name)).collect();
-    dynamic.tied = Ties { homes, ..Ties::default() };
+    let mut lookouts = std::mem::take(&mut dynamic.tied.lookouts);
+    lookouts.retain(|lookout| lookout.members.iter().any(|member| names.contains(member)));
+    dynamic.tied = Ties { homes, lookouts, ..Ties::default() };
     let mut jobs: Vec<u64> = names.iter().map(|name| name.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -111,17 +145,30 @@ pub(super) fn tie(held: &Held, process: &Process) {
 pub fn watch(held: &Held, process: &Process) {
     let mut dynamic = process.dynamic.borrow_mut(held);
     let ties = &mut dynamic.tied;
-    if ties.homes.is_empty() {
+    if ties.homes.is_empty() && ties.lookouts.is_empty() {
         return;
     }
-    ties.next = (ties.next + 1) % ties.homes.len();
-    if ties.lost_since.is_none() && is_lost(&ties.homes[ties.next]) {
+    ties.next = (ties.next + 1) % ties.homes.len().max(1);
+    if ties.lost_since.is_none() && (ties.homes.get(ties.next).is_some_and(is_lost) || ties.is_line_lost()) {
         ties.lost_since = Some(Instant::now());
     }
     if ties.lost_since.is_some_and(|since| since.elapsed() > PATIENCE) {
         drop(dynamic);
         let why = format!("Tutti: rank {}: a job that this one is connected with has failed", process.rank);
         process.abort(1, &why);
+    }
+}
+
+impl Ties {
+    /// Whether the root of a group on other hosts is gone without a word. Those that have parted are forgotten.
+    fn is_line_lost(&mut self) -> bool {
+        let mut any = false;
+        self.lookouts.retain(|lookout| {
+            let end = lookout.line.end();
+            any |= end == End::Lost;
+            end != End::Parted
+        });
+        any
     }
 }
 
