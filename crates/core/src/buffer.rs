@@ -94,6 +94,12 @@ impl Run {
         unsafe { move_run(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
     }
 
+    /// As [`Run::pack`], for what is read next by another processor: past the caches.
+    pub fn stream(self, out: &mut [u8]) {
+        // SAFETY: no more than either side has; `out` is the library's own.
+        unsafe { copy::copy_streaming(self.base, out.as_mut_ptr(), out.len().min(self.bytes as usize)) };
+    }
+
     /// Stores what another one holds here, as far as both go.
     #[inline(always)]
     pub fn copy_from(self, source: Run) {

@@ -87,6 +87,16 @@ pub unsafe fn copy_streaming(from: *const u8, into: *mut u8, bytes: usize) {
     nontemporal::fence();
 }
 
+/// Copies with [`copy_streaming`].
+///
+/// # Panics
+/// If they are not of one length.
+pub fn fill_streaming(into: &mut [u8], from: &[u8]) {
+    assert_eq!(into.len(), from.len(), "both sides of a copy");
+    // SAFETY: both hold so many bytes, and are disjoint as one of them is borrowed alone.
+    unsafe { copy_streaming(from.as_ptr(), into.as_mut_ptr(), from.len()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ mod cancel;
 mod direct;
 mod incoming;
 mod outgoing;
+mod pace;
 pub mod partitioned;
 mod remote;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 use crate::tool::events::{self, Kind};
 use crate::wire::{Offer, Packet, Signature};
+use pace::Pace;
 use remote::Remote;
 
 /// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
@@ -161,6 +163,7 @@ struct PeerState {
     backlog: VecDeque<Queued>,
     streams: VecDeque<Stream>,
     listed: bool,
+    pace: Pace,
 }
 
 /// A packet that found the transport full, in order behind others to the same peer.
@@ -340,6 +343,7 @@ impl PeerTable {
                 backlog: VecDeque::new(),
                 streams: VecDeque::new(),
                 listed: false,
+                pace: Pace::default(),
             })
         });
     }

@@ -2,20 +2,29 @@
 
 use tutti_base::WorldRank;
 use tutti_base::traffic::TRAFFIC;
+use tutti_data::copy;
 use tutti_transport::{Link, Peer};
 
+use super::pace::Pace;
 use super::{Limits, Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
 use crate::buffer::Run;
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::{Offer, Packet, Signature};
 
+/// Fills the room of a record with a run of memory.
+#[inline(always)]
+fn fill(pace: &mut Pace, run: Run, out: &mut [u8]) {
+    pace.fill(out, |out| run.pack(out), |out| run.stream(out));
+}
+
 impl<L: Link> PointToPoint<L> {
     /// Sends a standard message at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_now(&mut self, spec: &SendSpec) -> bool {
-        let fill = |out: &mut [u8]| {
-            spec.buffer.pack(0, out);
+        let fill = |pace: &mut Pace, out: &mut [u8]| match spec.buffer.user_run() {
+            Some(run) => fill(pace, run, out),
+            None => drop(spec.buffer.pack(0, out)),
         };
         let SendSpec { peer, envelope, signature, .. } = *spec;
         spec.mode == Mode::Standard && self.send_eager(peer, envelope, signature, spec.buffer.bytes(), fill)
@@ -24,7 +33,7 @@ impl<L: Link> PointToPoint<L> {
     /// Sends a run of memory in standard mode at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: Run) -> bool {
-        self.send_eager(peer, envelope, 0, run.bytes(), |out| run.pack(out))
+        self.send_eager(peer, envelope, 0, run.bytes(), |pace, out| fill(pace, run, out))
     }
 
     #[inline]
@@ -34,7 +43,7 @@ impl<L: Link> PointToPoint<L> {
         envelope: Envelope,
         signature: Signature,
         bytes: u64,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(&mut Pace, &mut [u8]),
     ) -> bool {
         let peer = Peer(peer.0);
         if peer == self.state.me || !self.is_short(peer, bytes) {
@@ -45,6 +54,8 @@ impl<L: Link> PointToPoint<L> {
             return false;
         }
         let packet = Packet::Eager { envelope, signature, sync: None };
+        let pace = &mut towards.pace;
+        let fill = |out: &mut [u8]| fill(pace, out);
         let sent = self.link.try_send_with(peer, packet.encode(), bytes as usize, fill).is_ok();
         if !sent {
             towards.send_window.credit(bytes);
@@ -195,8 +206,14 @@ impl<L: Link> PointToPoint<L> {
         let Work::Send { buffer, sent, .. } = &mut request.work else { return Piece::Last };
         let take = fragment.min((buffer.bytes() - *sent) as usize);
         let header = Packet::Data { receiver }.encode();
+        let pace = &mut self.state.peers.get(peer).pace;
         let put = match buffer.run() {
-            Some(run) => self.link.try_send(peer, header, &run[*sent as usize..][..take]),
+            Some(run) => {
+                let piece = &run[*sent as usize..][..take];
+                self.link.try_send_with(peer, header, take, |out| {
+                    pace.fill(out, |out| out.copy_from_slice(piece), |out| copy::fill_streaming(out, piece));
+                })
+            }
             None => self.link.try_send_with(peer, header, take, |out| {
                 buffer.pack(*sent, out);
             }),
