@@ -277,6 +277,7 @@ fn finish(
     what: &dyn Fn() -> String,
 ) -> Result<()> {
     let node = &comm.collectives.node;
+    let gives_way = waits_for_all(run.execution.plan().shape.collective) && process.gives_way(comm.size());
     let mut result = advance(held, process, comm, node, &mut run, &mut ticket, true);
     if matches!(result, Ok(Status::Pending)) {
         let mut done = |held: &Held| {
@@ -285,13 +286,21 @@ fn finish(
             }
             !matches!(result, Ok(Status::Pending))
         };
-        if !process.gives_way(comm.size()) || !progress::give_way(held, process, &mut done) {
+        if !gives_way || !progress::give_way(held, process, &mut done) {
             progress::wait_until(held, process, what, done);
         }
     }
     rest(held, comm, run);
     result?;
     refusals::overdue(&CommPort::new(held, process, comm, &mut ticket, None)).map_or(Ok(()), Err)
+}
+
+/// Whether an operation ends nowhere before all members have begun it. In the others those that are waited for may be ahead, with
+/// results of several operations in their banks.
+fn waits_for_all(collective: Collective) -> bool {
+    use Collective as C;
+    let reduces = matches!(collective, C::Allreduce | C::ReduceScatter | C::ReduceScatterBlock);
+    reduces || matches!(collective, C::Barrier | C::Allgather | C::Allgatherv | C::Alltoall | C::Alltoallv)
 }
 
 /// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
