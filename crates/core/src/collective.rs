@@ -399,7 +399,7 @@ fn doubt(
     let Some(complaint) = complaint else { return Ok(Status::Pending) };
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
-        banks.give_up();
+        banks.give_up(ticket.accord.number());
     }
     let mut port = CommPort::new(held, process, comm, ticket, Some(&mut banks));
     run.execution.abandon(&mut port);

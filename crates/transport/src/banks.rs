@@ -98,7 +98,7 @@ struct Waits {
     flags: AtomicU64,
     /// By class: the count of operations left that it needs of all; 0: none.
     left: [AtomicU64; CLASSES],
-    /// Not 0: it uses the set no more, see [`Banks::give_up`].
+    /// Not 0: from which operation on it uses the set no more, see [`Banks::give_up`].
     gave_up: AtomicU64,
 }
 

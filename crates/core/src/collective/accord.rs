@@ -69,7 +69,7 @@ impl Accord {
     pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&Turn>) -> Accord {
         let turn = turn.map_or(0, |turn| (turn.class() as u8) << 7 | (turn.number() & 0x3f | 0x40) as u8);
         banks.say(number, &Said { turn, ..*said });
-        let lost = banks.has_given_up(banks.me());
+        let lost = banks.given_up(banks.me()).is_some();
         Accord { number, noted: true, lost, ..Accord::UNKNOWN }
     }
 
@@ -77,6 +77,11 @@ impl Accord {
     #[cold]
     pub fn is_at_odds_with(&mut self, member: u32) {
         self.odd = member;
+    }
+
+    /// The members' number of the operation.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Whether this member has lost step before.
@@ -117,13 +122,14 @@ impl Accord {
         }
         let mine = mine?;
         for member in (0..banks.members()).filter(|&member| member != banks.me()) {
-            if banks.has_given_up(member) {
-                banks.give_up();
+            // Who has given up at a later one has done its part of this.
+            if banks.has_given_up(member, number) {
+                banks.give_up(number);
                 return Some(lost(comm));
             }
             let Some(theirs) = banks.said(member, number) else { continue };
             if theirs.turn != mine.turn {
-                banks.give_up();
+                banks.give_up(number);
             }
             if theirs != mine {
                 return Some(disagreement(Some(mine), Some(theirs), rank_of(member), comm));

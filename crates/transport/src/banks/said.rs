@@ -16,6 +16,14 @@ use super::{Banks, Parts};
 /// Operations of which a member's notes are kept: more than it can be ahead of the others within the node.
 const KEPT: usize = SAID_BYTES / size_of::<Note>();
 
+/// In the word of a member that has given up, above the number.
+const GIVEN_UP: u64 = 1 << 32;
+
+/// Numbers wrap around; those in use together are near each other.
+fn is_before(one: u32, other: u32) -> bool {
+    (one.wrapping_sub(other) as i32) < 0
+}
+
 /// What an operation is to a member. What it means is the caller's affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
@@ -59,15 +67,23 @@ impl Banks {
         (same && kind != 0).then_some(Said { accord, kind, bytes, turn })
     }
 
-    /// This member has lost step with the others, and uses the set no more.
-    pub fn give_up(&self) {
-        self.parts.waits(self.me).gave_up.store(1, Ordering::Release);
+    /// This member has lost step with the others at operation `number`, and uses the set no more for that and later ones.
+    pub fn give_up(&self, number: u32) {
+        let earlier = self.given_up(self.me).filter(|earlier| !is_before(number, *earlier));
+        let word = u64::from(earlier.unwrap_or(number)) | GIVEN_UP;
+        self.parts.waits(self.me).gave_up.store(word, Ordering::Release);
     }
 
-    /// Whether `member` has given up.
+    /// At which operation `member` has given up.
     #[inline]
-    pub fn has_given_up(&self, member: u32) -> bool {
-        self.parts.waits(member).gave_up.load(Ordering::Acquire) != 0
+    pub fn given_up(&self, member: u32) -> Option<u32> {
+        let word = self.parts.waits(member).gave_up.load(Ordering::Acquire);
+        (word != 0).then_some(word as u32)
+    }
+
+    /// Whether `member` will never do its part of operation `number`; of earlier ones it does.
+    pub fn has_given_up(&self, member: u32, number: u32) -> bool {
+        self.given_up(member).is_some_and(|at| !is_before(number, at))
     }
 }
 

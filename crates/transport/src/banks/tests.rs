@@ -207,6 +207,13 @@ fn who_disagrees_is_found_out() {
     }
     assert_eq!((both[0].said(1, 7), both[0].said(1, 8)), (None, Some(said(9))), "128 are kept");
     assert_eq!((both[0].said(1, 136), both[1].said(0, 135)), (None, None));
-    both[1].give_up();
-    assert!(both[0].has_given_up(1) && !both[1].has_given_up(0));
+    both[1].give_up(7);
+    both[1].give_up(9);
+    assert!(both[0].has_given_up(1, 7) && !both[0].has_given_up(1, 6) && !both[1].has_given_up(0, 7));
+    both[1].give_up(u32::MAX);
+    assert_eq!(
+        [u32::MAX - 1, u32::MAX, 0].map(|number| both[0].has_given_up(1, number)),
+        [false, true, true],
+        "numbers wrap"
+    );
 }
