@@ -229,9 +229,18 @@ impl Buffer {
         matches!(self.layout, Layout::Run)
     }
 
+    /// Where the message begins, null if it is not one run of memory.
+    #[inline]
+    pub fn start(&self) -> *mut u8 {
+        match self.layout {
+            Layout::Typed { .. } => std::ptr::null_mut(),
+            _ => self.base,
+        }
+    }
+
     /// Address of the message, 0 if it is not one run of memory.
     pub fn address(&self) -> u64 {
-        self.run().map_or(0, |run| run.as_ptr() as u64)
+        self.start() as u64
     }
 
     /// Fills `out` with the packed bytes from `position` on; returns how many there were.

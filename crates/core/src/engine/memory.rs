@@ -515,7 +515,7 @@ impl Bindings {
             let number = number as usize;
             let length = sums[number + 1] - sums[number];
             let buffer = entries[number].buffer(0, length);
-            (buffer.address() as usize as *mut u8, length)
+            (buffer.start(), length)
         };
         Some((entries.len() as u32, entry))
     }

@@ -30,7 +30,7 @@ impl Bindings {
         let (from, target) = (self.buffer(from), self.buffer(into));
         match (into.buffer, from.run()) {
             (BufferId::BANK, Some(run)) => {
-                let bank = target.address() as usize as *mut u8;
+                let bank = target.start();
                 // SAFETY: the module's Safety section; a bank is one run.
                 unsafe { copy_to_bank(run.as_ptr(), bank, run.len()) };
             }
@@ -71,7 +71,7 @@ impl Bindings {
             return port.expose(slot, Exposed::Table(count, &entry), access);
         }
         let buffer = self.buffer(what);
-        port.expose(slot, Exposed::Run(buffer.address() as usize as *mut u8, buffer.bytes()), access)
+        port.expose(slot, Exposed::Run(buffer.start(), buffer.bytes()), access)
     }
 
     /// Copies a range of a peer's to an own one.
