@@ -6,6 +6,7 @@
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
 # make tsan         programs of several threads on a library with the thread sanitizer
+# make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain)
 # make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
 
@@ -17,7 +18,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan fuzz bench compare headlines asp consistency public peers starters need clean
+.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -69,6 +70,9 @@ stress: python
 
 tsan: stage
 	@scripts/tsan.sh
+
+miri: need
+	@scripts/miri.sh
 
 fuzz: need
 	@scripts/fuzz.sh $(SECONDS)

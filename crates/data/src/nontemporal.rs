@@ -1,5 +1,5 @@
 //! Stores that pass the caches by. A result that is larger than the cache would otherwise be read before it is
-//! written (the line is fetched to be changed) and drive out what is needed next.
+//! written (the line is fetched to be changed) and drive out what is needed next. Miri, which knows no caches, takes ordinary ones.
 //!
 //! # Safety
 //! Stores are of whole 16-byte words at an aligned address. Others see them in order only after [`fence`].
@@ -12,7 +12,7 @@ pub(crate) const LINE: usize = 64;
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -30,7 +30,7 @@ pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) unsafe fn lines(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise, and the processor has what was asked for.
     unsafe {
@@ -44,7 +44,7 @@ pub(crate) unsafe fn lines(from: *const u8, into: *mut u8, bytes: usize) {
 
 /// # Safety
 /// As for [`lines`]; the processor has AVX2.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "avx2")]
 unsafe fn lines_avx2(from: *const u8, into: *mut u8, bytes: usize) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_stream_si256};
@@ -63,14 +63,14 @@ unsafe fn lines_avx2(from: *const u8, into: *mut u8, bytes: usize) {
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 pub(crate) unsafe fn lines(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { store(from, into, bytes) };
 }
 
 /// Orders all stores before it, as ordinary stores are ordered.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn fence() {
     // SAFETY: changes no state that the program sees.
@@ -81,7 +81,7 @@ pub(crate) fn fence() {
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline(always)]
 pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
@@ -89,6 +89,6 @@ pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
 }
 
 /// Ordinary stores need none.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline(always)]
 pub(crate) fn fence() {}
