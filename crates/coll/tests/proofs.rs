@@ -222,9 +222,12 @@ proptest! {
             let count = if quadratic && generator.collective != C::Allreduce { count % 3 } else { count };
             let root = if generator.collective.rooted() { root % ranks } else { 0 };
             let mut params = Params { radix, segment, window, ..Params::default() };
+            // The bounds of memory and of steps depend on them.
             if !generator.parameters.segment {
-                // The bounds of memory depend on it.
                 params.segment = 0;
+            }
+            if !generator.parameters.radix {
+                params.radix = 1;
             }
             let collective = generator.collective;
             let case = Case { collective, ranks, root, count, commutative, in_place, params, pattern: Pattern::Whole };

@@ -53,6 +53,14 @@ impl Hosts {
         &self.order[self.start(host) as usize..self.start(host + 1) as usize]
     }
 
+    /// The others of this host and their positions, from the one after this rank on, around.
+    pub fn others(&self) -> Vec<(u32, u32)> {
+        let mut members: Vec<(u32, u32)> =
+            self.members(self.mine).iter().copied().zip(self.start(self.mine)..).collect();
+        members.rotate_left(self.number as usize);
+        members.split_off(1)
+    }
+
     /// The host of `rank`.
     pub fn host_of(&self, rank: u32) -> u32 {
         let position = self.order.iter().position(|other| *other == rank).expect("every rank is on a host");
@@ -87,6 +95,23 @@ impl Hosts {
     /// Whether all ranks are in their own order, host by host.
     pub fn is_sorted(&self) -> bool {
         self.order.is_sorted()
+    }
+}
+
+/// Writes `body` for ranks and their positions: one loop a run of consecutive positions whose ranks are at equal distances, so
+/// that a schedule does not grow with the ranks of a host where these follow a rule.
+pub(super) fn each_rank(ranks: &[(u32, u32)], b: &mut Builder, body: impl Fn(Index, Index, &mut Builder)) {
+    let distance = |two: &[(u32, u32)]| i64::from(two[1].0) - i64::from(two[0].0);
+    let mut rest = ranks;
+    while let [(rank, position), ..] = *rest {
+        let stride = rest.get(..2).map_or(0, distance);
+        let follows = |two: &&[(u32, u32)]| distance(two) == stride && two[0].1 + 1 == two[1].1;
+        let count = 1 + rest.windows(2).take_while(follows).count();
+        let step = i64::from(count > 1);
+        b.repeat(count as u32, 1, |b| {
+            body(Index::linear(rank.into(), stride * step), Index::linear(position.into(), step), b);
+        });
+        rest = &rest[count..];
     }
 }
 

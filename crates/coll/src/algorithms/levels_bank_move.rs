@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::bank::{READY, RESULT, offer};
 use super::hierarchical::Rootside;
-use super::hosts::{Hosts, Reordering, Sending};
+use super::hosts::{Hosts, Reordering, Sending, each_rank};
 use super::tree::Form;
 use super::{allgather, gather as gathering, own};
 use crate::build::{self, Builder};
 use crate::hierarchy::{Child, Hierarchy, Ignored, NETWORK, Tree};
-use crate::ir::{BufferId, Division, Index, Span, StepId};
+use crate::ir::{BufferId, Division, Index, Span};
 use crate::shape::{Collective, Params, Shape};
 
 /// A tree of hosts, each of which is a star around its leader.
@@ -49,19 +49,10 @@ impl Stars {
             .then_some(parent)
     }
 
-    /// Writes `body` for children near by, `(rank, position)`: one loop a run of ranks at equal distances.
-    pub fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder) -> StepId) {
-        let mut rest = &self.near[..];
-        while let [first, ..] = rest {
-            let stride = rest.get(1).map_or(1, |second| second.rank - first.rank);
-            let step = |two: &&[Child]| two[0].rank + stride == two[1].rank && two[0].low + 1 == two[1].low;
-            let count = 1 + rest.windows(2).take_while(step).count();
-            let (rank, position) = (i64::from(first.rank), i64::from(first.low));
-            b.repeat(count as u32, 1, |b| {
-                body(Index::linear(rank, stride.into()), Index::linear(position, 1), b);
-            });
-            rest = &rest[count..];
-        }
+    /// Writes `body` for children near by, `(rank, position)`.
+    pub fn each_near(&self, b: &mut Builder, body: impl Fn(Index, Index, &mut Builder)) {
+        let near: Vec<(u32, u32)> = self.near.iter().map(|child| (child.rank, child.low)).collect();
+        each_rank(&near, b, body);
     }
 }
 
@@ -100,7 +91,7 @@ pub fn gather(shape: &Shape, params: &Params, b: &mut Builder) {
     b.copy(mine, part(stars.position.into(), mine), &[]);
     stars.each_near(b, |child, position, b| {
         b.wait(child, READY, 1);
-        b.pull(child, bank, part(position, bank))
+        b.pull(child, bank, part(position, bank));
     });
     for child in &stars.far {
         let (low, size) = (u64::from(child.low - stars.tree.low), u64::from(child.high - child.low));
@@ -118,7 +109,7 @@ fn gather_at_root(shape: &Shape, stars: &Stars, b: &mut Builder) {
     let bank = build::range(BufferId::BANK, 0, shape.count);
     stars.each_near(b, |child, _, b| {
         b.wait(child, READY, 1);
-        b.pull(child, bank, place(child))
+        b.pull(child, bank, place(child));
     });
     for part in &plan.parts {
         if part.in_place {
@@ -187,7 +178,9 @@ fn scatter_at_root(shape: &Shape, stars: &Stars, slot: impl Fn(Index) -> Span, b
         b.send(part.peer, 0, plan.whole(part), &[]);
     }
     if !stars.near.is_empty() {
-        stars.each_near(b, |child, position, b| b.copy(block(child), slot(position), &[]));
+        stars.each_near(b, |child, position, b| {
+            b.copy(block(child), slot(position), &[]);
+        });
         b.post(READY, 1);
     }
     if !shape.in_place {
@@ -278,13 +271,12 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
 
 /// Puts the blocks of the host side by side into the bank of the leader.
 fn collect_host(blocks: &Gathered, hosts: &Hosts, mine: Span, b: &mut Builder) {
-    let start = hosts.start(hosts.mine);
-    b.copy(mine, blocks.placed(start, 1), &[]);
-    for (position, &member) in (start..).zip(hosts.members(hosts.mine)).skip(1) {
+    b.copy(mine, blocks.placed(hosts.start(hosts.mine), 1), &[]);
+    each_rank(&hosts.others(), b, |member, position, b| {
         let place = blocks.placed(position, 1);
         b.wait(member, READY, 1);
         b.pull(member, build::slot(BufferId::BANK, 0, 0, 0, place), place);
-    }
+    });
 }
 
 /// Blocks of hosts from leader to leader, until each has all in its bank.
@@ -349,7 +341,7 @@ pub fn alltoall(shape: &Shape, _: &Params, b: &mut Builder) {
         pairs.lead(&mut sending, b);
     }
     pairs.fetch(blocks(shape), b, |peer, from, into, b| {
-        if peer == shape.rank {
+        if peer == shape.rank.into() {
             b.copy(from, into, &[]);
         } else {
             b.pull(peer, from, into);
@@ -392,25 +384,21 @@ impl Pairs<'_> {
     /// What goes to each host, collected from the members; what comes from each.
     pub fn lead(&self, sending: &mut Sending, b: &mut Builder) {
         let (shape, hosts) = (self.shape, self.hosts);
-        let members = hosts.members(hosts.mine);
-        let size = members.len() as u32;
+        let size = hosts.size(hosts.mine);
         let room = b.temporary(u64::from(size) * self.units(shape.ranks - size));
         for turn in 1..hosts.count() {
             let host = hosts.neighbour(turn.into());
             let part = self.units(hosts.size(host));
             let begin = u64::from(size) * self.units(self.before(host));
-            for (number, &member) in (0..).zip(members) {
-                let from = build::range(BufferId::BANK, self.units(hosts.start(host)), part);
-                let into = build::range(room, begin + number * part, part);
-                if number == 0 {
-                    b.copy(from, into, &[]);
-                    continue;
-                }
+            let from = build::range(BufferId::BANK, self.units(hosts.start(host)), part);
+            b.copy(from, build::range(room, begin, part), &[]);
+            each_rank(&hosts.others(), b, |member, position, b| {
+                let number = Index { base: position.base - i64::from(hosts.start(hosts.mine)), ..position };
                 if turn == 1 {
                     b.wait(member, READY, 1);
                 }
-                b.pull(member, from, into);
-            }
+                b.pull(member, from, build::slot(room, begin, part, number, from));
+            });
             sending.report(b);
             sending.send(hosts.leader(host), 0, build::range(room, begin, u64::from(size) * part));
         }
@@ -426,20 +414,19 @@ impl Pairs<'_> {
 
     /// The blocks for this rank: from the banks of its neighbours, then what has come from elsewhere, where `take` gets the rank in
     /// whose bank a block lies, where, and its place in the receive buffer, which is divided by `division`.
-    pub fn fetch(&self, division: Division, b: &mut Builder, take: impl Fn(u32, Span, Span, &mut Builder)) {
+    pub fn fetch(&self, division: Division, b: &mut Builder, take: impl Fn(Index, Span, Span, &mut Builder)) {
         let (shape, hosts) = (self.shape, self.hosts);
         let size = hosts.size(hosts.mine);
         // A leader has heard of all of them.
         let hears = !hosts.leads() || hosts.count() == 1;
-        for step in 1..size {
-            let member = hosts.members(hosts.mine)[((hosts.number + step) % size) as usize];
+        let mine = hosts.start(hosts.mine) + hosts.number;
+        let from = build::range(BufferId::BANK, self.units(mine), shape.count);
+        each_rank(&hosts.others(), b, |member, _, b| {
             if hears {
                 b.wait(member, READY, 1);
             }
-            let from =
-                build::range(BufferId::BANK, self.units(hosts.start(hosts.mine) + hosts.number), shape.count);
             take(member, from, build::block(BufferId::RECV, division, member), b);
-        }
+        });
         if hosts.count() == 1 {
             return;
         }
@@ -454,7 +441,7 @@ impl Pairs<'_> {
                 let into =
                     build::permuted(BufferId::RECV, division, Index::linear(hosts.start(host).into(), 1));
                 let from = build::slot(BufferId::BANK, begin, self.units(size), Index::linear(0, 1), block);
-                take(leader, from, into, b);
+                take(leader.into(), from, into, b);
             });
         }
     }

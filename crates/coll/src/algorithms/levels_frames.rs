@@ -93,7 +93,7 @@ pub fn gatherv(shape: &Shape, params: &Params, b: &mut Builder) {
     } else {
         stars.each_near(b, |child, position, b| {
             b.wait(child, READY, 1);
-            b.pull(child, frames.at(0), slot(position))
+            b.pull(child, frames.at(0), slot(position));
         });
         for child in &stars.far {
             b.recv(child.rank, 0, frames.all(child.low - low, child.high - child.low), &[]);
@@ -111,7 +111,7 @@ fn gatherv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder
     b.permute(stars.hierarchy.order().into());
     stars.each_near(b, |child, _, b| {
         b.wait(child, READY, 1);
-        b.unpack(child, frames.at(0), build::block(BufferId::RECV, blocks, child))
+        b.unpack(child, frames.at(0), build::block(BufferId::RECV, blocks, child));
     });
     for child in &stars.far {
         b.recv(child.rank, 0, frames.all(child.low, child.high - child.low), &[]);
