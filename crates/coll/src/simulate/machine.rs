@@ -4,71 +4,28 @@
 //! other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a length when they begin; what
 //! they cause elsewhere (a message arrives, a flag is seen) are events.
 
+mod queue;
+mod steps;
+mod work;
+
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use tutti_base::trace::{self, Action, Level};
 
+use queue::Queue;
+use steps::{Flag, Side, Waiting};
+use work::{Message, Task, Work};
+
 use super::layout::Layout;
 use super::load::Load;
 use super::prices::{Prices, Way};
-use super::resources::{Processors, Server, Time};
+use super::resources::{Processors, Time};
 use crate::cursor::{Cursor, Instance};
-use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Schedule, Span, StepId, Tables};
-use crate::model::DISTANCES;
+use crate::ir::{BufferId, Index, Kind, Schedule, StepId, Tables};
 
-/// A piece of work of one rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Work {
-    /// What has no work any more: a flag was seen.
-    Nothing,
-    /// Sends a message that needs no handshake.
-    Eager(Message),
-    /// Asks whether a long message may come.
-    Request(Message),
-    /// Takes a message that has arrived.
-    Take(Message),
-    /// Answers a request.
-    Clear(Message, Instance),
-    /// Sends a long message to the step of its receiver.
-    Data(Message, Instance),
-    /// Takes a long message, which ends not before this.
-    Fetch(Message, Time),
-    /// Copies bytes.
-    Copy(u64),
-    /// Copies bytes into the own bank.
-    Store(u64),
-    /// Combines bytes.
-    Reduce(u64),
-    /// Sets a flag.
-    Post(u16, u64),
-    /// Reads the flag of a rank, set before.
-    Look(u32, u16),
-    /// Publishes memory, so many bytes of which travel by value.
-    Expose(u64),
-    /// Moves bytes from or to another's bank or memory, or combines them with own ones.
-    Access { peer: u32, bytes: u64, way: Way, combine: bool, into_bank: bool },
-}
-
-/// A message, by the sender's step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Message {
-    from: u32,
-    to: u32,
-    lane: u16,
-    bytes: u64,
-    sent: Instance,
-}
-
-/// A piece of work and the step that is complete after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Task {
-    instance: Instance,
-    work: Work,
-}
-
+/// What happens at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A rank has work.
@@ -118,71 +75,8 @@ struct Rank {
     end: Option<Time>,
 }
 
-/// One side of a message that waits for the other.
-struct Waiting {
-    peer: u32,
-    lane: u16,
-    side: Side,
-}
-
-enum Side {
-    Arrived(Message),
-    Posted(Instance),
-}
-
-/// A flag of a rank.
-#[derive(Default)]
-struct Flag {
-    value: u64,
-    line: Server,
-    /// Who waits for which value.
-    waiting: Vec<(u32, u64, Instance)>,
-}
-
 /// Picoseconds, in which time is counted here, in a nanosecond.
 const PS_PER_NS: Time = 1000;
-
-/// So many flags of others a rank remembers to have seen.
-const REMEMBERED: usize = 64;
-
-/// What is still to happen, in the order of time, then of becoming known. The heap moves its items about, so they are
-/// small, and the events lie beside it.
-#[derive(Default)]
-struct Queue {
-    /// Time, sequence, place in `events`.
-    heap: BinaryHeap<Reverse<(Time, u32, u32)>>,
-    events: Vec<Event>,
-    free: Vec<u32>,
-    sequence: u32,
-}
-
-impl Queue {
-    fn push(&mut self, time: Time, event: Event) {
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.events[place as usize] = event;
-                place
-            }
-            None => {
-                self.events.push(event);
-                self.events.len() as u32 - 1
-            }
-        };
-        self.sequence += 1;
-        self.heap.push(Reverse((time, self.sequence, place)));
-    }
-
-    fn pop(&mut self) -> Option<(Time, Event)> {
-        let Reverse((time, _, place)) = self.heap.pop()?;
-        self.free.push(place);
-        Some((time, self.events[place as usize]))
-    }
-
-    /// Whether something happens until `time`.
-    fn until(&self, time: Time) -> bool {
-        self.heap.peek().is_some_and(|Reverse((next, ..))| *next <= time)
-    }
-}
 
 /// How an operation went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -503,303 +397,17 @@ impl<'a> Machine<'a> {
         self.ranks[rank as usize].cursor = cursor;
     }
 
-    fn bytes(&self, span: &Span, instance: Instance) -> u64 {
-        span.at(instance.iteration, &self.tables).length * self.unit_bytes
-    }
-
-    /// Starts a step; whether it was complete at once.
-    fn start(&mut self, rank: u32, instance: Instance) -> bool {
-        let kind = &self.schedules[rank as usize].steps[instance.step.0 as usize].kind;
-        let iteration = instance.iteration;
-        let own = |work| Task { instance, work };
-        let task = match *kind {
-            Kind::Send { peer, lane, ref from } => {
-                let bytes = self.bytes(from, instance);
-                if bytes == 0 && !from.is_signal() {
-                    return true;
-                }
-                let message =
-                    Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
-                own(if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) })
-            }
-            Kind::Recv { peer, lane, ref into } => {
-                if self.bytes(into, instance) == 0 && !into.is_signal() {
-                    return true;
-                }
-                let peer = peer.at(iteration) as u32;
-                let waiting = &mut self.ranks[rank as usize].messages;
-                match take(waiting, peer, lane, |side| matches!(side, Side::Arrived(_))) {
-                    Some(Side::Arrived(message)) => self.received(message, instance),
-                    _ => {
-                        waiting.push(Waiting { peer, lane, side: Side::Posted(instance) });
-                        return false;
-                    }
-                }
-            }
-            Kind::Copy { ref from, ref into } => {
-                let bytes = self.bytes(from, instance);
-                self.ranks[rank as usize].wrote |= into.buffer == BufferId::RECV;
-                own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
-            }
-            Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
-            Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
-            Kind::Await { .. } if self.is_free(rank, instance) => return true,
-            // Every flag is 0 from the beginning.
-            Kind::Await { value, .. } if value.at(iteration) == 0 => return true,
-            Kind::Await { peer, flag, value } => {
-                let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
-                match self.waits(rank, instance, peer, flag, value) {
-                    Some(work) => own(work),
-                    None => return self.sees(rank, peer, flag, value),
-                }
-            }
-            Kind::Expose { slot, ref what, access } => {
-                let bytes = self.lent(what, instance);
-                let way = self.prices.way(bytes, access == Access::Read);
-                self.ranks[rank as usize].ways[usize::from(slot)] = (way, what.buffer);
-                self.ranks[rank as usize].lends |= way != Way::Bank;
-                own(Work::Expose(if way == Way::Bank { bytes } else { 0 }))
-            }
-            Kind::Pull { peer, ref from, ref into } => {
-                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
-            }
-            ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(rank, kind, instance)),
-            Kind::Combine { peer, ref from, ref into, .. } => {
-                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
-            }
-            Kind::Push { peer, ref from, ref into } => {
-                let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
-                if let Work::Access { way: way @ Way::Fresh, .. } = &mut work {
-                    *way = Way::Mapped;
-                }
-                own(work)
-            }
-        };
-        self.ranks[rank as usize].ready.push_back(task);
-        false
-    }
-
-    /// What it is to write or to read a frame.
-    fn frame(&mut self, rank: u32, kind: &Kind, instance: Instance) -> Work {
-        let (block, frame) = match kind {
-            Kind::Pack { from, into } => (from, into),
-            Kind::Unpack { from, into, .. } => (into, from),
-            _ => unreachable!("the steps on frames"),
-        };
-        let held = self.bytes(block, instance);
-        let held = if Kind::fits(held, self.bytes(frame, instance)) { held } else { 0 };
-        let bytes = Kind::FRAME_HEADER + held;
-        match kind {
-            Kind::Unpack { peer, .. } => {
-                self.ranks[rank as usize].wrote |= block.buffer == BufferId::RECV;
-                let peer = peer.at(instance.iteration) as u32;
-                Work::Access { peer, bytes, way: Way::Bank, combine: false, into_bank: false }
-            }
-            _ => Work::Store(bytes),
-        }
-    }
-
-    /// What a flag holds: the number of the operation and the value.
-    fn word(&self, rank: u32, value: u64) -> u64 {
-        u64::from(self.ranks[rank as usize].operations) << 24 | value
-    }
-
-    /// Bytes that are lent: of blocks by a table, the own one is for none of the others.
-    fn lent(&self, what: &Span, instance: Instance) -> u64 {
-        let bytes = self.bytes(what, instance);
-        match what.length {
-            Length::Blocks { division: Division::Table(_), count: 2.., .. } => {
-                bytes - bytes / self.schedules.len() as u64
-            }
-            _ => bytes,
-        }
-    }
-
-    /// Whether a rank that only waits for those who use its memory may leave: nobody does.
-    fn is_free(&self, rank: u32, instance: Instance) -> bool {
-        let rank = &self.ranks[rank as usize];
-        instance.step >= rank.parting && !rank.lends
-    }
-
-    fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
-        let owner = &self.ranks[peer as usize];
-        let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
-            None => Way::Bank,
-            Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
-            Some((way, _)) => way,
-        };
-        let into_bank = combine && own.buffer == BufferId::BANK;
-        Work::Access { peer, bytes: self.bytes(own, instance), way, combine, into_bank }
-    }
-
-    fn is_eager(&self, message: &Message) -> bool {
-        self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
-    }
-
-    /// The work that a message makes for who receives it.
-    fn received(&self, message: Message, instance: Instance) -> Task {
-        let work = if self.is_eager(&message) { Work::Take(message) } else { Work::Clear(message, instance) };
-        Task { instance, work }
-    }
-
-    /// Whether a rank knows already that a flag has a value.
-    fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
-        let this = &self.ranks[rank as usize];
-        if rank == peer {
-            return this.flags.get(usize::from(flag)).is_some_and(|flag| flag.value >= value);
-        }
-        let mut seen = this.seen.iter();
-        seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
-    }
-
-    /// A rank has seen the value of a flag.
-    fn saw(&mut self, rank: u32, peer: u32, flag: u16, value: u64) {
-        let seen = &mut self.ranks[rank as usize].seen;
-        match seen.iter().position(|&(of, number, _)| (of, number) == (peer, flag)) {
-            Some(place) => seen[place].2 = value,
-            None if seen.len() < REMEMBERED => seen.push((peer, flag, value)),
-            None => {}
-        }
-    }
-
-    fn flag(&mut self, owner: u32, flag: u16) -> &mut Flag {
-        let flags = &mut self.ranks[owner as usize].flags;
-        if flags.len() <= usize::from(flag) {
-            flags.resize_with(usize::from(flag.max(Kind::FLAGS - 1)) + 1, Flag::default);
-        }
-        &mut flags[usize::from(flag)]
-    }
-
-    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the rank is
-    /// noted there).
-    fn waits(&mut self, rank: u32, instance: Instance, peer: u32, flag: u16, value: u64) -> Option<Work> {
-        if self.sees(rank, peer, flag, value) {
-            return None;
-        }
-        let state = self.flag(peer, flag);
-        if state.value >= value {
-            let known = state.value;
-            self.saw(rank, peer, flag, known);
-            return Some(Work::Look(peer, flag));
-        }
-        state.waiting.push((rank, value, instance));
-        None
-    }
-
-    fn arrived(&mut self, message: Message) {
-        let Message { from: peer, lane, .. } = message;
-        let waiting = &mut self.ranks[message.to as usize].messages;
-        match take(waiting, peer, lane, |side| matches!(side, Side::Posted(_))) {
-            Some(Side::Posted(instance)) => {
-                let task = self.received(message, instance);
-                self.give(message.to, task);
-            }
-            _ => waiting.push(Waiting { peer, lane, side: Side::Arrived(message) }),
-        }
-    }
-
-    /// A rank begins with a piece of work. Returns when it will be done.
-    fn begin(&mut self, rank: u32, task: Task) -> Time {
-        let now = self.now + self.prices.step;
-        let prices = &mut self.prices;
-        match task.work {
-            Work::Nothing => now,
-            Work::Eager(message) => {
-                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
-                self.ranks[rank as usize].carried = end;
-                own
-            }
-            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes).1,
-            Work::Request(_) | Work::Clear(..) => now + prices.overhead,
-            Work::Data(message, recv) => {
-                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
-                let (first, last) = prices.fragments(self.layout, message.from, message.to, message.bytes);
-                let fetch = Task { instance: recv, work: Work::Fetch(message, end + last) };
-                self.at(now + first, Event::Ready(message.to, fetch));
-                self.ranks[rank as usize].carried = end;
-                own
-            }
-            Work::Fetch(message, end) => {
-                let (own, carried) = prices.take(now, self.layout, message.from, message.to, message.bytes);
-                if self.layout.distance(message.from, message.to) < DISTANCES - 1 {
-                    return own.max(end);
-                }
-                self.ranks[rank as usize].carried = carried.max(end);
-                own
-            }
-            Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
-            Work::Store(bytes) => prices.store(now, self.layout, rank, bytes),
-            Work::Reduce(bytes) => prices.reduce(now, self.layout, rank, bytes),
-            Work::Post(..) => now + prices.post,
-            Work::Look(peer, flag) => {
-                let (gap, line) = (prices.line_gap, prices.line(self.layout.distance(rank, peer)));
-                self.flag(peer, flag).line.book(now, gap) - gap + line
-            }
-            Work::Expose(0) => now + prices.expose,
-            Work::Expose(bytes) => prices.store(now + prices.post, self.layout, rank, bytes),
-            Work::Access { peer, bytes, way, combine, into_bank } => {
-                let end = prices.access(now, self.layout, (rank, peer), bytes, way, combine);
-                if into_bank { end + prices.write_back(bytes) } else { end }
-            }
-        }
-    }
-
-    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from other work.
-    fn done(&mut self, rank: u32, task: Task) {
-        let carried = std::mem::take(&mut self.ranks[rank as usize].carried).max(self.now);
-        match task.work {
-            Work::Data(..) | Work::Fetch(..) if carried > self.now => {
-                let over = Task { instance: task.instance, work: Work::Nothing };
-                return self.at(carried, Event::Ready(rank, over));
-            }
-            Work::Eager(message) | Work::Request(message) => {
-                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
-                self.at(carried + latency, Event::Arrived(message));
-                if matches!(task.work, Work::Request(_)) {
-                    return;
-                }
-            }
-            Work::Clear(message, recv) => {
-                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
-                let data = Task { instance: message.sent, work: Work::Data(message, recv) };
-                return self.at(self.now + latency, Event::Ready(message.from, data));
-            }
-            Work::Post(flag, value) => self.posted(rank, flag, value),
-            _ => {}
-        }
-        self.ranks[rank as usize].cursor.complete(task.instance);
-    }
-
-    fn posted(&mut self, owner: u32, flag: u16, value: u64) {
-        let (now, gap) = (self.now, self.prices.line_gap);
-        let state = self.flag(owner, flag);
-        state.value = value;
-        let mut woken = Vec::new();
-        state.waiting.retain(|&(rank, wanted, instance)| {
-            if wanted <= value {
-                woken.push((rank, state.line.book(now, gap) - gap, instance));
-            }
-            wanted > value
-        });
-        for (rank, seen, instance) in woken {
-            self.saw(rank, owner, flag, value);
-            let line = self.prices.line(self.layout.distance(owner, rank));
-            self.at(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
-        }
-    }
-
     /// Completes all that is waited for; whether there was any.
     fn force(&mut self) -> bool {
         let mut stuck: Vec<(u32, Instance)> = Vec::new();
-        let (prices, layout) = (&self.prices, self.layout);
-        let is_eager = |message: &Message| prices.is_eager(layout, message.from, message.to, message.bytes);
-        for (receiver, rank) in (0..).zip(&mut self.ranks) {
-            stuck.extend(rank.messages.drain(..).filter_map(|waiting| match waiting.side {
-                Side::Posted(instance) => Some((receiver, instance)),
-                Side::Arrived(message) if is_eager(&message) => None,
+        for receiver in 0..self.ranks.len() {
+            let waiting = std::mem::take(&mut self.ranks[receiver].messages);
+            stuck.extend(waiting.into_iter().filter_map(|waiting| match waiting.side {
+                Side::Posted(instance) => Some((receiver as u32, instance)),
+                Side::Arrived(message) if self.is_eager(&message) => None,
                 Side::Arrived(message) => Some((message.from, message.sent)),
             }));
-            let flags = rank.flags.iter_mut().flat_map(|flag| flag.waiting.drain(..));
+            let flags = self.ranks[receiver].flags.iter_mut().flat_map(|flag| flag.waiting.drain(..));
             stuck.extend(flags.map(|(rank, _, instance)| (rank, instance)));
         }
         self.forced += stuck.len() as u64;
@@ -833,10 +441,4 @@ fn stride(ranks: u64) -> u64 {
     (least..)
         .find(|&stride| divisor(stride, ranks) == 1)
         .expect("numbers that follow each other have none in common")
-}
-
-/// The first message of a lane that waits on this side.
-fn take(waiting: &mut Vec<Waiting>, peer: u32, lane: u16, side: fn(&Side) -> bool) -> Option<Side> {
-    let found = waiting.iter().position(|one| one.peer == peer && one.lane == lane && side(&one.side))?;
-    Some(waiting.remove(found).side)
 }

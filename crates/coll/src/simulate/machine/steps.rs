@@ -1,0 +1,236 @@
+//! What the steps of a schedule begin with: the work they are, or what they wait for.
+
+use super::Machine;
+use super::work::{Message, Task, Work};
+use crate::cursor::Instance;
+use crate::ir::{Access, BufferId, Division, Kind, Length, Span};
+use crate::simulate::prices::Way;
+use crate::simulate::resources::Server;
+
+/// One side of a message that waits for the other.
+pub(super) struct Waiting {
+    pub peer: u32,
+    pub lane: u16,
+    pub side: Side,
+}
+
+/// Which one, and what is to go on once the other is there.
+pub(super) enum Side {
+    Arrived(Message),
+    Posted(Instance),
+}
+
+/// A flag of a rank.
+#[derive(Default)]
+pub(super) struct Flag {
+    pub value: u64,
+    pub line: Server,
+    /// Who waits for which value.
+    pub waiting: Vec<(u32, u64, Instance)>,
+}
+
+/// So many flags of others a rank remembers to have seen.
+const REMEMBERED: usize = 64;
+
+impl Machine<'_> {
+    /// Starts a step; whether it was complete at once.
+    pub(super) fn start(&mut self, rank: u32, instance: Instance) -> bool {
+        let kind = &self.schedules[rank as usize].steps[instance.step.0 as usize].kind;
+        let iteration = instance.iteration;
+        let own = |work| Task { instance, work };
+        let task = match *kind {
+            Kind::Send { peer, lane, ref from } => {
+                let bytes = self.bytes(from, instance);
+                if bytes == 0 && !from.is_signal() {
+                    return true;
+                }
+                let message =
+                    Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
+                own(if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) })
+            }
+            Kind::Recv { peer, lane, ref into } => {
+                if self.bytes(into, instance) == 0 && !into.is_signal() {
+                    return true;
+                }
+                let peer = peer.at(iteration) as u32;
+                let waiting = &mut self.ranks[rank as usize].messages;
+                match take(waiting, peer, lane, |side| matches!(side, Side::Arrived(_))) {
+                    Some(Side::Arrived(message)) => self.received(message, instance),
+                    _ => {
+                        waiting.push(Waiting { peer, lane, side: Side::Posted(instance) });
+                        return false;
+                    }
+                }
+            }
+            Kind::Copy { ref from, ref into } => {
+                let bytes = self.bytes(from, instance);
+                self.ranks[rank as usize].wrote |= into.buffer == BufferId::RECV;
+                own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
+            }
+            Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
+            Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
+            Kind::Await { .. } if self.is_free(rank, instance) => return true,
+            // Every flag is 0 from the beginning.
+            Kind::Await { value, .. } if value.at(iteration) == 0 => return true,
+            Kind::Await { peer, flag, value } => {
+                let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
+                match self.waits(rank, instance, peer, flag, value) {
+                    Some(work) => own(work),
+                    None => return self.sees(rank, peer, flag, value),
+                }
+            }
+            Kind::Expose { slot, ref what, access } => {
+                let bytes = self.lent(what, instance);
+                let way = self.prices.way(bytes, access == Access::Read);
+                self.ranks[rank as usize].ways[usize::from(slot)] = (way, what.buffer);
+                self.ranks[rank as usize].lends |= way != Way::Bank;
+                own(Work::Expose(if way == Way::Bank { bytes } else { 0 }))
+            }
+            Kind::Pull { peer, ref from, ref into } => {
+                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
+            }
+            ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(rank, kind, instance)),
+            Kind::Combine { peer, ref from, ref into, .. } => {
+                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
+            }
+            Kind::Push { peer, ref from, ref into } => {
+                let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
+                if let Work::Access { way: way @ Way::Fresh, .. } = &mut work {
+                    *way = Way::Mapped;
+                }
+                own(work)
+            }
+        };
+        self.ranks[rank as usize].ready.push_back(task);
+        false
+    }
+
+    pub(super) fn bytes(&self, span: &Span, instance: Instance) -> u64 {
+        span.at(instance.iteration, &self.tables).length * self.unit_bytes
+    }
+
+    /// What it is to write or to read a frame.
+    fn frame(&mut self, rank: u32, kind: &Kind, instance: Instance) -> Work {
+        let (block, frame) = match kind {
+            Kind::Pack { from, into } => (from, into),
+            Kind::Unpack { from, into, .. } => (into, from),
+            _ => unreachable!("the steps on frames"),
+        };
+        let held = self.bytes(block, instance);
+        let held = if Kind::fits(held, self.bytes(frame, instance)) { held } else { 0 };
+        let bytes = Kind::FRAME_HEADER + held;
+        match kind {
+            Kind::Unpack { peer, .. } => {
+                self.ranks[rank as usize].wrote |= block.buffer == BufferId::RECV;
+                let peer = peer.at(instance.iteration) as u32;
+                Work::Access { peer, bytes, way: Way::Bank, combine: false, into_bank: false }
+            }
+            _ => Work::Store(bytes),
+        }
+    }
+
+    /// What a flag holds: the number of the operation and the value.
+    fn word(&self, rank: u32, value: u64) -> u64 {
+        u64::from(self.ranks[rank as usize].operations) << 24 | value
+    }
+
+    /// Bytes that are lent: of blocks by a table, the own one is for none of the others.
+    fn lent(&self, what: &Span, instance: Instance) -> u64 {
+        let bytes = self.bytes(what, instance);
+        match what.length {
+            Length::Blocks { division: Division::Table(_), count: 2.., .. } => {
+                bytes - bytes / self.schedules.len() as u64
+            }
+            _ => bytes,
+        }
+    }
+
+    /// Whether a rank that only waits for those who use its memory may leave: nobody does.
+    fn is_free(&self, rank: u32, instance: Instance) -> bool {
+        let rank = &self.ranks[rank as usize];
+        instance.step >= rank.parting && !rank.lends
+    }
+
+    fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
+        let owner = &self.ranks[peer as usize];
+        let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
+            None => Way::Bank,
+            Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
+            Some((way, _)) => way,
+        };
+        let into_bank = combine && own.buffer == BufferId::BANK;
+        Work::Access { peer, bytes: self.bytes(own, instance), way, combine, into_bank }
+    }
+
+    pub(super) fn is_eager(&self, message: &Message) -> bool {
+        self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
+    }
+
+    /// The work that a message makes for who receives it.
+    fn received(&self, message: Message, instance: Instance) -> Task {
+        let work = if self.is_eager(&message) { Work::Take(message) } else { Work::Clear(message, instance) };
+        Task { instance, work }
+    }
+
+    /// Whether a rank knows already that a flag has a value.
+    fn sees(&self, rank: u32, peer: u32, flag: u16, value: u64) -> bool {
+        let this = &self.ranks[rank as usize];
+        if rank == peer {
+            return this.flags.get(usize::from(flag)).is_some_and(|flag| flag.value >= value);
+        }
+        let mut seen = this.seen.iter();
+        seen.any(|&(of, number, seen)| (of, number) == (peer, flag) && seen >= value)
+    }
+
+    /// A rank has seen the value of a flag.
+    pub(super) fn saw(&mut self, rank: u32, peer: u32, flag: u16, value: u64) {
+        let seen = &mut self.ranks[rank as usize].seen;
+        match seen.iter().position(|&(of, number, _)| (of, number) == (peer, flag)) {
+            Some(place) => seen[place].2 = value,
+            None if seen.len() < REMEMBERED => seen.push((peer, flag, value)),
+            None => {}
+        }
+    }
+
+    pub(super) fn flag(&mut self, owner: u32, flag: u16) -> &mut Flag {
+        let flags = &mut self.ranks[owner as usize].flags;
+        if flags.len() <= usize::from(flag) {
+            flags.resize_with(usize::from(flag.max(Kind::FLAGS - 1)) + 1, Flag::default);
+        }
+        &mut flags[usize::from(flag)]
+    }
+
+    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the rank is
+    /// noted there).
+    fn waits(&mut self, rank: u32, instance: Instance, peer: u32, flag: u16, value: u64) -> Option<Work> {
+        if self.sees(rank, peer, flag, value) {
+            return None;
+        }
+        let state = self.flag(peer, flag);
+        if state.value >= value {
+            let known = state.value;
+            self.saw(rank, peer, flag, known);
+            return Some(Work::Look(peer, flag));
+        }
+        state.waiting.push((rank, value, instance));
+        None
+    }
+
+    pub(super) fn arrived(&mut self, message: Message) {
+        let Message { from: peer, lane, .. } = message;
+        let waiting = &mut self.ranks[message.to as usize].messages;
+        match take(waiting, peer, lane, |side| matches!(side, Side::Posted(_))) {
+            Some(Side::Posted(instance)) => {
+                let task = self.received(message, instance);
+                self.give(message.to, task);
+            }
+            _ => waiting.push(Waiting { peer, lane, side: Side::Arrived(message) }),
+        }
+    }
+}
+
+/// The first message of a lane that waits on this side.
+fn take(waiting: &mut Vec<Waiting>, peer: u32, lane: u16, side: fn(&Side) -> bool) -> Option<Side> {
+    let found = waiting.iter().position(|one| one.peer == peer && one.lane == lane && side(&one.side))?;
+    Some(waiting.remove(found).side)
+}

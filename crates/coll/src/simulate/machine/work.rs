@@ -1,0 +1,149 @@
+//! Pieces of work: how long each lasts, and what it causes when it is done.
+
+use super::{Event, Machine};
+use crate::cursor::Instance;
+use crate::model::DISTANCES;
+use crate::simulate::prices::Way;
+use crate::simulate::resources::Time;
+
+/// A piece of work of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Work {
+    /// What has no work any more: a flag was seen.
+    Nothing,
+    /// Sends a message that needs no handshake.
+    Eager(Message),
+    /// Asks whether a long message may come.
+    Request(Message),
+    /// Takes a message that has arrived.
+    Take(Message),
+    /// Answers a request.
+    Clear(Message, Instance),
+    /// Sends a long message to the step of its receiver.
+    Data(Message, Instance),
+    /// Takes a long message, which ends not before this.
+    Fetch(Message, Time),
+    /// Copies bytes.
+    Copy(u64),
+    /// Copies bytes into the own bank.
+    Store(u64),
+    /// Combines bytes.
+    Reduce(u64),
+    /// Sets a flag.
+    Post(u16, u64),
+    /// Reads the flag of a rank, set before.
+    Look(u32, u16),
+    /// Publishes memory, so many bytes of which travel by value.
+    Expose(u64),
+    /// Moves bytes from or to another's bank or memory, or combines them with own ones.
+    Access { peer: u32, bytes: u64, way: Way, combine: bool, into_bank: bool },
+}
+
+/// A message, by the sender's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Message {
+    pub from: u32,
+    pub to: u32,
+    pub lane: u16,
+    pub bytes: u64,
+    pub sent: Instance,
+}
+
+/// A piece of work and the step that is complete after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Task {
+    pub instance: Instance,
+    pub work: Work,
+}
+
+impl Machine<'_> {
+    /// A rank begins with a piece of work. Returns when it will be done.
+    pub(super) fn begin(&mut self, rank: u32, task: Task) -> Time {
+        let now = self.now + self.prices.step;
+        let prices = &mut self.prices;
+        match task.work {
+            Work::Nothing => now,
+            Work::Eager(message) => {
+                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                self.ranks[rank as usize].carried = end;
+                own
+            }
+            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes).1,
+            Work::Request(_) | Work::Clear(..) => now + prices.overhead,
+            Work::Data(message, recv) => {
+                let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                let (first, last) = prices.fragments(self.layout, message.from, message.to, message.bytes);
+                let fetch = Task { instance: recv, work: Work::Fetch(message, end + last) };
+                self.at(now + first, Event::Ready(message.to, fetch));
+                self.ranks[rank as usize].carried = end;
+                own
+            }
+            Work::Fetch(message, end) => {
+                let (own, carried) = prices.take(now, self.layout, message.from, message.to, message.bytes);
+                if self.layout.distance(message.from, message.to) < DISTANCES - 1 {
+                    return own.max(end);
+                }
+                self.ranks[rank as usize].carried = carried.max(end);
+                own
+            }
+            Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
+            Work::Store(bytes) => prices.store(now, self.layout, rank, bytes),
+            Work::Reduce(bytes) => prices.reduce(now, self.layout, rank, bytes),
+            Work::Post(..) => now + prices.post,
+            Work::Look(peer, flag) => {
+                let (gap, line) = (prices.line_gap, prices.line(self.layout.distance(rank, peer)));
+                self.flag(peer, flag).line.book(now, gap) - gap + line
+            }
+            Work::Expose(0) => now + prices.expose,
+            Work::Expose(bytes) => prices.store(now + prices.post, self.layout, rank, bytes),
+            Work::Access { peer, bytes, way, combine, into_bank } => {
+                let end = prices.access(now, self.layout, (rank, peer), bytes, way, combine);
+                if into_bank { end + prices.write_back(bytes) } else { end }
+            }
+        }
+    }
+
+    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from other work.
+    pub(super) fn done(&mut self, rank: u32, task: Task) {
+        let carried = std::mem::take(&mut self.ranks[rank as usize].carried).max(self.now);
+        match task.work {
+            Work::Data(..) | Work::Fetch(..) if carried > self.now => {
+                let over = Task { instance: task.instance, work: Work::Nothing };
+                return self.at(carried, Event::Ready(rank, over));
+            }
+            Work::Eager(message) | Work::Request(message) => {
+                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                self.at(carried + latency, Event::Arrived(message));
+                if matches!(task.work, Work::Request(_)) {
+                    return;
+                }
+            }
+            Work::Clear(message, recv) => {
+                let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                let data = Task { instance: message.sent, work: Work::Data(message, recv) };
+                return self.at(self.now + latency, Event::Ready(message.from, data));
+            }
+            Work::Post(flag, value) => self.posted(rank, flag, value),
+            _ => {}
+        }
+        self.ranks[rank as usize].cursor.complete(task.instance);
+    }
+
+    fn posted(&mut self, owner: u32, flag: u16, value: u64) {
+        let (now, gap) = (self.now, self.prices.line_gap);
+        let state = self.flag(owner, flag);
+        state.value = value;
+        let mut woken = Vec::new();
+        state.waiting.retain(|&(rank, wanted, instance)| {
+            if wanted <= value {
+                woken.push((rank, state.line.book(now, gap) - gap, instance));
+            }
+            wanted > value
+        });
+        for (rank, seen, instance) in woken {
+            self.saw(rank, owner, flag, value);
+            let line = self.prices.line(self.layout.distance(owner, rank));
+            self.at(seen + line, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+        }
+    }
+}
