@@ -16,6 +16,8 @@
 
 use std::fmt::{self, Write as _};
 
+use tutti_base::config::Config;
+
 use crate::shape::Collective;
 
 /// Levels of distance: 0 the same core, 1 to 6 as `tutti_topo::Distance`, 7 another machine.
@@ -203,6 +205,12 @@ static VECTORS: [Vector; 4] = [
 ];
 
 impl Model {
+    /// The model of jobs with these settings.
+    pub fn under(self, config: &Config) -> Model {
+        let (eager_bytes, network_eager_bytes) = (config.eager_bytes, config.connected_eager_bytes);
+        Model { eager_bytes: eager_bytes as f64, network_eager_bytes: network_eager_bytes as f64, ..self }
+    }
+
     /// Messages above this take a handshake, within a host or between hosts.
     pub fn longest_eager(&self, between_hosts: bool) -> f64 {
         if between_hosts { self.network_eager_bytes } else { self.eager_bytes }
@@ -337,13 +345,14 @@ impl Correction {
 
 /// Between an algorithm and the bytes of its segments, as where it is forced.
 const SEGMENT: &str = ":segment=";
+
+/// Between ranks and hosts.
+const HOSTS: &str = "@";
+
 /// An algorithm as it is forced, with segments of so many bytes if that is said.
 pub fn variant(algorithm: &str, segment: Option<u64>) -> String {
     segment.map_or(algorithm.to_string(), |bytes| format!("{algorithm}{SEGMENT}{bytes}"))
 }
-
-/// Between ranks and hosts.
-const HOSTS: &str = "@";
 
 impl fmt::Display for Correction {
     /// A line of a model's text.

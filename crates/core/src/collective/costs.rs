@@ -20,11 +20,7 @@ pub fn model(process: &Process) -> Arc<Model> {
             }
             Model::default()
         });
-        Arc::new(Model {
-            eager_bytes: process.config.eager_bytes as f64,
-            network_eager_bytes: process.config.connected_eager_bytes as f64,
-            ..model
-        })
+        Arc::new(model.under(&process.config))
     };
     Arc::clone(MODEL.get_or_init(read))
 }

@@ -22,11 +22,7 @@ pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
         tutti_sys::job::Reach::Call => (Node::Exposed, Reach::Call),
         tutti_sys::job::Reach::Mapped => (Node::Exposed, Reach::Mapped),
     };
-    let model = Arc::new(Model {
-        eager_bytes: config.eager_bytes as f64,
-        network_eager_bytes: config.connected_eager_bytes as f64,
-        ..model
-    });
+    let model = Arc::new(model.under(config));
     let mut environment = Environment {
         node,
         reach,
