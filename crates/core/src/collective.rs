@@ -277,9 +277,10 @@ fn finish(
     what: &dyn Fn() -> String,
 ) -> Result<()> {
     let node = &comm.collectives.node;
-    let gives_way = waits_for_all(run.execution.plan().shape.collective) && process.gives_way(comm.size());
     let mut result = advance(held, process, comm, node, &mut run, &mut ticket, true);
     if matches!(result, Ok(Status::Pending)) {
+        let gives_way =
+            waits_for_all(run.execution.plan().shape.collective) && process.gives_way(comm.size());
         let mut done = |held: &Held| {
             if matches!(result, Ok(Status::Pending)) {
                 result = advance(held, process, comm, node, &mut run, &mut ticket, false);

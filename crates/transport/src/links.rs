@@ -104,9 +104,14 @@ impl<F: FarLink> Links<F> {
         }
     }
 
+    /// Whether the fabric leads to `peer`, and it is of the own job: others may have other settings.
+    fn is_elsewhere(&self, peer: Peer) -> bool {
+        !self.bridges.is_beyond(peer) && self.job.local_rank(peer.0).is_none()
+    }
+
     /// The fabric, if it leads to `peer` of the own job: memory is lent there only.
     fn far_to(&mut self, peer: Peer) -> Option<&mut F> {
-        let is_elsewhere = !self.bridges.is_beyond(peer) && self.job.local_rank(peer.0).is_none();
+        let is_elsewhere = self.is_elsewhere(peer);
         self.far.as_deref_mut().filter(|_| is_elsewhere)
     }
 }
@@ -171,9 +176,7 @@ impl<F: FarLink> Link for Links<F> {
     }
 
     fn is_connected(&self, to: Peer) -> bool {
-        // Processes of other jobs may have other settings.
-        let is_elsewhere = !self.bridges.is_beyond(to) && self.job.local_rank(to.0).is_none();
-        is_elsewhere && self.far.as_ref().is_some_and(|far| far.is_connected(to))
+        self.is_elsewhere(to) && self.far.as_ref().is_some_and(|far| far.is_connected(to))
     }
 
     #[inline]
