@@ -583,6 +583,26 @@ impl<'s> CountArray<'s> {
         }))
     }
 
+    /// Whether the first numbers are these. Many are compared without a branch for each, several at a time.
+    #[inline]
+    pub fn starts_with(self, numbers: &[i64]) -> bool {
+        if self.pointer.is_null() {
+            return numbers.is_empty();
+        }
+        // SAFETY: not null, of the width that the constructor noted; the caller vouches for as many numbers as are asked for.
+        unsafe {
+            if self.wide {
+                return std::slice::from_raw_parts(self.pointer.cast::<i64>(), numbers.len()) == numbers;
+            }
+            let own = std::slice::from_raw_parts(self.pointer.cast::<c_int>(), numbers.len());
+            let mut differences = own.iter().zip(numbers).map(|(own, number)| i64::from(*own) ^ number);
+            match numbers.len() {
+                0..16 => differences.all(|one| one == 0),
+                _ => differences.fold(0, |all, one| all | one) == 0,
+            }
+        }
+    }
+
     /// The first `count` numbers as a vector.
     ///
     /// # Errors
@@ -646,5 +666,36 @@ impl TextOut<'_> {
     /// Whether the user passed a null pointer where the standard lets it be left out.
     pub fn is_absent(self) -> bool {
         self.pointer.is_null()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(numbers: &[c_int], known: &[i64], expected: bool) {
+        let wide: Vec<i64> = numbers.iter().map(|number| i64::from(*number)).collect();
+        // SAFETY: the vectors live through the comparison, and have as many numbers as are compared.
+        let (short, long) = unsafe {
+            let scope = Scope::new();
+            (scope.counts(numbers.as_ptr(), "counts"), scope.counts(wide.as_ptr(), "counts"))
+        };
+        assert_eq!([short, long].map(|list| list.starts_with(known)), [expected; 2], "{numbers:?} {known:?}");
+    }
+
+    #[test]
+    fn lists_are_compared_with_known_numbers() {
+        check(&[1, 2, 3], &[1, 2], true);
+        check(&[1, 2, 3], &[1, 3], false);
+        check(&[-1], &[-1], true);
+        check(&[-1], &[0xffff_ffff], false);
+        let many: Vec<c_int> = (0..40).collect();
+        let known: Vec<i64> = (0..40).collect();
+        check(&many, &known, true);
+        for place in 0..40 {
+            let mut other = known.clone();
+            other[place] -= 1;
+            check(&many, &other, false);
+        }
     }
 }

@@ -102,6 +102,8 @@ struct State {
     persistent: u32,
     /// Executions that are at rest; `None` while one is under way.
     rest: Vec<Option<Run>>,
+    /// The place of the execution that was done again last.
+    latest: usize,
     /// The place whose execution goes next when there are too many.
     oldest: usize,
     /// For the next operation behind a request.
@@ -450,6 +452,8 @@ fn prepare(
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
             let room = is_within_node(&plan).then(|| Room::of(&plan));
+            let banks = comm.collectives.node.banks(held);
+            let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
             // Members of banks have other numbers there, which straight-line code does not know.
             let execution =
                 if several || trace::is_on() { Execution::stepwise(plan) } else { Execution::new(plan) };

@@ -125,6 +125,11 @@ impl Reducer {
         Arc::ptr_eq(&self.datatype.0, &other.datatype.0) && self.action.is_same(&other.action)
     }
 
+    /// Whether the operator is a function of the user's.
+    pub fn calls_user(&self) -> bool {
+        matches!(self.action, Action::User(_))
+    }
+
     /// The datatype it is bound to.
     #[inline]
     pub fn datatype(&self) -> &Datatype {

@@ -284,18 +284,9 @@ fn again_with<const N: usize>(
 /// Whether `known` are these lists, one behind the other.
 #[inline]
 fn is_list_of(known: &[i64], lists: &[CountArray], ranks: u32) -> bool {
-    let mut rest = known;
-    for list in lists {
-        let (Some((head, tail)), Ok(all)) = (rest.split_at_checked(ranks as usize), list.read(ranks.into()))
-        else {
-            return false;
-        };
-        if !all.eq(head.iter().copied()) {
-            return false;
-        }
-        rest = tail;
-    }
-    rest.is_empty()
+    let ranks = ranks as usize;
+    let are_equal = |(list, known): (&CountArray, &[i64])| list.starts_with(known);
+    known.len() == lists.len() * ranks && lists.iter().zip(known.chunks_exact(ranks)).all(are_equal)
 }
 
 /// These lists, one behind the other, and the addresses from which displacements count.

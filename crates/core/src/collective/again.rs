@@ -166,7 +166,11 @@ impl State {
         let said = |run: &Option<Run>| {
             run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words) && has_lists(&run.lists))
         };
-        let place = self.rest.iter().position(said)?;
+        // Most programs repeat what they did last.
+        if !self.rest.get(self.latest).is_some_and(said) {
+            self.latest = self.rest.iter().position(said)?;
+        }
+        let place = self.latest;
         let run = self.rest[place].as_mut()?;
         // SAFETY: passed on.
         let ready = unsafe {

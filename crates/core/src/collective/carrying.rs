@@ -54,7 +54,7 @@ pub(super) struct Carrier<'a> {
 }
 
 /// Runs that are copied to equal distances.
-struct Rows {
+struct Spread {
     count: u32,
     /// The row that is for none of the others.
     own: Option<u32>,
@@ -116,20 +116,23 @@ impl Carrier<'_> {
             return false;
         }
         let me = self.banks.me();
-        let (base, room) = self.room(me);
-        let room = (CARRIED_BYTES as u64).min(room.saturating_sub(*used as u64));
-        let rows = Rows::of(memory, self.rank);
+        let rows = Spread::of(memory, self.rank);
         let distance = if rows.own.is_some() { rows.longest.next_multiple_of(8) } else { rows.bytes };
         let span = distance * u64::from(rows.count);
         let word = self.word(me, number);
         let kind = CARRIED | if rows.own.is_some() { (distance / 8) << DISTANCE_SHIFT } else { 0 };
-        // SAFETY: see the module, for all of these; the room was looked at.
-        unsafe {
-            if span <= IN_LINE && self.has_line(number) {
+        if span <= IN_LINE && self.has_line(number) {
+            // SAFETY: see the module; the line has the room.
+            unsafe {
                 rows.copy(memory, word.add(1).cast(), distance as usize);
                 word.write(kind | BEHIND);
-                return true;
             }
+            return true;
+        }
+        let (base, room) = self.room(me);
+        let room = (CARRIED_BYTES as u64).min(room.saturating_sub(*used as u64));
+        // SAFETY: see the module, for all of these; the room was looked at.
+        unsafe {
             if span <= room && (rows.own.is_none() || span <= 2 * rows.bytes + 256) {
                 rows.copy(memory, base.add(*used), distance as usize);
                 word.write(kind | *used as u64);
@@ -171,16 +174,20 @@ impl Carrier<'_> {
     }
 }
 
-impl Rows {
+impl Spread {
     /// The runs of `memory` of rank `me`.
     #[inline]
-    fn of(memory: Exposed<'_>, me: u32) -> Rows {
+    fn of(memory: Exposed<'_>, me: u32) -> Spread {
         match memory {
-            Exposed::Run(_, bytes) => Rows { count: 1, own: None, bytes, longest: bytes },
+            Exposed::Run(_, bytes) => Spread { count: 1, own: None, bytes, longest: bytes },
+            Exposed::Rows(_, rows) => {
+                let (count, own) = (rows.each.len() as u32, Some(rows.own));
+                Spread { count, own, bytes: rows.bytes, longest: rows.longest }
+            }
             Exposed::Table(count, entry) => {
                 let others = (0..count).filter(|&row| row != me).map(|row| entry(row).1);
                 let (bytes, longest) = others.fold((0, 0), |(sum, most), one| (sum + one, one.max(most)));
-                Rows { count, own: Some(me), bytes, longest }
+                Spread { count, own: Some(me), bytes, longest }
             }
         }
     }
@@ -189,10 +196,21 @@ impl Rows {
     /// There is room for all runs at this distance.
     #[inline]
     unsafe fn copy(&self, memory: Exposed<'_>, into: *mut u8, distance: usize) {
+        let copy = |row: usize, from: *mut u8, bytes: u64| {
+            // SAFETY: the promise of the caller, and of the module.
+            unsafe { copy_to_bank(from, into.add(row * distance), bytes as usize) };
+        };
+        if let Exposed::Rows(base, rows) = memory {
+            for (row, &(offset, bytes)) in rows.each.iter().enumerate() {
+                if row != rows.own as usize {
+                    copy(row, base.wrapping_add(offset), bytes);
+                }
+            }
+            return;
+        }
         for row in (0..self.count).filter(|&row| Some(row) != self.own) {
             let (from, bytes) = memory.run(row);
-            // SAFETY: the promise of the caller, and of the module.
-            unsafe { copy_to_bank(from, into.add(row as usize * distance), bytes as usize) };
+            copy(row as usize, from, bytes);
         }
     }
 

@@ -58,8 +58,8 @@ impl CommPort<'_> {
             unsafe {
                 match memory {
                     Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
-                    Exposed::Table(count, entry) => exposures.expose_entries(
-                        (0..count).map(entry),
+                    Exposed::Table(..) | Exposed::Rows(..) => exposures.expose_entries(
+                        (0..memory.runs()).map(|row| memory.run(row)),
                         carrier.table(me, number),
                         access,
                         edges,

@@ -84,6 +84,8 @@ pub struct Room {
     lends: bool,
     /// Copies of lent memory pass the caches by.
     streams: bool,
+    /// Of which class its slots are, once it is known of which banks.
+    class: Option<Class>,
 }
 
 impl Room {
@@ -92,7 +94,16 @@ impl Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         let lends = plan.choice.generator.requires.node == Node::Exposed;
-        Room { bytes, lends, streams: lends && plan.exceeds_cache() }
+        Room { bytes, lends, streams: lends && plan.exceeds_cache(), class: None }
+    }
+
+    /// In these banks, for which it was selected.
+    pub fn within(self, banks: &Banks) -> Room {
+        Room { class: Some(self.class_in(banks)), ..self }
+    }
+
+    fn class_in(&self, banks: &Banks) -> Class {
+        banks.layout().class_of(self.bytes, self.lends).expect("a plan's bank fits: it was selected so")
     }
 }
 
@@ -185,8 +196,8 @@ impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
     pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, lends, streams } = room;
-        let class = banks.layout().class_of(bytes, lends).expect("a plan's bank fits: it was selected so");
+        let Room { bytes, streams, .. } = room;
+        let class = room.class.unwrap_or_else(|| room.class_in(banks));
         Turn { class, number: banks.begin(class), bytes, streams, accord, slot: None }
     }
 

@@ -16,7 +16,7 @@ use tutti_coll::Schedule;
 use tutti_coll::ir::{Access, BufferId, Kind, Length, Range, Span, Start, StepId, Tables};
 use tutti_data::Reducer;
 
-use super::port::{Exposed, NodePort, Remote};
+use super::port::{Exposed, NodePort, Remote, Rows};
 use crate::buffer::Buffer;
 
 /// Longer programs are run from the schedule: what they do takes longer than looking it up.
@@ -76,11 +76,11 @@ enum Instruction {
         bytes: usize,
         access: Access,
     },
-    /// Entries `first..first + count` of [`Program::rows`].
+    /// Entries of the buffer with this base: [`Program::rows`] at `rows`.
     ExposeRows {
         slot: u16,
-        first: u32,
-        count: u32,
+        base: u32,
+        rows: u32,
         access: Access,
     },
     Fetch {
@@ -106,8 +106,8 @@ enum Instruction {
 #[derive(Debug)]
 pub(super) struct Program {
     instructions: Box<[Instruction]>,
-    /// Places and bytes of exposed entries.
-    rows: Box<[(At, usize)]>,
+    /// What is exposed by its entries.
+    rows: Box<[Rows]>,
     /// From here on it waits for those who use its memory ([`Schedule::parting`]).
     parting: usize,
     /// Bytes of a unit.
@@ -133,9 +133,14 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Program {
-    /// The program of `schedule`, whose units have `scale` bytes, unless it is too long or sends messages, or needs tables and
-    /// there is no `lookup`.
-    pub(super) fn new(schedule: &Schedule, scale: usize, lookup: Option<Lookup<'_>>) -> Option<Program> {
+    /// The program of rank `me` for `schedule`, whose units have `scale` bytes, unless it is too long or sends messages, or needs
+    /// tables and there is no `lookup`.
+    pub(super) fn new(
+        schedule: &Schedule,
+        me: u32,
+        scale: usize,
+        lookup: Option<Lookup<'_>>,
+    ) -> Option<Program> {
         if !schedule.strands.is_empty() {
             return None;
         }
@@ -143,7 +148,7 @@ impl Program {
         let Lookup { tables, entries } = lookup.unwrap_or_default();
         let tables = Tables { permutation: &schedule.permutation, ..tables };
         let (instructions, rows) = (Vec::new(), Vec::new());
-        let mut writer = Writer { scale, tables, has_tables, entries, instructions, rows };
+        let mut writer = Writer { me, scale, tables, has_tables, entries, instructions, rows };
         let (mut step, mut parting) = (0, usize::MAX);
         while step < schedule.steps.len() {
             let (steps, count) = match schedule.steps[step].in_loop {
@@ -242,9 +247,9 @@ impl Program {
             Instruction::Expose { slot, what, bytes, access } => {
                 port.carry(slot, Exposed::Run(at(what), bytes as u64), access)
             }
-            Instruction::ExposeRows { slot, first, count, access } => {
-                let row = |number| self.row(first + number, &at);
-                port.carry(slot, Exposed::Table(count, &row), access)
+            Instruction::ExposeRows { slot, base, rows, access } => {
+                let base = at(At { base, offset: 0 });
+                port.carry(slot, Exposed::Rows(base, &self.rows[rows as usize]), access)
             }
             Instruction::Fetch { from, into, bytes } => {
                 let Some(found) = port.carried(from) else { return false };
@@ -263,11 +268,6 @@ impl Program {
         }
     }
 
-    fn row(&self, number: u32, at: impl Fn(At) -> *mut u8) -> (*mut u8, u64) {
-        let (place, bytes) = self.rows[number as usize];
-        (at(place), bytes as u64)
-    }
-
     /// The steps on exposed memory: they move much, or make system calls.
     fn exposed<P: NodePort>(
         &self,
@@ -282,9 +282,9 @@ impl Program {
             Instruction::Expose { slot, what, bytes, access } => {
                 port.expose(slot, Exposed::Run(at(what), bytes as u64), access)
             }
-            Instruction::ExposeRows { slot, first, count, access } => {
-                let row = |number| self.row(first + number, &at);
-                port.expose(slot, Exposed::Table(count, &row), access)
+            Instruction::ExposeRows { slot, base, rows, access } => {
+                let base = at(At { base, offset: 0 });
+                port.expose(slot, Exposed::Rows(base, &self.rows[rows as usize]), access)
             }
             Instruction::Fetch { from, into, bytes } => port.pull(from, &buffer(into, bytes)),
             Instruction::Push { from, into, bytes } => port.push(&buffer(from, bytes), into),
@@ -356,12 +356,13 @@ fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut
 }
 
 struct Writer<'a> {
+    me: u32,
     scale: usize,
     tables: Tables<'a>,
     has_tables: bool,
     entries: [Option<(&'a [isize], &'a [u64])>; 2],
     instructions: Vec<Instruction>,
-    rows: Vec<(At, usize)>,
+    rows: Vec<Rows>,
 }
 
 impl Writer<'_> {
@@ -448,11 +449,11 @@ impl Writer<'_> {
     fn rows_of(&mut self, buffer: BufferId, slot: u16, access: Access) -> Option<Instruction> {
         let base = usize::from(buffer.0);
         let (offsets, sums) = (*self.entries.get(base)?)?;
-        let first = self.rows.len() as u32;
-        let lengths = sums.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
-        let place = |offset: &isize| At { base: base as u32, offset: *offset as usize };
-        self.rows.extend(offsets.iter().map(place).zip(lengths));
-        Some(Instruction::ExposeRows { slot, first, count: offsets.len() as u32, access })
+        let lengths = sums.windows(2).map(|pair| pair[1] - pair[0]);
+        let each = offsets.iter().map(|offset| *offset as usize).zip(lengths).collect();
+        self.rows.push(Rows::new(each, self.me));
+        let (base, rows) = (base as u32, self.rows.len() as u32 - 1);
+        Some(Instruction::ExposeRows { slot, base, rows, access })
     }
 
     fn remote(&self, peer: u32, range: &Range) -> Option<Remote> {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use tutti_base::{Error, Result};
 use tutti_coll::cursor::{Cursor, Instance};
 use tutti_coll::ir::{Kind, Length, Order, Range, Span, Start};
-use tutti_coll::{Plan, Schedule};
+use tutti_coll::{Plan, Schedule, Shape};
+use tutti_data::Reducer;
 
 use super::compiled::{Program, Reached};
 use super::memory::Bindings;
@@ -80,7 +81,8 @@ enum Begun<H> {
 impl<H> Execution<H> {
     /// A run of `plan`, not started; bind its memory first.
     pub fn new(plan: Arc<Plan>) -> Execution<H> {
-        let program = Program::new(&plan.schedule, plan.shape.unit_bytes as usize, None);
+        let Shape { rank, unit_bytes, .. } = plan.shape;
+        let program = Program::new(&plan.schedule, rank, unit_bytes as usize, None);
         Execution::with(plan, program)
     }
 
@@ -169,9 +171,11 @@ impl<H> Execution<H> {
     #[cold]
     pub fn compile(&mut self, given: [*mut u8; 2]) -> bool {
         if !self.compiled && !self.stepwise && self.flying.is_empty() {
-            let scale = self.plan.shape.unit_bytes as usize;
+            let Shape { rank, unit_bytes, .. } = self.plan.shape;
             let lookup = self.bindings.flatten_entries(given);
-            let program = lookup.and_then(|lookup| Program::new(&self.plan.schedule, scale, Some(lookup)));
+            let program = lookup.and_then(|lookup| {
+                Program::new(&self.plan.schedule, rank, unit_bytes as usize, Some(lookup))
+            });
             if program.is_some() {
                 (self.program, self.compiled, self.tabled) = (program, true, true);
             }
@@ -183,6 +187,11 @@ impl<H> Execution<H> {
     #[inline]
     pub fn is_compiled(&self) -> bool {
         self.compiled
+    }
+
+    /// Whether it calls a function of the user's.
+    pub fn calls_user(&self) -> bool {
+        self.bindings.flat().1.is_some_and(Reducer::calls_user)
     }
 
     /// As the first [`Execution::progress`] of a compiled run within the node, whose flags and bank are granted, with a port that

@@ -18,4 +18,4 @@ mod tests;
 pub(crate) use compiled::copy_to_bank;
 pub use execution::{Execution, Status};
 pub use memory::{Array, Bindings, Memory};
-pub use port::{Exposed, NodePort, Port, Remote, Started};
+pub use port::{Exposed, NodePort, Port, Remote, Rows, Started};

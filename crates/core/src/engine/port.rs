@@ -70,6 +70,30 @@ pub enum Exposed<'a> {
     Run(*mut u8, u64),
     /// So many entries, by their number.
     Table(u32, &'a dyn Fn(u32) -> (*mut u8, u64)),
+    /// Entries of one buffer, of which more is known.
+    Rows(*mut u8, &'a Rows),
+}
+
+/// Entries of one buffer.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// Of each, where it begins from the base of the buffer on, and its bytes.
+    pub each: Box<[(usize, u64)]>,
+    /// Which is of this rank: it is for none of the others.
+    pub own: u32,
+    /// Bytes of those that are for others.
+    pub bytes: u64,
+    /// Bytes of the longest of these.
+    pub longest: u64,
+}
+
+impl Rows {
+    /// Those of rank `own`.
+    pub fn new(each: Box<[(usize, u64)]>, own: u32) -> Rows {
+        let others = each.iter().enumerate().filter(|(row, _)| *row != own as usize);
+        let (bytes, longest) = others.fold((0, 0), |(sum, most), (_, &(_, one))| (sum + one, one.max(most)));
+        Rows { each, own, bytes, longest }
+    }
 }
 
 impl Exposed<'_> {
@@ -79,6 +103,7 @@ impl Exposed<'_> {
         match self {
             Exposed::Run(..) => 1,
             Exposed::Table(count, _) => *count,
+            Exposed::Rows(_, rows) => rows.each.len() as u32,
         }
     }
 
@@ -88,6 +113,10 @@ impl Exposed<'_> {
         match self {
             Exposed::Run(base, bytes) => (*base, *bytes),
             Exposed::Table(_, entry) => entry(number),
+            Exposed::Rows(base, rows) => {
+                let (offset, bytes) = rows.each[number as usize];
+                (base.wrapping_add(offset), bytes)
+            }
         }
     }
 }
