@@ -97,6 +97,12 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
         process: &crate::process::Process,
         request: RequestId,
     ) -> Restarted;
+
+    /// Starts it where its request is, if it can be done at once without messages and without foreign code; whether it is over then.
+    /// If not, [`Restart::restart`] follows in the same call, and goes on with what was begun here.
+    fn dash(&self, _: &crate::giant::Held, _: &crate::process::Process) -> bool {
+        false
+    }
 }
 
 /// What became of a persistent collective operation that was to be started. Counting its holders costs as much as a small
@@ -429,6 +435,28 @@ impl RequestTable {
             Template::Collective(operation) => operation.take(),
             _ => None,
         })
+    }
+
+    /// Starts a persistent collective operation that can be done at once, where it is; whether it is over. For all others
+    /// [`RequestTable::begin`] follows.
+    #[inline]
+    pub fn dash(
+        &mut self,
+        id: RequestId,
+        held: &crate::giant::Held,
+        process: &crate::process::Process,
+    ) -> bool {
+        let Ok(request) = self.user(id) else { return false };
+        let Some(persistent) = &mut request.persistent else { return false };
+        let Template::Collective(Some(operation)) = &persistent.template else { return false };
+        let is_plain = request.error.is_none() && matches!(request.work, Work::Other);
+        if persistent.active || !is_plain || !operation.dash(held, process) {
+            return false;
+        }
+        persistent.active = true;
+        request.complete = true;
+        self.news = true;
+        true
     }
 
     /// A persistent collective operation was started and is not under way.

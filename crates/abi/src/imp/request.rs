@@ -432,6 +432,7 @@ pub fn start(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
 }
 
 /// Starts a request; an error is one of its communicator.
+#[inline]
 fn start_one(call: &mut Call, id: RequestId) -> Result<()> {
     let process = process()?;
     let started = user::start(&call.held, process, id);

@@ -99,8 +99,14 @@ pub fn persistent(
             compile(&mut run);
         }
     }
+    let own = banks.as_ref().and_then(|node| node.banks(held));
+    run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
+    drop(own);
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
+    let dashes = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
     let kept = Kept {
+        dashes,
+        begun: GiantCell::new(None),
         run: GiantCell::new(Some(run)),
         comm: Arc::clone(comm),
         tag,
@@ -145,6 +151,10 @@ struct Kept {
     tag: i32,
     /// Its own, since its starts need not follow those of other operations.
     banks: Option<Neighbourhood>,
+    /// It may be done without messages and without foreign code.
+    dashes: bool,
+    /// What a start has begun that was not over at once, until the same start goes on with it.
+    begun: GiantCell<Option<Ticket>>,
     /// How often it was started.
     starts: AtomicU32,
     /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
@@ -168,28 +178,52 @@ impl Restart for Kept {
         launch(held, process, None, flight);
         Restarted::UnderWay
     }
-}
 
-impl Kept {
-    /// Begins it, and does it if nothing is in the way.
-    #[inline(always)]
-    fn attempt(&self, held: &Held, process: &Process) -> Attempt {
+    #[inline]
+    fn dash(&self, held: &Held, process: &Process) -> bool {
+        if !self.dashes {
+            return false;
+        }
         let mut place = self.run.borrow_mut(held);
         let run = place.as_mut().expect("an inactive operation is at rest");
         run.execution.start_again();
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
-        let mut ticket = match &mut banks {
+        let banks = banks.as_mut().expect("it has banks");
+        let ticket = dash(self.tag, self.next(), banks, run, hope(process));
+        ticket.is_none_or(|ticket| {
+            *self.begun.borrow_mut(held) = Some(ticket);
+            false
+        })
+    }
+}
+
+impl Kept {
+    /// The number of the next start. Who holds its execution is alone with it.
+    #[inline]
+    fn next(&self) -> u32 {
+        let number = self.starts.load(Ordering::Relaxed);
+        self.starts.store(number.wrapping_add(1), Ordering::Relaxed);
+        number
+    }
+
+    /// Begins it, or goes on with what [`Restart::dash`] has begun, and does it if nothing is in the way.
+    #[inline]
+    fn attempt(&self, held: &Held, process: &Process) -> Attempt {
+        let mut place = self.run.borrow_mut(held);
+        let run = place.as_mut().expect("an inactive operation is at rest");
+        let begun = self.begun.borrow_mut(held).take();
+        if begun.is_none() {
+            run.execution.start_again();
+        }
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let mut ticket = match (begun, &mut banks) {
+            (Some(ticket), _) => ticket,
             // All its starts are within the node, and take turns there.
-            Some(banks) => {
-                // Who holds its execution is alone with it.
-                let number = self.starts.load(Ordering::Relaxed);
-                self.starts.store(number.wrapping_add(1), Ordering::Relaxed);
-                match dash(self.tag, number, banks, run, hope(process)) {
-                    Some(ticket) => ticket,
-                    None => return Attempt::Over(Ok(())),
-                }
-            }
-            None => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
+            (None, Some(banks)) => match dash(self.tag, self.next(), banks, run, hope(process)) {
+                Some(ticket) => ticket,
+                None => return Attempt::Over(Ok(())),
+            },
+            (None, None) => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
         };
         if ticket.turn.is_some() && !ticket.accord.is_lost() {
             let looks = if run.execution.is_compiled() { 0 } else { hope(process) };

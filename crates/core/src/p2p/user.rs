@@ -305,7 +305,17 @@ pub fn persistent(
 ///
 /// # Errors
 /// `Request` when it is not persistent or already active.
+#[inline]
 pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+    let is_here = id.lane() == Some(held.lane());
+    if is_here && process.messages.borrow_mut(held).state.requests.dash(id, held, process) {
+        return Ok(());
+    }
+    start_later(held, process, id)
+}
+
+/// As [`start`], for what is not over at once.
+fn start_later(held: &Held, process: &Process, id: RequestId) -> Result<()> {
     let lane = id.lane().unwrap_or(Lane::FIRST);
     engage(lane);
     let operation =
