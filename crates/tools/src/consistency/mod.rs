@@ -105,35 +105,40 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mu
     });
 }
 
-/// Cells on `ranks` ranks; those that all numbers of ranks have come first, so that they are measured at about the same time.
+/// Cells on `ranks` ranks; those that all numbers of ranks have come first, so that they are measured at about the same time. Then, size
+/// by size, what is held against each other on these ranks: the machine changes its speed within seconds, so that operations which are
+/// measured far from each other in a round differ by that.
 fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
-    let mut cells: Vec<(String, u64)> = Vec::new();
-    let mut add = |op: &str, sizes: &[u64]| {
-        let sizes = if has_no_data(op) { &[0] } else { sizes };
-        cells.extend(sizes.iter().map(|&bytes| (op.to_string(), bytes)));
-    };
+    let mut cells = Vec::new();
     if options.neighbours.contains(&ranks) {
-        FORMS.iter().for_each(|op| add(op, &options.some_sizes));
+        cells = some(&FORMS, &options.some_sizes);
     }
     if options.ranks.contains(&ranks) {
-        FORMS.iter().for_each(|op| add(op, &options.sizes));
+        let mut own = some(&FORMS, &options.sizes);
         for (rule, &bytes) in
             RULES.iter().flat_map(|rule| options.sizes.iter().map(move |bytes| (rule, bytes)))
         {
-            if let Some(sequence) = rule.sequence(bytes, ranks) {
-                add(&sequence, &[bytes]);
-            }
+            own.extend(rule.sequence(bytes, ranks).map(|sequence| (sequence, bytes)));
         }
         for form in ["", "i", "p"] {
-            FORMS.iter().for_each(|op| add(&format!("{form}{op}"), &options.some_sizes));
+            own.extend(some(&FORMS.map(|op| format!("{form}{op}")), &options.some_sizes));
         }
-        add("line", &[]);
-        let reference = [4 << 20];
-        ["bcast", "copy_bcast", "allgather", "copy_allgather"].iter().for_each(|op| add(op, &reference));
+        own.extend(some(&["line", "bcast", "copy_bcast", "allgather", "copy_allgather"], &[4 << 20]));
+        let mut seen = BTreeSet::new();
+        own.retain(|cell| seen.insert(cell.clone()));
+        own.sort_by_key(|cell| cell.1);
+        cells.extend(own);
     }
-    let mut seen = BTreeSet::new();
-    cells.retain(|cell| seen.insert(cell.clone()));
     cells.into_iter().map(|(op, bytes)| Ask { op, mode: "plain".to_string(), bytes }).collect()
+}
+
+/// These operations with these sizes, without one where they have no data.
+fn some(ops: &[impl AsRef<str>], sizes: &[u64]) -> Vec<(String, u64)> {
+    let of = |op: &str| if has_no_data(op) { vec![0] } else { sizes.to_vec() };
+    ops.iter()
+        .map(AsRef::as_ref)
+        .flat_map(|op| of(op).into_iter().map(|bytes| (op.to_string(), bytes)))
+        .collect()
 }
 
 fn sections(options: &Options, results: &Results) -> Vec<Section> {
@@ -211,13 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_is_measured_once_and_where_it_is_needed() {
+    fn what_is_held_against_each_other_is_measured_together() {
         let options = options("x --ranks 2 --neighbours 2,3 --sizes 8:32:2 --some-sizes 8");
         let (two, three) = (asks(&options, 2), asks(&options, 3));
-        let distinct: BTreeSet<_> = two.iter().collect();
-        assert_eq!(distinct.len(), two.len());
         assert_eq!(three.len(), FORMS.len());
-        assert_eq!(two[..three.len()], three);
+        let (both, own) = two.split_at(three.len());
+        assert_eq!(both, three);
+        assert_eq!(own.iter().collect::<BTreeSet<_>>().len(), own.len());
+        assert!(own.is_sorted_by_key(|ask| ask.bytes));
         assert!(two.iter().any(|ask| ask.op == "copy_bcast") && two.iter().any(|ask| ask.op == "pscan"));
     }
 
