@@ -416,12 +416,28 @@ impl Buffer {
 ///
 /// # Safety
 /// So many bytes are there on both sides.
-#[inline]
+#[inline(always)]
 unsafe fn move_run(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         if bytes <= copy::SMALL {
             copy::copy_small(from, into, bytes);
+        } else {
+            move_long(from, into, bytes);
+        }
+    }
+}
+
+/// As [`move_run`], of any length.
+///
+/// # Safety
+/// As there.
+#[inline(never)]
+unsafe fn move_long(from: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise; what is that far apart does not overlap.
+    unsafe {
+        if from.addr().abs_diff(into.addr()) >= bytes {
+            copy::copy(from, into, bytes);
         } else {
             std::ptr::copy(from, into, bytes);
         }

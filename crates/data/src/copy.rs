@@ -1,8 +1,10 @@
 //! Copies of raw memory: what moves bytes between processes once both sides are addresses.
 //!
 //! [`copy_small`] is compiled into its caller: up to 64 bytes it is a few loads and stores without a loop. [`copy`] is
-//! for any size; beyond small sizes it is the C library's, which loops over wider registers and `rep movsb` only equal, also
-//! for data that another core has just written (the example `copies` measures).
+//! for any size. Beyond small sizes it is the C library's, which loops over wider registers and `rep movsb` only equal for data that
+//! another core has just written (the example `copies` measures), but for those of up to 32 KiB that lie in a core's own cache: from 2 KiB on the
+//! C library takes `rep movsb` (glibc 2.36, where the processor is said to do that fast), which there takes 1.1 to 1.3 times as long as a loop
+//! whose stores are aligned, and twice as long where the target is not at a multiple of 32 bytes.
 //! [`copy_streaming`] passes the caches by on the writing side. It pays where source and target together are
 //! larger than the last-level cache (measured: 0.6 of [`copy`] below, 1.5 times it above), and nobody reads the target
 //! next. The caller knows both; this module does not.
@@ -62,10 +64,52 @@ unsafe fn ends<T: Copy>(from: *const u8, into: *mut u8, bytes: usize) {
 pub unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        if bytes <= SMALL {
-            return copy_small(from, into, bytes);
+        match bytes {
+            ..=SMALL => copy_small(from, into, bytes),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            LOOP_LEAST..=LOOP_MOST if std::arch::is_x86_feature_detected!("avx2") => {
+                copy_loop(from, into, bytes);
+            }
+            _ => ptr::copy_nonoverlapping(from, into, bytes),
         }
-        ptr::copy_nonoverlapping(from, into, bytes);
+    }
+}
+
+/// What [`copy_loop`] moves in one go, and hence the least that it is for.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const LOOP_LEAST: usize = 128;
+/// The most: beyond, the first level of caches is what all ways wait for.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const LOOP_MOST: usize = 32 << 10;
+
+/// Copies `bytes`, at least [`LOOP_LEAST`]. All stores but the first and the last few are aligned.
+///
+/// # Safety
+/// See the module; the processor has AVX2.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx2")]
+unsafe fn copy_loop(from: *const u8, into: *mut u8, bytes: usize) {
+    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
+    const WORD: usize = size_of::<__m256i>();
+    debug_assert!(bytes >= LOOP_LEAST);
+    // SAFETY: the caller's promise; each word is within `bytes`: the last ones end with them, and those of the loop before them.
+    unsafe {
+        let load = |at: usize| _mm256_loadu_si256(from.add(at).cast::<__m256i>());
+        let store = |at: usize, word| _mm256_storeu_si256(into.add(at).cast::<__m256i>(), word);
+        let load_four = |at: usize| [load(at), load(at + WORD), load(at + 2 * WORD), load(at + 3 * WORD)];
+        let store_four = |at: usize, words: [__m256i; 4]| {
+            store(at, words[0]);
+            store(at + WORD, words[1]);
+            store(at + 2 * WORD, words[2]);
+            store(at + 3 * WORD, words[3]);
+        };
+        store(0, load(0));
+        let mut at = WORD - into.addr() % WORD;
+        while at + LOOP_LEAST < bytes {
+            store_four(at, load_four(at));
+            at += LOOP_LEAST;
+        }
+        store_four(bytes - LOOP_LEAST, load_four(bytes - LOOP_LEAST));
     }
 }
 
@@ -118,7 +162,14 @@ mod tests {
 
     #[test]
     fn any_size_at_any_alignment() {
-        for bytes in (0..=SMALL).chain([65, 127, 128, 129, 191, 255, 1000, 4097]) {
+        // Miri, which is slow, gets the sizes at which something changes.
+        let sizes: Vec<usize> = match cfg!(miri) {
+            true => vec![0, 1, 2, 3, 4, 7, 8, 9, 16, 17, 32, 33, 63, 64, 65, 129, 191],
+            false => (0..=SMALL)
+                .chain([65, 127, 128, 129, 191, 255, 256, 290, 1000, 4097, 32_768, 32_769])
+                .collect(),
+        };
+        for bytes in sizes {
             for (from, into) in [(0, 0), (1, 0), (0, 1), (3, 17), (63, 64)] {
                 check(bytes, from, into);
             }
