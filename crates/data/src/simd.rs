@@ -59,6 +59,16 @@ fn level() -> Level {
     })
 }
 
+/// Whether the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it is (AMD64 manual, volume 3, CPUID function
+/// 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512).
+#[cfg(target_arch = "x86_64")]
+fn halves_512_bits() -> bool {
+    use std::arch::x86_64::__cpuid;
+    const WIDTHS: u32 = 0x8000_001a;
+    // Others than AMD have no functions up to that one.
+    __cpuid(0x8000_0000).eax >= WIDTHS && __cpuid(WIDTHS).eax >> 2 & 3 == 1
+}
+
 impl Kernels {
     /// The loops at the widest level of this processor.
     #[cfg(target_arch = "x86_64")]
@@ -70,10 +80,26 @@ impl Kernels {
         }
     }
 
+    /// As [`Kernels::of`], for what all levels do in one instruction. Where 512 bits are done in halves, the loops with 256 take 0.95 of their
+    /// time in the cache of a core, and 0.94 where operands are not aligned alike (the example `speed`).
+    #[cfg(target_arch = "x86_64")]
+    pub fn of_simple<T: Copy, O: Combine<T>>() -> Kernels {
+        match level() {
+            Level::Avx512 if halves_512_bits() => avx2::kernels::<T, O>(),
+            _ => Kernels::of::<T, O>(),
+        }
+    }
+
     /// The loops at the level that every processor of this architecture has.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn of<T: Copy, O: Combine<T>>() -> Kernels {
         Kernels::scalar::<T, O>()
+    }
+
+    /// As [`Kernels::of`].
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn of_simple<T: Copy, O: Combine<T>>() -> Kernels {
+        Kernels::of::<T, O>()
     }
 
     /// The loops for types that do not vectorise.
