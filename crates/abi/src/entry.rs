@@ -156,16 +156,21 @@ pub fn entry_in(
     if !function.always && !phase::is_running() {
         return outside(function);
     }
-    let failed = {
-        let mut call = Call::enter(function, at, lane);
-        let result = body(&mut call, Scope::new());
-        call.leave();
-        result.err().map(|error| (error, call.at))
-    };
-    match failed {
-        None => MPI_SUCCESS,
-        Some((error, at)) => errors::raise(function, at, &error),
+    let mut call = Call::enter(function, at, lane);
+    let result = body(&mut call, Scope::new());
+    call.leave();
+    match result {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => failed(call, &error),
     }
+}
+
+/// Raises an error once the call has left the library: its handler may call MPI.
+#[cold]
+fn failed(call: Call, error: &Error) -> c_int {
+    let Call { held, function, at, .. } = call;
+    drop(held);
+    errors::raise(function, at, error)
 }
 
 /// Runs the implementation of a function that any thread may call at any time: no lock, no state.

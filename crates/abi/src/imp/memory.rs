@@ -137,6 +137,13 @@ pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Optio
     Ok(unsafe { Run::user(address.pointer(), count, datatype) })
 }
 
+/// Another run of the same items, at an address that was checked.
+#[inline(always)]
+pub fn run_like(address: Address, other: Run) -> Run {
+    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+    unsafe { Run::at(address.pointer(), other.bytes()) }
+}
+
 /// A buffer of a message whose count and datatype are checked.
 ///
 /// # Errors

@@ -40,18 +40,18 @@ fn both<'s>(
     Ok((message, target))
 }
 
-/// Both sides of an operation that have one datatype, where the origin's is one run of memory; `None`: see [`both`].
+/// Both sides of an operation that are the same items, where the origin's are one run of memory; `None`: see [`both`].
 #[inline(always)]
 fn run_and_target<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
     (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<'s, Datatype>),
 ) -> Result<Option<(Run, Target<'s>)>> {
-    if target_datatype.raw() != datatype.raw() {
+    if target_datatype.raw() != datatype.raw() || target_count != count {
         return Ok(None);
     }
-    let Some((run, datatype)) = memory::run(address, count, datatype)? else { return Ok(None) };
-    let count = memory::count(target_count, "target_count")?;
-    Ok(Some((run, Target { rank, displacement, count, datatype })))
+    let run = memory::run(address, count, datatype)?;
+    // What was just made a run of has no negative count.
+    Ok(run.map(|(run, datatype)| (run, Target { rank, displacement, count: count as u64, datatype })))
 }
 
 /// One item at the target.
@@ -95,6 +95,18 @@ pub fn put(
     {
         return Ok(());
     }
+    put_any(call, origin, target, window)
+}
+
+/// MPI_Put of whatever it is. Not compiled into its caller, so that what it keeps in memory stays in registers there; the same holds
+/// for the others like it.
+#[inline(never)]
+fn put_any(
+    call: &mut Call,
+    origin: (Address, i64, In<Datatype>),
+    target: (c_int, i64, i64, In<Datatype>),
+    window: &Window,
+) -> Result<()> {
     let (origin, target) = both(origin, target)?;
     window.put(&mut call.held, process()?, &origin.buffer, target)
 }
@@ -144,6 +156,18 @@ fn start_get(
     {
         return Ok(RequestId::DONE);
     }
+    get_any(call, origin, target, window, by_request)
+}
+
+/// As [`start_get`], whatever it is.
+#[inline(never)]
+fn get_any(
+    call: &mut Call,
+    origin: (Address, i64, In<Datatype>),
+    target: (c_int, i64, i64, In<Datatype>),
+    window: &Window,
+    by_request: bool,
+) -> Result<RequestId> {
     let (origin, target) = both(origin, target)?;
     window.get(&mut call.held, process()?, &origin.buffer, target, by_request)
 }
@@ -202,18 +226,6 @@ fn start_update(
     window.update(&mut call.held, process()?, update, target, by_request)
 }
 
-/// An accumulate from and to single runs of memory, if that is all there is to it.
-#[inline(always)]
-fn update_run(
-    call: &Call,
-    (origin, result): (Option<Run>, Option<Run>),
-    target: Target<'_>,
-    op: In<Op>,
-    window: &Window,
-) -> Result<bool> {
-    window.update_run(&call.held, RunUpdate { origin, result, op: op.get()? }, target)
-}
-
 /// The origin's items, unless the operator does not look at them.
 #[inline(always)]
 fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> Result<Option<Buffer>> {
@@ -221,6 +233,21 @@ fn operand(op: In<Op>, address: Address, count: i64, datatype: In<Datatype>) -> 
         return Ok(None);
     }
     memory::message(address, count, datatype).map(|message| Some(message.buffer))
+}
+
+/// An accumulate without a result of whatever it is.
+#[inline(never)]
+fn accumulate_any(
+    call: &mut Call,
+    (address, count, datatype): (Address, i64, In<Datatype>),
+    (rank, displacement, target_count, target_datatype): (c_int, i64, i64, In<Datatype>),
+    op: In<Op>,
+    window: &Window,
+    by_request: bool,
+) -> Result<RequestId> {
+    let origin = operand(op, address, count, datatype)?;
+    let target = target(rank, displacement, target_count, target_datatype)?;
+    start_update(call, (origin, None), target, op, window, by_request)
 }
 
 /// MPI_Accumulate.
@@ -239,18 +266,17 @@ pub fn accumulate(
     win: In<Win>,
 ) -> Result<()> {
     let window = win.get()?;
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let target = (target_rank, target_disp, target_count, target_datatype);
     if op.raw() != MPI_NO_OP
-        && let Some((origin, target)) = run_and_target(
-            (origin_addr, origin_count, origin_datatype),
-            (target_rank, target_disp, target_count, target_datatype),
-        )?
-        && update_run(call, (Some(origin), None), target, op, window)?
+        && let Some((origin, target)) = run_and_target(origin, target)?
     {
-        return Ok(());
+        let update = RunUpdate { origin: Some(origin), result: None, op: op.get()? };
+        if window.update_run(&call.held, update, target, origin.bytes())? {
+            return Ok(());
+        }
     }
-    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
-    let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    start_update(call, (origin, None), target, op, window, false).map(drop)
+    accumulate_any(call, origin, target, op, window, false).map(drop)
 }
 
 /// MPI_Raccumulate.
@@ -269,10 +295,9 @@ pub fn raccumulate(
     request: HandleOut<Request>,
 ) -> Result<()> {
     request.check()?;
-    let window = win.get()?;
-    let origin = operand(op, origin_addr, origin_count, origin_datatype)?;
-    let target = target(target_rank, target_disp, target_count, target_datatype)?;
-    let id = start_update(call, (origin, None), target, op, window, true)?;
+    let origin = (origin_addr, origin_count, origin_datatype);
+    let target = (target_rank, target_disp, target_count, target_datatype);
+    let id = accumulate_any(call, origin, target, op, win.get()?, true)?;
     request.set(handle_of(id))
 }
 
@@ -342,18 +367,35 @@ pub fn fetch_and_op(
 ) -> Result<()> {
     let window = win.get()?;
     let data = predefined(datatype)?;
-    let target = one(target_rank, target_disp, data);
-    let origin =
-        if op.raw() == MPI_NO_OP { Some(None) } else { memory::run_of(origin_addr, 1, data)?.map(Some) };
-    if let Some(origin) = origin
-        && let Some(result) = memory::run_of(result_addr, 1, data)?
-        && update_run(call, (origin, Some(result)), target, op, window)?
-    {
-        return Ok(());
+    if let Some(result) = memory::run_of(result_addr, 1, data)? {
+        // The origin's item is as long as the result's.
+        let origin = if op.raw() == MPI_NO_OP {
+            None
+        } else {
+            memory::check_address(origin_addr, "origin_addr", 1, data)?;
+            Some(memory::run_like(origin_addr, result))
+        };
+        let update = RunUpdate { origin, result: Some(result), op: op.get()? };
+        if window.update_run(&call.held, update, one(target_rank, target_disp, data), result.bytes())? {
+            return Ok(());
+        }
     }
-    let origin = operand(op, origin_addr, 1, datatype)?;
-    let result = memory::message_of(result_addr, 1, data)?;
-    start_update(call, (origin, Some(result.buffer)), target, op, window, false).map(drop)
+    fetch_and_op_any(call, (origin_addr, result_addr, datatype), (target_rank, target_disp), op, window)
+}
+
+/// MPI_Fetch_and_op of whatever it is.
+#[inline(never)]
+fn fetch_and_op_any(
+    call: &mut Call,
+    (origin, result, datatype): (Address, Address, In<Datatype>),
+    (rank, displacement): (c_int, i64),
+    op: In<Op>,
+    window: &Window,
+) -> Result<()> {
+    let data = predefined(datatype)?;
+    let origin = operand(op, origin, 1, datatype)?;
+    let result = memory::message_of(result, 1, data)?.buffer;
+    start_update(call, (origin, Some(result)), one(rank, displacement, data), op, window, false).map(drop)
 }
 
 /// MPI_Compare_and_swap.

@@ -337,12 +337,12 @@ pub fn unlock_all(call: &mut Call, win: In<Win>) -> Result<()> {
 /// MPI_Win_flush.
 #[inline]
 pub fn flush(call: &mut Call, rank: c_int, win: In<Win>) -> Result<()> {
-    win.get()?.flush(&mut call.held, process()?, Some(rank))
+    win.get()?.flush(&mut call.held, process, Some(rank))
 }
 
 /// MPI_Win_flush_all.
 pub fn flush_all(call: &mut Call, win: In<Win>) -> Result<()> {
-    win.get()?.flush(&mut call.held, process()?, None)
+    win.get()?.flush(&mut call.held, process, None)
 }
 
 /// MPI_Win_flush_local.

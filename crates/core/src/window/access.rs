@@ -1,5 +1,7 @@
 //! The operations of origins (MPI-5 section 12.3): put, get, and accumulates in all their forms.
 
+use std::sync::atomic::Ordering;
+
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op, Reducer};
 
@@ -53,41 +55,50 @@ impl Bound {
 }
 
 impl Window {
-    /// MPI_Put of a run of memory to one that is mapped here: whether it was that.
+    /// MPI_Put of a run of memory to one that is mapped here, both of the same items: whether it was that.
     ///
     /// # Errors
     /// As [`Window::put`].
     #[inline(always)]
     pub fn put_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
-        let near = self.near(held, &target)?.filter(|(run, _)| run.bytes() == origin.bytes());
-        Ok(near.map(|(run, _)| run.copy_from(origin)).is_some())
+        let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
+        run.copy_from(origin);
+        self.is_ordered.store(false, Ordering::Relaxed);
+        Ok(true)
     }
 
-    /// MPI_Get into a run of memory from one that is mapped here: whether it was that.
+    /// MPI_Get into a run of memory from one that is mapped here, both of the same items: whether it was that.
     ///
     /// # Errors
     /// As [`Window::get`].
     #[inline(always)]
     pub fn get_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
-        let near = self.near(held, &target)?.filter(|(run, _)| run.bytes() == origin.bytes());
+        let near = self.near(held, &target, origin.bytes())?;
         Ok(near.map(|(run, _)| origin.copy_from(run)).is_some())
     }
 
-    /// An accumulate of a few items from and to single runs of memory in one that is mapped here: whether it was that.
+    /// An accumulate of a few items from and to single runs of memory in one that is mapped here, all of the same `bytes`: whether it was
+    /// that.
     ///
     /// # Errors
     /// As [`Window::update`].
     #[inline(always)]
-    pub fn update_run(&self, held: &Held, update: RunUpdate<'_>, target: Target<'_>) -> Result<bool> {
-        let Some((run, member)) = self.near(held, &target)? else { return Ok(false) };
-        let fits = |other: Option<Run>| other.is_none_or(|other| other.bytes() == run.bytes());
-        if run.bytes() == 0 || run.bytes() > PIECE_BYTES || !fits(update.origin) || !fits(update.result) {
+    pub fn update_run(
+        &self,
+        held: &Held,
+        update: RunUpdate<'_>,
+        target: Target<'_>,
+        bytes: u64,
+    ) -> Result<bool> {
+        if bytes == 0 || bytes > PIECE_BYTES {
             return Ok(false);
         }
+        let Some((run, member)) = self.near(held, &target, bytes)? else { return Ok(false) };
         let mut bound = self.bound.borrow_mut(held);
         let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
         let station = self.station_of(member.station.unwrap_or(0));
         memory::update_run((run, target.count), reducer, &update, station, self.looks);
+        self.is_ordered.store(true, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -99,6 +110,7 @@ impl Window {
     pub fn put(&self, held: &mut Held, process: &Process, origin: &Buffer, target: Target<'_>) -> Result<()> {
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         fits(origin, &aim.spot)?;
+        self.is_ordered.store(false, Ordering::Relaxed);
         match &aim.member.place {
             Place::Here(base) => {
                 base.buffer(&aim.spot)?.copy_from(origin);
@@ -227,18 +239,15 @@ impl Window {
         }
     }
 
-    /// The items of a target, if they are one run of memory that is mapped here.
+    /// The items of a target, which have so many bytes without gaps, if they are mapped here.
     #[inline(always)]
-    fn near(&self, held: &Held, target: &Target<'_>) -> Result<Option<(Run, &Member)>> {
+    fn near(&self, held: &Held, target: &Target<'_>, bytes: u64) -> Result<Option<(Run, &Member)>> {
+        debug_assert_eq!(target.datatype.dense_bytes(target.count), Some(bytes));
         // Of negative ranks, which are large as unsigned numbers, and those that are too large there is no member.
         let Some(member) = self.members.get(target.rank as u32 as usize) else { return Ok(None) };
         let Place::Here(base) = &member.place else { return Ok(None) };
-        let Some((offset, bytes)) = target.displacement.checked_mul(member.unit).and_then(|offset| {
-            let bytes = target.datatype.dense_bytes(target.count)?;
-            is_within(member, offset, bytes).then_some((offset, bytes))
-        }) else {
-            return Ok(None);
-        };
+        let offset = target.displacement.checked_mul(member.unit);
+        let Some(offset) = offset.filter(|offset| is_within(member, *offset, bytes)) else { return Ok(None) };
         self.epochs.borrow_mut(held).access(target.rank as u32)?;
         Ok(Some((base.run(offset, bytes), member)))
     }

@@ -276,6 +276,7 @@ fn make(
         epochs: GiantCell::new(Epochs::default()),
         counts: GiantCell::new(Counts { posts: vec![0; stations as usize].into(), completed: 0 }),
         remote: GiantCell::new(Remote::default()),
+        is_ordered: AtomicBool::new(false),
         flushes: AtomicU32::new(0),
         quiet_flushes: if crowded { 1 } else { QUIET_FLUSHES },
         bound: GiantCell::new(None),

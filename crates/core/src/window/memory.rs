@@ -276,14 +276,13 @@ pub fn update_run(
     station: &Station,
     looks: u32,
 ) {
-    station.alone(looks, || {
-        if let Some(result) = update.result {
-            result.copy_from(target);
-        }
-        if let Some(origin) = update.origin {
-            target.combine(reducer, count, origin);
-        }
-    });
+    let _taken = station.take(looks);
+    if let Some(result) = update.result {
+        result.copy_from(target);
+    }
+    if let Some(origin) = update.origin {
+        target.combine(reducer, count, origin);
+    }
 }
 
 /// As [`update_here`], whatever the types. Each piece is combined inside `alone`.

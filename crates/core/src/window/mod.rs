@@ -83,6 +83,8 @@ pub struct Window {
     epochs: GiantCell<Epochs<Lock>>,
     counts: GiantCell<Counts>,
     remote: GiantCell<Remote>,
+    /// Whether the last access was an accumulate that this process did itself and no flush has followed: nothing is left to be ordered.
+    is_ordered: AtomicBool,
     /// Flushes and the like since one has looked at messages.
     flushes: AtomicU32,
     /// After how many of them the next one does.

@@ -121,7 +121,7 @@ impl Remote {
 
     /// Whether no target has anything to do or to answer.
     #[inline(always)]
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.dirty.is_empty() && self.pending.is_empty()
     }
 }
