@@ -36,8 +36,8 @@ pub const EDGE_BYTES: usize = 2 * PAGE;
 pub const ROW_BYTES: usize = 16;
 /// What travels by value of one member in one operation, at the most.
 pub const CARRIED_BYTES: usize = 32 << 10;
-/// Banks of persistent operations up to this get as many slots as those of communicators.
-const FEW_BYTES: usize = 1024;
+/// Banks of a persistent operation that have more slots than two take no more than this together.
+const PERSISTENT_BYTES: usize = 256 << 10;
 /// From the end of a payload to the next: who reads one in a row has its processor fetch what lies behind it, which would be the
 /// lines that the owner is just writing for the next operation (1 KiB from slots side by side took 138 ns, with this gap 98).
 const GAP_BYTES: usize = 1024;
@@ -129,15 +129,17 @@ impl Layout {
 
     /// The set of one persistent operation whose bank has `bytes` bytes, and which may lend memory: slots of the class that it
     /// takes of a communicator. With few slots every start looks how far the others are, which costs a small operation as much
-    /// as itself.
+    /// as itself, and where ranks share processors those that wait for nobody cannot run ahead: each slot less is more switches
+    /// between processes.
     pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize, lends: bool) -> Layout {
         let mut layout = Layout { members, slots: [Slots { count: 0, payload: 0 }; CLASSES] };
         let is_small = bytes as u64 <= sizes.small_bytes;
-        let many = if bytes <= FEW_BYTES { sizes.small_slots } else { 16 };
+        let affordable = 1 << (PERSISTENT_BYTES / bytes.max(1)).clamp(2, 64).ilog2();
         let (class, count) = match (is_small, lends) {
-            (true, false) => (Class::Small, many),
-            (true, true) => (Class::Lending, many.min(16)),
-            (false, _) => (Class::Large, 2),
+            (true, false) => (Class::Small, sizes.small_slots.min(affordable)),
+            // What they carry is seldom much.
+            (true, true) => (Class::Lending, sizes.small_slots),
+            (false, _) => (Class::Large, sizes.large_slots.min(affordable)),
         };
         let carried = if lends { CARRIED_BYTES } else { 0 };
         layout.slots[class as usize] = Slots { count, payload: bytes.next_multiple_of(64) + carried };
