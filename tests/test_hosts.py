@@ -63,6 +63,12 @@ def test_the_network_stays_until_the_end(four, program):
     nothing_left(four)
 
 
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_a_target_on_another_host_need_not_call_mpi(four, ranks):
+    check(four.run(ranks, four.compile("progress_thread.c"), env={"TUTTI_PROGRESS_THREAD": "1"}, options=["--map-by", "node"], seconds=60))
+    nothing_left(four)
+
+
 @pytest.mark.across
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_many", "comms"])
 def test_on_eight_hosts(eight, program):

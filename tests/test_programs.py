@@ -146,6 +146,18 @@ def test_random_accesses(tutti, seed):
     check(tutti.run(4, tutti.compile("rma_random.c"), seed))
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+@pytest.mark.parametrize("eager", ["0", "16K"])
+def test_a_target_need_not_call_mpi(tutti, ranks, eager):
+    env = {"TUTTI_PROGRESS_THREAD": "1", "TUTTI_ONE_SIDED": "messages", "TUTTI_EAGER_BYTES": eager, "TUTTI_SINGLE_COPY": "never"}
+    check(tutti.run(ranks, tutti.compile("progress_thread.c"), env=env))
+
+
+@pytest.mark.parametrize("program", ["p2p_match", "coll_move", "coll_outstanding", "rma_random", "sessions", "threads", "life", "disconnect"])
+def test_beside_a_progress_thread(tutti, program):
+    check(tutti.run(4, tutti.compile(f"{program}.c"), env={"TUTTI_PROGRESS_THREAD": "1"}))
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_errors_of_windows(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("rma_errors.c")))

@@ -169,6 +169,8 @@ pub struct Config {
     pub yield_rounds: u64,
     /// Most lanes, in which threads of a process communicate beside each other.
     pub thread_lanes: u64,
+    /// Whether a thread takes in messages while the program computes.
+    pub progress_thread: bool,
     /// Compare the datatypes of sender and receiver (debugging).
     pub check_types: bool,
     /// Check also what takes time in proportion to the length of lists: whether received blocks overlap. What handles, pointers,
@@ -247,6 +249,7 @@ impl Default for Config {
             spin_us: -1,
             yield_rounds: 64,
             thread_lanes: 8,
+            progress_thread: false,
             check_types: false,
             check_arguments: false,
             initial_error_handler: InitialErrorHandler::Fatal,

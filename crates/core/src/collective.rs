@@ -73,6 +73,10 @@ use port::{CommPort, Ticket};
 pub trait Activity: Send + fmt::Debug {
     /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
     fn advance(self: Box<Self>, held: &Held, process: &Process, patient: bool) -> Option<Box<dyn Activity>>;
+    /// Whether it never calls anything of the program's, so that any thread may advance it.
+    fn is_unattended(&self) -> bool {
+        false
+    }
 }
 
 /// What a communicator keeps for its collective operations.

@@ -318,6 +318,11 @@ impl Held {
         }
     }
 
+    /// Locks the lane, if it was entered before threads were allowed.
+    pub fn secure(&mut self) {
+        self.locks = self.locks || threads_allowed() && lock(self.lane);
+    }
+
     /// Runs `sleep` without the lock (unless this is a nested entry) and takes it again.
     pub fn release_while<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
         if !self.locks {

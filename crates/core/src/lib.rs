@@ -29,6 +29,7 @@ pub mod p2p;
 pub mod partitioned;
 pub mod process;
 pub mod progress;
+pub mod progress_thread;
 pub mod request;
 pub mod session;
 pub mod single_copy;

@@ -27,10 +27,10 @@ use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::NumberHasher;
 use crate::p2p::{Limits, PointToPoint};
-use crate::progress;
 use crate::single_copy::Reader;
 use crate::tool::settings;
 use crate::trace;
+use crate::{progress, progress_thread};
 
 /// Context of `MPI_COMM_WORLD`.
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
@@ -141,10 +141,11 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     }
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
-    if wanted == ThreadLevel::Multiple {
+    if wanted == ThreadLevel::Multiple || config.progress_thread {
         // Lanes are of one host: what other hosts send comes in the first.
         let header = boot.job.header();
-        giant::allow_threads(if header.has_other_hosts() { 1 } else { header.lanes });
+        let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
+        giant::allow_threads(if has_lanes { header.lanes } else { 1 });
     }
     let process = Process::new(config, boot, wanted)?;
     let process = PROCESS.get_or_init(|| process);
@@ -157,6 +158,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 /// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
 /// `MPI_COMM_SELF` and run a barrier.
 pub fn finalize(held: &mut Held, process: &'static Process) {
+    progress_thread::stop(held, process);
     progress::drain(held, process);
     if process.config.counters {
         eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
@@ -177,6 +179,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
 /// The last session is closed before MPI_Init was ever called: completes what is under way and counts as finalised
 /// for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
+    progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");
     ties::end(held, process);
     process.block().set_state(RankState::Finalized);

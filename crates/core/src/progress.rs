@@ -12,6 +12,7 @@ use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{Peer, Watch};
 
+use crate::collective::Activity;
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
 use crate::process::{AllLinks, Process};
@@ -25,17 +26,39 @@ pub fn progress(held: &Held, process: &Process) -> bool {
 /// As [`progress`]; with `patient` the caller waits, and an operation that is alone may look at its flags for longer.
 #[inline]
 fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
+    let any = take_in(held, process);
+    let moved = held.lane().is_first()
+        && !process.activities.borrow(held).is_empty()
+        && advance(held, process, patient);
+    any || moved
+}
+
+/// Moves messages.
+#[inline(always)]
+fn take_in(held: &Held, process: &Process) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let any = messages.progress();
     if let Some(fault) = messages.fault() {
         drop(messages);
         process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank));
     }
-    drop(messages);
-    let moved = held.lane().is_first()
-        && !process.activities.borrow(held).is_empty()
-        && advance(held, process, patient);
+    any
+}
+
+/// As [`progress`] in the first lane, without anything that calls the program.
+pub(crate) fn attend(held: &Held, process: &Process) -> bool {
+    let any = take_in(held, process);
+    let unattended = |activity: &dyn Activity| activity.is_unattended();
+    let moved = !process.activities.borrow(held).is_empty() && advance_some(held, process, false, unattended);
     any || moved
+}
+
+/// Before who [`attend`]s sleeps: whether there is something to do first.
+pub(crate) fn last_attention(held: &Held, process: &Process, watch: Option<&Watch<'_>>) -> bool {
+    let found = attend(held, process);
+    let mut messages = process.messages.borrow_mut(held);
+    let pending = messages.pending();
+    !rest_on(watch, &mut messages.link) || pending || found
 }
 
 /// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
@@ -301,11 +324,22 @@ pub fn tell_threads(held: &Held, process: &Process) {
 
 /// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
 /// enter MPI again.
+#[inline]
 fn advance(held: &Held, process: &Process, patient: bool) -> bool {
+    advance_some(held, process, patient, |_| true)
+}
+
+/// As [`advance`], those for which `which` holds.
+fn advance_some(
+    held: &Held,
+    process: &Process,
+    patient: bool,
+    which: impl Fn(&dyn Activity) -> bool,
+) -> bool {
     let mut running = std::mem::take(&mut *process.activities.borrow_mut(held));
     let before = running.len();
     let patient = patient && before == 1;
-    for place in &mut running {
+    for place in running.iter_mut().filter(|place| place.as_deref().is_some_and(&which)) {
         *place = place.take().and_then(|activity| activity.advance(held, process, patient));
     }
     running.retain(Option::is_some);

@@ -6,8 +6,8 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
 use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
-use tutti_core::process::{self, ThreadLevel};
-use tutti_core::trace;
+use tutti_core::process::{self, Process, ThreadLevel};
+use tutti_core::{progress_thread, trace};
 
 use super::memory::process;
 use crate::entry::Call;
@@ -67,7 +67,18 @@ fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     let sessions = process::resume(level).filter(|_| !phase::was_initialised());
     let process = sessions.map_or_else(|| process::init(level), Ok)?;
     phase::world_begins(process.rank.0);
-    tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)
+    tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)?;
+    attend(call, process)
+}
+
+/// Has messages taken in while the program computes, if it wants that. The last that a call does which has brought up the process.
+pub(super) fn attend(call: &mut Call, process: &'static Process) -> Result<()> {
+    if process.config.progress_thread {
+        // When the call began, there were no locks.
+        call.held.secure();
+        progress_thread::start(process)?;
+    }
+    Ok(())
 }
 
 /// MPI_Finalize.

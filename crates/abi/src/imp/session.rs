@@ -14,6 +14,7 @@ use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
 use crate::generated::constants::MPI_MAX_STRINGTAG_LEN;
+use crate::imp::environment;
 use crate::imp::error_handler::{call_handler, return_handle};
 use crate::imp::memory::process;
 use crate::imp::{comm, group};
@@ -42,14 +43,15 @@ pub fn init(
         Some(entries) => entries.borrow(&call.held).clone(),
         None => Entries::new(),
     };
+    let mut fresh = None;
     if !phase::is_running() {
         let level = level_of(&entries);
-        process::resume(level).map_or_else(|| process::init(level), Ok)?;
+        fresh = Some(process::resume(level).map_or_else(|| process::init(level), Ok)?);
         phase::sessions(true);
     }
     session.create(Opened::open(&call.held, handler, entries))?;
     *OPEN.borrow_mut(&call.held) += 1;
-    Ok(())
+    fresh.map_or(Ok(()), |process| environment::attend(call, process))
 }
 
 /// Info key for the thread level.

@@ -145,6 +145,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.thread_lanes.to_string(),
     },
     Setting {
+        name: "TUTTI_PROGRESS_THREAD",
+        kind: "0 | 1",
+        doc: "a thread takes in messages while the program computes: targets of one-sided operations on other hosts need not call MPI",
+        set: |c, v| flag(v).map(|x| c.progress_thread = x),
+        show: |c| (c.progress_thread as u8).to_string(),
+    },
+    Setting {
         name: "TUTTI_CHECK_TYPES",
         kind: "0 | 1",
         doc: "refuse a receive whose datatype does not match the sender's (debugging)",

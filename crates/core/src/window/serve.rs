@@ -1,4 +1,5 @@
-//! The target's half of active messages: done in the order in which one origin sent them, whenever this process is in MPI.
+//! The target's half of active messages: done in the order in which one origin sent them, whenever this process is in MPI, or by
+//! [`crate::progress_thread`].
 
 use std::sync::Arc;
 
@@ -46,6 +47,11 @@ impl Activity for Service {
         self.window.do_messages(held, process);
         self.window.grant_locks(held, process);
         Some(self)
+    }
+
+    fn is_unattended(&self) -> bool {
+        // Operators of accumulates are predefined.
+        true
     }
 }
 

@@ -1,0 +1,105 @@
+//! A thread that takes in messages while the program computes, if `TUTTI_PROGRESS_THREAD` asks for one.
+//!
+//! What a rank on another host puts, gets and accumulates is done by the target, which without this thread does it in its next call of
+//! MPI only (MPI-5 section 12.7.3 asks for no more); the same holds for long messages whose receive was posted before. A thread in
+//! `MPI_Recv` would do it too, and this one is nothing else: the process locks as for MPI_THREAD_MULTIPLE, whatever level the program
+//! got, which makes each call slower; so nobody has it unasked.
+//!
+//! It calls nothing of the program's. Users' operators may want a lock (an interpreter's) that the program holds while it waits for ours. Of what
+//! goes on by itself it therefore moves only what says that it may be moved so ([`Activity::is_unattended`](crate::collective::Activity::is_unattended)).
+//! It never spins: it sleeps until a doorbell or the network wakes it, and while another thread of the process waits in MPI, that one does
+//! the work.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tutti_base::config::Config;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::signal::Mask;
+use tutti_transport::Waiter;
+use tutti_transport::shm::ring_doorbell;
+
+use crate::giant::{self, Held, Lane};
+use crate::process::Process;
+use crate::progress;
+
+static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+static ENDS: AtomicBool = AtomicBool::new(false);
+
+/// For how long it leaves the work to another thread.
+const LEFT_TO_OTHERS: Duration = Duration::from_millis(1);
+
+/// Starts it, where it is wanted and not there. Whoever calls this has entered a lane that locks.
+///
+/// # Errors
+/// `Other` where there is no thread to be had.
+pub fn start(process: &'static Process) -> Result<()> {
+    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if !process.config.progress_thread || thread.is_some() {
+        return Ok(());
+    }
+    ENDS.store(false, Ordering::Relaxed);
+    // The program's signal handlers run in the program's threads.
+    let mask = Mask::all().block();
+    let started =
+        std::thread::Builder::new().name("tutti-progress".to_string()).spawn(move || attend(process));
+    mask.install();
+    let reason = |error| {
+        Error::new(ErrorClass::Other, format!("TUTTI_PROGRESS_THREAD=1, but no thread starts: {error}"))
+    };
+    *thread = Some(started.map_err(reason)?);
+    Ok(())
+}
+
+/// Ends it.
+pub fn stop(held: &mut Held, process: &Process) {
+    let Some(thread) = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    ENDS.store(true, Ordering::SeqCst);
+    // It may be waiting for the lane that is held here.
+    let ended = held.release_while(|| {
+        ring_doorbell(&process.job, process.local, Lane::FIRST.number());
+        thread.join()
+    });
+    if ended.is_err() {
+        process.abort(1, &format!("Tutti: rank {}: the progress thread has failed", process.rank));
+    }
+}
+
+fn ends() -> bool {
+    ENDS.load(Ordering::SeqCst)
+}
+
+/// The work of the thread.
+fn attend(process: &'static Process) {
+    let mut waiter = Waiter::new(&Config { spin_us: 0, ..process.config.clone() }, 1, 1);
+    let watch = process.watch();
+    while !ends() {
+        if giant::waiting() > 0 {
+            std::thread::sleep(LEFT_TO_OTHERS);
+            continue;
+        }
+        let any_far = {
+            let held = giant::enter();
+            let any = progress::attend(&held, process);
+            progress::tell_threads(&held, process);
+            if any {
+                waiter.reset();
+                continue;
+            }
+            process.messages.borrow_mut(&held).link.bridges().any_far()
+        };
+        if watch.is_none() && any_far {
+            waiter = waiter.sleeping_shortly();
+        }
+        waiter.pause_watching(&[process.sleeper(Lane::FIRST)], watch.as_ref(), || {
+            ends() || {
+                let held = giant::enter();
+                let found = progress::last_attention(&held, process, watch.as_ref());
+                progress::tell_threads(&held, process);
+                found
+            }
+        });
+    }
+}
