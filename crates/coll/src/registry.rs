@@ -233,6 +233,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
+    entry(C::Allgatherv, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
     entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, levels_slices::allreduce, cost::allreduce_slices),

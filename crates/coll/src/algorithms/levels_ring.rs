@@ -1,4 +1,5 @@
-//! An allgather whose levels overlap: around the ring of S3, in which the ranks of a host are neighbours.
+//! An allgather, of blocks of one size or of sizes given by a table, whose levels overlap: around the ring of S3, in which the ranks of a
+//! host are neighbours.
 //!
 //! The blocks of other hosts come to the first rank of a host (its head), pass from neighbour to neighbour within
 //! the host by copies, and leave at the last rank (its tail) for the next host. A block never comes back to the host
@@ -13,7 +14,7 @@ use super::levels::READY;
 use crate::build::{self, Builder};
 use crate::hierarchy::{Hierarchy, Ignored, NETWORK, Ring};
 use crate::ir::{Access, BufferId, Division, Index, Span};
-use crate::shape::{Params, Shape};
+use crate::shape::{Collective, Params, Shape};
 
 /// The first of the flags that count foreign blocks, one a stream: blocks alternate.
 const HERE: u16 = 0;
@@ -102,7 +103,8 @@ impl Stretch {
 /// The first strand: lends the result to the neighbours within the host, until they have what they need.
 fn lend(shape: &Shape, place: &Stretch, b: &mut Builder) {
     if place.neighbours() > 1 {
-        b.expose(0, build::range(BufferId::RECV, 0, shape.count * u64::from(shape.ranks)), Access::ReadWrite);
+        let blocks = if shape.collective == Collective::Allgatherv { 1 } else { u64::from(shape.ranks) };
+        b.expose(0, build::range(BufferId::RECV, 0, shape.count * blocks), Access::ReadWrite);
     }
     b.post(READY, 1);
     if place.neighbours() > 1 {

@@ -178,10 +178,15 @@ impl<'a> Memory<'a> {
     ) -> Result<(), Fault> {
         let place = self.own(run, what, access != ir::Access::Read)?;
         let own = &mut self.ranks[run.rank as usize];
-        let table = table_of(self.case, what.buffer).filter(|_| !is_entry(what));
+        let entries = table_of(self.case, what.buffer);
+        let table = entries.filter(|_| what.uses_table() && !is_entry(what));
         let Some(Place { range, .. }) = place.filter(|_| what.buffer != BufferId::BANK) else {
             return Err(Fault::new(format!("{what} cannot be exposed")));
         };
+        let all = own.buffers[own.number(what.buffer)].len() as u64;
+        if entries.is_some() && !what.uses_table() && (range.start, range.length) != (0, all) {
+            return Err(Fault::new(format!("exposes {what}, a part of entries side by side")));
+        }
         if table.is_some_and(|table| !is_whole(what, table, self.case.ranks)) {
             return Err(Fault::new(format!("exposes {what}, neither an entry nor all of them")));
         }

@@ -145,6 +145,8 @@ pub struct Bindings {
     user: [Place; 2],
     /// The rank exposes (part of) this buffer of the user's.
     exposes: [bool; 2],
+    /// It exposes all of it as one run, whether it is given by a table or not.
+    joins: [bool; 2],
     /// The operation writes it: what stands in for it goes back to it.
     returns: [bool; 2],
     /// What stands in for exposed memory with gaps.
@@ -178,18 +180,65 @@ pub struct Bindings {
 struct StandIn {
     /// The user's.
     original: Place,
+    /// Where each of its entries begins, if it has any.
+    sums: Vec<u64>,
     packed: Vec<u8>,
     returns: bool,
 }
 
 impl StandIn {
-    /// All of both memories.
-    fn buffers(&self) -> (Buffer, Buffer) {
-        let Place::Typed { size, .. } = &self.original else { unreachable!("only memory with gaps") };
-        // SAFETY: the vector lives as long as the stand-in, and nobody else uses it while this value is borrowed.
-        let packed = unsafe { Buffer::bytes_at(self.packed.as_ptr().cast_mut(), self.packed.len() as u64) };
-        (self.original.buffer(0, packed.bytes() / (*size).max(1)), packed)
+    /// Pairs of memories that hold the same: the user's, and what stands in for it.
+    fn buffers(&self, mut each: impl FnMut(Buffer, Buffer)) {
+        let packed = |start: u64, bytes: u64| {
+            let base = self.packed.as_ptr().cast_mut().wrapping_add(start as usize);
+            // SAFETY: the vector lives as long as the stand-in, and nobody else uses it while this value is borrowed.
+            unsafe { Buffer::bytes_at(base, bytes) }
+        };
+        let bytes = self.packed.len() as u64;
+        match &self.original {
+            Place::Typed { size, .. } => {
+                each(self.original.buffer(0, bytes / (*size).max(1)), packed(0, bytes));
+            }
+            Place::Entries(entries) => {
+                for (entry, ends) in entries.iter().zip(self.sums.windows(2)) {
+                    let length = ends[1] - ends[0];
+                    each(entry.buffer(0, length), packed(ends[0], length));
+                }
+            }
+            _ => unreachable!("only memory with gaps"),
+        }
     }
+}
+
+/// What stands in for memory with gaps, whose place it takes.
+fn packed(place: &mut Place, returns: bool) -> Option<StandIn> {
+    let Place::Typed { count, datatype, size, .. } = &*place else { return None };
+    let (bytes, scale) = (*count * datatype.size() as u64, *size as usize);
+    let mut packed = vec![0; (bytes / (*size).max(1) * *size) as usize];
+    let base = packed.as_mut_ptr();
+    let original = std::mem::replace(place, Place::Packed { base, scale });
+    Some(StandIn { original, sums: Vec::new(), packed, returns })
+}
+
+/// Entries as one run, and what stands in for them where they do not lie side by side. `sums`: where each begins in that.
+fn join(entries: Vec<Place>, sums: &[u64], returns: bool) -> (Place, Option<StandIn>) {
+    let long = || entries.iter().zip(sums.windows(2)).filter(|(_, ends)| ends[1] > ends[0]);
+    let origin = |(entry, ends): (&Place, &[u64])| match entry {
+        Place::Run { base, .. } => Some(base.wrapping_sub(ends[0] as usize)),
+        _ => None,
+    };
+    let first = long().next().map(origin);
+    match first {
+        Some(Some(base)) if long().all(|entry| origin(entry) == Some(base)) => {
+            return (Place::Run { base, scale: 1 }, None);
+        }
+        _ => {}
+    }
+    let mut packed = vec![0; sums.last().map_or(0, |end| *end as usize)];
+    let base = packed.as_mut_ptr();
+    let original = Place::Entries(entries);
+    let stand_in = StandIn { original, sums: sums.to_vec(), packed, returns };
+    (Place::Packed { base, scale: 1 }, Some(stand_in))
 }
 
 // SAFETY: addresses with a promise about them, valid in every thread of the process; an execution is
@@ -205,15 +254,19 @@ impl std::fmt::Debug for Bindings {
 impl Bindings {
     /// Room for the buffers of `schedule`; nothing is bound or allocated.
     pub(super) fn new(schedule: &Schedule, compiled: bool) -> Bindings {
-        let exposes = |buffer: BufferId| {
-            let exposed = |kind: &Kind| matches!(kind, Kind::Expose { what, .. } if what.buffer == buffer);
-            schedule.steps.iter().any(|step| exposed(&step.kind))
+        let exposes = |buffer: BufferId, joined: bool| {
+            schedule.steps.iter().any(|step| match step.kind {
+                Kind::Expose { what, .. } => what.buffer == buffer && !(joined && what.uses_table()),
+                _ => false,
+            })
         };
+        let both = |joined| [BufferId::SEND, BufferId::RECV].map(|buffer| exposes(buffer, joined));
         Bindings {
             unit: schedule.unit,
             packed: schedule.order == Order::Program,
             compiled,
-            exposes: [exposes(BufferId::SEND), exposes(BufferId::RECV)],
+            exposes: both(false),
+            joins: both(true),
             returns: [false, is_written(schedule)],
             stand_ins: Vec::new(),
             bank: Place::Absent,
@@ -371,8 +424,9 @@ impl Bindings {
     #[inline]
     pub(super) fn finish(&mut self) {
         for stand_in in self.stand_ins.iter().filter(|stand_in| stand_in.returns) {
-            let (original, packed) = stand_in.buffers();
-            original.copy_from(&packed);
+            stand_in.buffers(|original, packed| {
+                original.copy_from(&packed);
+            });
         }
     }
 
@@ -380,8 +434,9 @@ impl Bindings {
     #[inline]
     pub(super) fn begin(&mut self) {
         for stand_in in &self.stand_ins {
-            let (original, packed) = stand_in.buffers();
-            packed.copy_from(&original);
+            stand_in.buffers(|original, packed| {
+                packed.copy_from(&original);
+            });
         }
     }
 
@@ -396,20 +451,19 @@ impl Bindings {
 
     /// Others find exposed memory without gaps.
     fn stand_in(&mut self) {
-        let Bindings { user, exposes, returns, stand_ins, .. } = self;
+        let Bindings { user, exposes, joins, returns, stand_ins, sums, .. } = self;
         stand_ins.clear();
-        let mut replace = |place: &mut Place, returns: bool| {
-            let Place::Typed { count, datatype, size, .. } = &*place else { return };
-            let (bytes, scale) = (*count * datatype.size() as u64, *size as usize);
-            let mut packed = vec![0; (bytes / (*size).max(1) * *size) as usize];
-            let base = packed.as_mut_ptr();
-            let original = std::mem::replace(place, Place::Packed { base, scale });
-            stand_ins.push(StandIn { original, packed, returns });
-        };
         for side in (0..2).filter(|&side| exposes[side]) {
+            let returns = returns[side];
+            let mut pack = |place: &mut Place| stand_ins.extend(packed(place, returns));
             match &mut user[side] {
-                Place::Entries(entries) => entries.iter_mut().for_each(|place| replace(place, returns[side])),
-                place => replace(place, returns[side]),
+                Place::Entries(entries) if !joins[side] => entries.iter_mut().for_each(pack),
+                Place::Entries(entries) => {
+                    let (joined, stand_in) = join(std::mem::take(entries), &sums[side], returns);
+                    user[side] = joined;
+                    stand_ins.extend(stand_in);
+                }
+                place => pack(place),
             }
         }
     }
