@@ -501,6 +501,18 @@ pub(crate) fn reduce_scatter_whole(shape: &Shape, params: &Params) -> Work {
     allreduce_tree(&Shape { count: shape.count * blocks, ..*shape }, params)
 }
 
+/// As by halving and doubling, but for any number of ranks.
+pub(crate) fn allreduce_circulant(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    Work::even(n.ranks, 2.0 * n.log, 4.0 * n.log, 2.0 * n.bytes, n.bytes)
+}
+
+pub(crate) fn reduce_scatter_circulant(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let all = n.ranks * block_bytes(shape);
+    Work::even(n.ranks, n.log, 2.0 * n.log, all, all)
+}
+
 pub(crate) fn reduce_scatter_halving(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);
     let all = n.ranks * block_bytes(shape);

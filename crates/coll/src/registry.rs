@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
-    hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant, levels_frames,
-    levels_reduce, levels_ring, levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
+    hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant,
+    levels_circulant_reduce, levels_frames, levels_reduce, levels_ring, levels_scan, levels_slices,
+    neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -236,6 +237,9 @@ static GENERATORS: &[Generator] = &[
     entry(C::Allgatherv, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
+    entry(C::Allreduce, "levels_circulant", LEVELS_COMMUTES, LEADERS, levels_circulant_reduce::allreduce, cost::allreduce_circulant),
+    entry(C::ReduceScatterBlock, "levels_circulant", LEVELS_COMMUTES, LEADERS, levels_circulant_reduce::reduce_scatter, cost::reduce_scatter_circulant),
+    entry(C::ReduceScatter, "levels_circulant", LEVELS_COMMUTES, LEADERS, levels_circulant_reduce::reduce_scatter, cost::reduce_scatter_circulant),
     entry(C::Allreduce, "levels_slices", LEVELS_COMMUTES, LEADERS, levels_slices::allreduce, cost::allreduce_slices),
     entry(C::Barrier, "dissemination", ANY, FIXED, barrier::dissemination, cost::barrier_dissemination),
     entry(C::Barrier, "tree", ANY, RADIX, barrier::tree, cost::barrier_tree),

@@ -29,16 +29,16 @@ const HERE: u16 = 0;
 const COMBINED: u16 = Kind::FLAGS;
 
 /// Where a rank is, and who else is there.
-struct Place {
+pub(super) struct Place {
     /// The ranks of its host, itself among them.
-    members: Vec<u32>,
+    pub members: Vec<u32>,
     /// Its number among them.
-    number: u32,
-    hosts: u32,
+    pub number: u32,
+    pub hosts: u32,
     /// Number of its host.
-    host: u32,
+    pub host: u32,
     /// Leaders of each host.
-    leaders: u32,
+    pub leaders: u32,
     /// The leaders of the same number on the hosts before and after.
     left: u32,
     right: u32,
@@ -78,7 +78,7 @@ fn turns(place: &Place, units: u64, segment: u64) -> u32 {
 }
 
 impl Place {
-    fn new(hierarchy: &Hierarchy, rank: u32, leaders: u32) -> Place {
+    pub fn new(hierarchy: &Hierarchy, rank: u32, leaders: u32) -> Place {
         let hosts = Hosts::new(hierarchy, rank);
         let smallest = (0..hosts.count()).map(|host| hosts.size(host)).min().unwrap_or(1);
         let leaders = smallest.min(MOST_LEADERS).min(leaders);
@@ -89,12 +89,12 @@ impl Place {
         Place { members, number, hosts: hosts.count(), host, leaders, left, right }
     }
 
-    fn me(&self) -> u32 {
+    pub fn me(&self) -> u32 {
         self.members[self.number as usize]
     }
 
     /// Writes `body` for the other members one after the other, beginning after this one, so that not all read the same one first.
-    fn each_other(&self, b: &mut Builder, body: impl Fn(Index, &mut Builder) -> StepId) {
+    pub fn each_other(&self, b: &mut Builder, body: impl Fn(Index, &mut Builder) -> StepId) {
         let count = self.members.len() as u32;
         let stride = self.members.get(1).map_or(1, |second| second - self.members[0]);
         let regular = self.members.windows(2).all(|two| two[0] + stride == two[1]);
@@ -110,8 +110,20 @@ impl Place {
         }
     }
 
+    /// Combines what all members have: `theirs` where they lent it, and `own`, into `sum`.
+    pub fn combine(&self, theirs: Span, own: Span, sum: Span, b: &mut Builder) {
+        if let Some((_, member)) = self.others().next() {
+            b.combine(member, theirs, own, sum);
+        } else if own != sum {
+            b.copy(own, sum, &[]);
+        }
+        for (_, member) in self.others().skip(1) {
+            b.combine(member, theirs, sum, sum);
+        }
+    }
+
     /// The other members, with their numbers, in the same order.
-    fn others(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn others(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let count = self.members.len() as u32;
         (1..count)
             .map(move |step| (self.number + step) % count)
@@ -220,15 +232,7 @@ impl Slices<'_> {
 
     fn combine_block(&self, stream: Stream, first: u32, b: &mut Builder) {
         let block = |buffer| self.passing(buffer, stream, first);
-        let (theirs, sum) = (block(BufferId::exposed(UP)), block(BufferId::RECV));
-        if let Some((_, member)) = self.place.others().next() {
-            b.combine(member, theirs, block(self.own), sum);
-        } else if self.own != BufferId::RECV {
-            b.copy(block(self.own), sum, &[]);
-        }
-        for (_, member) in self.place.others().skip(1) {
-            b.combine(member, theirs, sum, sum);
-        }
+        self.place.combine(block(BufferId::exposed(UP)), block(self.own), block(BufferId::RECV), b);
         b.post(stream.combined(), Slices::count(first));
     }
 
