@@ -14,6 +14,10 @@ use super::stream::{read, write};
 use crate::link::Header;
 use crate::loan::{Memory, store};
 
+/// Bytes of a piece: records and what else is to be sent wait for so long.
+const PIECE_BYTES: usize = 64 << 10;
+const _: () = assert!(PIECE_BYTES <= BULK_BYTES, "the peer takes pieces of that length");
+
 /// What a peer wants to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
@@ -126,7 +130,7 @@ impl Outgoing {
 
 impl Answer {
     fn begin(&self) -> Piece {
-        let bytes = (self.bytes - self.position).min(BULK_BYTES as u64);
+        let bytes = (self.bytes - self.position).min(PIECE_BYTES as u64);
         let mut front = [0; HEADER_BYTES];
         let header = Header([self.token, self.position, 0]);
         Front { kind: Kind::Bulk, line: 0, header, bytes: bytes as usize }.write(&mut front);
@@ -344,7 +348,7 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let peer = listener.accept().unwrap().0;
         peer.set_nonblocking(true).unwrap();
-        let lent = bytes(3 * BULK_BYTES / 2);
+        let lent = bytes(3 * PIECE_BYTES / 2);
         let memory = InRuns::new(lent.clone(), 1000, 600);
         let mut outgoing = Outgoing::default();
         for token in [0, 1] {
@@ -366,8 +370,9 @@ mod tests {
             got.extend_from_slice(&room[..count.unwrap_or(0)]);
         }
         assert_eq!(outgoing.take_returned(), [1, 1]);
-        let half = BULK_BYTES / 2;
-        let expected = [(0, 0, BULK_BYTES), (1, 0, BULK_BYTES), (0, BULK_BYTES, half), (1, BULK_BYTES, half)];
+        let half = PIECE_BYTES / 2;
+        let expected =
+            [(0, 0, PIECE_BYTES), (1, 0, PIECE_BYTES), (0, PIECE_BYTES, half), (1, PIECE_BYTES, half)];
         let expected = expected.map(|(token, position, count)| {
             frame(Kind::Bulk, Header([token, position as u64, 0]), &lent[position..position + count])
         });

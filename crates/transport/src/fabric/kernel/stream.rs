@@ -16,8 +16,8 @@ use crate::loan::Memory;
 /// Bytes queued behind a full socket, but for one record.
 const QUEUE_BYTES: usize = 256 << 10;
 
-/// Pieces of memory sent, or received, in a row: then others have their turn.
-const PIECES_AT_ONCE: usize = 4;
+/// Pieces of memory received in a row: then others have their turn.
+const PIECES_AT_ONCE: usize = 8;
 /// What is received in one call while pieces are awaited. They would be copied out of the room once more, but for the first
 /// bytes of them.
 const ROOM_WHILE_READING: usize = 2 << 10;
@@ -167,18 +167,12 @@ impl Stream {
     /// # Errors
     /// The connection is broken.
     pub fn flush(&mut self) -> io::Result<bool> {
-        for _ in 0..PIECES_AT_ONCE {
-            if !self.outgoing.is_inside() && !self.flush_queue()? {
-                return Ok(false);
-            }
-            if self.outgoing.is_empty() {
-                return Ok(true);
-            }
-            if !self.outgoing.send(&self.socket)? {
-                return Ok(false);
-            }
+        if !self.outgoing.is_inside() && !self.flush_queue()? {
+            return Ok(false);
         }
-        Ok(!self.is_queued())
+        // One piece: what the peer has to say meanwhile may be a wish to be read too, and the request that follows would wait
+        // behind all that the socket has taken.
+        Ok(self.outgoing.send(&self.socket)? && !self.is_queued())
     }
 
     fn flush_queue(&mut self) -> io::Result<bool> {
@@ -240,7 +234,7 @@ impl Stream {
         hand: &mut impl FnMut(Kind, Header, &[u8]) -> Verdict,
     ) -> io::Result<bool> {
         let mut taken = false;
-        for _ in 0..2 * PIECES_AT_ONCE {
+        for _ in 0..PIECES_AT_ONCE {
             if !self.incoming.is_inside() || self.holds() {
                 break;
             }
