@@ -15,7 +15,7 @@ use super::levels_slices::Place;
 use super::{own, reduce_scatter as plain};
 use crate::build::{self, Builder};
 use crate::hierarchy::Ignored;
-use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Range, Span, Start, Tables};
 use crate::shape::{Params, Shape};
 
 /// Most pieces of a round.
@@ -218,6 +218,32 @@ impl Blocks {
         )
     }
 
+    /// Writes `body` for the messages in which those of `count` hosts from `host` on pass: of at most `most` units, where that is not 0 and no
+    /// table says how long blocks are.
+    fn each_message(
+        &self,
+        buffer: BufferId,
+        (host, count, most): (u32, u32, u64),
+        b: &mut Builder,
+        body: impl Fn(Span, &mut Builder),
+    ) {
+        for span in self.of_hosts(buffer, host, count) {
+            if most == 0 || span.uses_table() {
+                body(span, b);
+                continue;
+            }
+            let Range { start, length, .. } = span.at(0, &Tables::default());
+            let whole = length / most;
+            b.repeat(whole as u32, 1, |b| {
+                let start = Start::Affine { offset: start, stride: most, index: Index::linear(0, 1) };
+                body(Span { buffer, start, length: Length::Fixed(most) }, b);
+            });
+            if length > whole * most {
+                body(build::range(buffer, start + whole * most, length - whole * most), b);
+            }
+        }
+    }
+
     /// How many belong to the hosts from a distance after `host` on.
     fn from(&self, host: u32, distance: u32) -> u32 {
         let hosts = self.starts.len() as u32 - 1;
@@ -255,6 +281,8 @@ struct Across<'a> {
     pieces: Vec<Piece>,
     /// The leaders of the same number of all hosts.
     leaders: Vec<u32>,
+    /// Units of a message; 0: any.
+    most: u64,
 }
 
 impl Across<'_> {
@@ -276,7 +304,7 @@ impl Across<'_> {
             }));
         }
         let leaders = (0..place.hosts).map(|host| hosts.members(host)[place.number as usize]).collect();
-        Across { place, blocks, rounds, pieces, leaders }
+        Across { place, blocks, rounds, pieces, leaders, most: segment }
     }
 
     /// The leader at a distance.
@@ -339,9 +367,10 @@ impl Across<'_> {
                 b.wait(self.place.me(), REDUCED, Index::fixed(before as u64 + 1));
             }
             let from = self.peer(-i64::from(self.rounds[piece.round].skip));
-            for into in self.of_piece(piece, rooms[piece.round % rooms.len()]) {
+            let part = (self.place.host + piece.low, piece.high - piece.low, self.most);
+            self.blocks.each_message(rooms[piece.round % rooms.len()], part, b, |into, b| {
                 b.recv(from, 0, into, &[]);
-            }
+            });
             b.post(ARRIVED, Index::fixed(number));
         }
         if !tells {
@@ -350,10 +379,10 @@ impl Across<'_> {
         self.wait_for_whole(b);
         b.post(HERE, 1);
         for (turn, round) in (2_u64..).zip(self.rounds.iter().rev()).filter(|_| collects) {
-            let into = self.blocks.of_hosts(self.blocks.sum, self.place.host + round.skip, round.count);
-            for into in into {
+            let part = (self.place.host + round.skip, round.count, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |into, b| {
                 b.recv(self.peer(round.skip.into()), 0, into, &[]);
-            }
+            });
             b.post(HERE, Index::fixed(turn));
         }
     }
@@ -369,15 +398,17 @@ impl Across<'_> {
             if let Some(last) = self.pieces.iter().rposition(is_part) {
                 b.wait(self.place.me(), REDUCED, Index::fixed(last as u64 + 1));
             }
-            for from in self.blocks.of_hosts(self.blocks.sum, self.place.host + low, high - low) {
+            let part = (self.place.host + low, high - low, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |from, b| {
                 b.send(self.peer(skip.into()), 0, from, &[]);
-            }
+            });
         }
         for (turn, round) in (1_u64..).zip(self.rounds.iter().rev()).filter(|_| collects) {
             b.wait(self.place.me(), HERE, Index::fixed(turn));
-            for from in self.blocks.of_hosts(self.blocks.sum, self.place.host, round.count) {
+            let part = (self.place.host, round.count, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |from, b| {
                 b.send(self.peer(-i64::from(round.skip)), 0, from, &[]);
-            }
+            });
         }
     }
 
