@@ -9,8 +9,8 @@ use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
     hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant,
-    levels_circulant_reduce, levels_frames, levels_reduce, levels_ring, levels_scan, levels_slices,
-    neighbourhood, reduce, reduce_scatter, scan,
+    levels_circulant_reduce, levels_exchange, levels_frames, levels_reduce, levels_ring, levels_scan,
+    levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -231,6 +231,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
     entry(C::Exscan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
+    entry(C::Alltoall, "levels", LEVELS_SHARED, FIXED, levels_exchange::alltoall, cost::spread),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
