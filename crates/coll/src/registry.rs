@@ -9,8 +9,8 @@ use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
     hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant,
-    levels_circulant_reduce, levels_exchange, levels_frames, levels_reduce, levels_ring, levels_scan,
-    levels_slices, neighbourhood, reduce, reduce_scatter, scan,
+    levels_circulant_reduce, levels_doubling, levels_exchange, levels_frames, levels_reduce, levels_ring,
+    levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -227,6 +227,8 @@ static GENERATORS: &[Generator] = &[
     entry(C::Alltoall, "levels_bank", LEVELS_SHARED, FIXED_NEAR, levels_bank_move::alltoall, cost::spread),
     entry(C::Reduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::allreduce, cost::allreduce_tree),
+    entry(C::Barrier, "levels_doubling", LEVELS_SHARED, FIXED_NEAR, levels_doubling::barrier, cost::barrier_dissemination),
+    entry(C::Allreduce, "levels_doubling", LEVELS_ORDERED, FIXED_NEAR, levels_doubling::allreduce, cost::allreduce_doubling),
     entry(C::ReduceScatterBlock, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),

@@ -98,6 +98,14 @@ impl Edges {
         Edges::in_tree(shape, params, form, b)
     }
 
+    /// Without those on other hosts.
+    pub(super) fn within_host(mut self) -> Edges {
+        self.far.clear();
+        self.children.retain(|child| child.distance != NETWORK);
+        self.parent = self.parent.filter(|_| self.parent_is_near);
+        self
+    }
+
     fn in_tree(shape: &Shape, params: &Params, across: Form, b: &Builder) -> Edges {
         let hierarchy = b.hierarchy(shape.ranks, params.ignored);
         let tree = {

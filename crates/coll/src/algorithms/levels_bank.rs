@@ -125,20 +125,20 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
 }
 
 /// A rank alone has the result.
-fn alone(shape: &Shape, b: &mut Builder) -> bool {
+pub(super) fn alone(shape: &Shape, b: &mut Builder) -> bool {
     if shape.ranks == 1 && !shape.in_place {
         b.copy(all(shape, BufferId::SEND), all(shape, BufferId::RECV), &[]);
     }
     shape.ranks == 1
 }
 
-fn all(shape: &Shape, buffer: BufferId) -> Span {
+pub(super) fn all(shape: &Shape, buffer: BufferId) -> Span {
     build::range(buffer, 0, shape.count)
 }
 
 /// What goes down: to the children on other hosts first, as that takes longest. The root has it in `given`, or in the
 /// receive buffer; others wait for flag `flag` of a parent near by.
-fn down(shape: &Shape, edges: &Edges, flag: u16, given: Option<Span>, b: &mut Builder) {
+pub(super) fn down(shape: &Shape, edges: &Edges, flag: u16, given: Option<Span>, b: &mut Builder) {
     let (result, bank) = (all(shape, BufferId::RECV), all(shape, BufferId::BANK));
     // Children near by need it more urgently than the user.
     let arrives = if edges.near.is_empty() { result } else { bank };
@@ -169,7 +169,7 @@ fn down(shape: &Shape, edges: &Edges, flag: u16, given: Option<Span>, b: &mut Bu
 }
 
 /// What goes up, combined in `into` where there is something to combine. Returns where it is at the root.
-fn up(shape: &Shape, edges: &Edges, into: BufferId, b: &mut Builder) -> Span {
+pub(super) fn up(shape: &Shape, edges: &Edges, into: BufferId, b: &mut Builder) -> Span {
     let (own, into) = (all(shape, own(shape)), all(shape, into));
     let mut sum = Sum { shape, have: None, into, room: None };
     if shape.commutative {

@@ -24,6 +24,7 @@ pub mod levels_bank;
 pub mod levels_bank_move;
 pub mod levels_circulant;
 pub mod levels_circulant_reduce;
+pub mod levels_doubling;
 pub mod levels_exchange;
 pub mod levels_frames;
 pub mod levels_reduce;
