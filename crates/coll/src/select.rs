@@ -49,8 +49,17 @@ const STUDY: Effort = Effort {
 };
 /// So many parameters of one algorithm are looked at closer than by its closed form.
 const PARAMS_OF_ONE: usize = 4;
+/// So many where hosts have several leaders, of which closed forms know little.
+const PARAMS_OF_LEADERS: usize = 8;
+/// An operation between hosts of so many seconds is worth simulating as many times more work,
+const LONG: f64 = 1e-3;
+/// at most so many times.
+const MOST_TIMES: f64 = 8.0;
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
+
+/// What part of the processors' time makes no difference where the network is what takes the time.
+const LITTLE_WORK: f64 = 0.01;
 
 /// An algorithm that could do it.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +70,8 @@ pub struct Candidate {
     pub params: Params,
     /// Its time, in seconds.
     pub time: f64,
+    /// What all ranks together work for it, in seconds, if it was simulated.
+    pub work: f64,
     /// Whether it was simulated; or else it is the closed form's.
     pub simulated: bool,
 }
@@ -139,7 +150,8 @@ impl Choice {
             self.params,
             self.time * 1e6
         );
-        for Candidate { generator, params, time, simulated } in candidates(&self.shape, &self.environment) {
+        for Candidate { generator, params, time, simulated, .. } in candidates(&self.shape, &self.environment)
+        {
             let closed = if simulated { "" } else { ", closed form" };
             text += &format!(" {} ({params}): {:.1} us{closed}.", generator.name, time * 1e6);
         }
@@ -294,7 +306,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         tried.retain(|params| allowed(generator, params, environment));
         let candidate = |params| {
             let time = closed_form(generator, shape, &params, environment);
-            Candidate { generator, params, time, simulated: false }
+            Candidate { generator, params, time, work: 0.0, simulated: false }
         };
         let mut own: Vec<Candidate> = tried.into_iter().map(candidate).collect();
         own.sort_by(|one, two| one.time.total_cmp(&two.time));
@@ -325,7 +337,8 @@ fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<
         let is_measured =
             || environment.model.has_measured(shape.collective, (one.generator.name, bytes), place);
         let is_new = taken.iter().all(|other| other.params.segment != segment);
-        let wanted = taken.len() < PARAMS_OF_ONE || is_new && is_measured();
+        let most = if one.generator.parameters.leaders { PARAMS_OF_LEADERS } else { PARAMS_OF_ONE };
+        let wanted = taken.len() < most || is_new && is_measured();
         if wanted && fits(one.generator, shape, &one.params, environment) {
             taken.push(one);
         }
@@ -348,6 +361,9 @@ fn simulated(
     effort: &Effort,
 ) -> Vec<Candidate> {
     let best = all.iter().map(|candidate| candidate.time).fold(f64::INFINITY, f64::min);
+    let several = environment.layout.hosts() > 1;
+    let times = if several { (best / LONG).clamp(1.0, MOST_TIMES) as u64 } else { 1 };
+    let tasks = effort.tasks * times;
     // The best of each algorithm first, then the second best: closed forms compare parameters better than algorithms.
     let own = |index: usize| {
         let name = all[index].generator.name;
@@ -366,22 +382,22 @@ fn simulated(
     // While the network is busy processors have other things to do, and hosts may share them: of algorithms that are bound by the
     // network, those win that work less.
     let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
-    let several = environment.layout.hosts() > 1;
     let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };
     let run = |&index: &usize| {
         let Candidate { generator, params, .. } = all[index];
-        let mut time = 1.0;
+        let (mut time, mut work) = (1.0, 0.0);
         for load in &loads {
-            let found = predict(generator, load, &params, &environment.stage(), effort.tasks);
+            let found = predict(generator, load, &params, &environment.stage(), tasks);
             // The closed form of a long pipeline is better than one that never filled.
             if !found.settled {
                 return all[index];
             }
             // Of two that keep the ranks equally busy, the one that is over first wins.
             time *= found.steady_seconds + found.seconds / 16.0 + found.work_seconds * weight;
+            work += found.work_seconds;
         }
         // As much faster at one size is worth as much slower at another: the geometric mean.
-        Candidate { generator, params, time: time.powf(1.0 / loads.len() as f64), simulated: true }
+        Candidate { generator, params, time: time.powf(1.0 / loads.len() as f64), work, simulated: true }
     };
     order.iter().map(run).collect()
 }
@@ -399,11 +415,32 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     if choices.is_empty() {
         choices = timed(None, &common, environment, &FIRST_USE);
     }
-    let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
-    let first = choices.iter().find(|choice| choice.time <= least * EQUAL);
-    let &Candidate { generator, params, time, .. } =
-        first.expect("every collective has an algorithm for any shape, and that has candidates");
+    let &Candidate { generator, params, time, .. } = best(&choices, environment)
+        .expect("every collective has an algorithm for any shape, and that has candidates");
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
+}
+
+/// The one of least time. Of equal times the first wins; between hosts, where the network is what takes the time, the one with which the
+/// ranks work least, as there may be more ranks than processors. If that makes little difference, several leaders of a host are better than one:
+/// the network has something to do also while one of them has no processor.
+fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
+    let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
+    let equal = || choices.iter().filter(|choice| choice.time <= least * EQUAL);
+    let first = equal().next()?;
+    if environment.layout.hosts() == 1 || !first.simulated {
+        return Some(first);
+    }
+    let simulated = || equal().filter(|choice| choice.simulated);
+    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
+    let work = simulated().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
+    let most = work + LITTLE_WORK * least * f64::from(processors);
+    let leaders = |choice: &Candidate| match choice.generator.parameters.leaders {
+        true => choice.params.radix.min(environment.ranks_on_node),
+        false => 1,
+    };
+    simulated()
+        .filter(|choice| choice.work <= most)
+        .min_by(|one, two| leaders(two).cmp(&leaders(one)).then(one.work.total_cmp(&two.work)))
 }
 
 /// Sets the parameters that a forced choice names; what cannot be read is passed over.
