@@ -501,6 +501,16 @@ pub(crate) fn reduce_scatter_whole(shape: &Shape, params: &Params) -> Work {
     allreduce_tree(&Shape { count: shape.count * blocks, ..*shape }, params)
 }
 
+/// Down a tree of the leaders of hosts, each with its part: together they send what one would.
+pub(crate) fn bcast_leaders(shape: &Shape, params: &Params) -> Work {
+    bcast_kary(shape, &params.downwards())
+}
+
+/// The same up the tree.
+pub(crate) fn reduce_leaders(shape: &Shape, params: &Params) -> Work {
+    reduce_kary(shape, &params.downwards())
+}
+
 /// As by halving and doubling, but for any number of ranks.
 pub(crate) fn allreduce_circulant(shape: &Shape, _: &Params) -> Work {
     let n = numbers(shape);

@@ -9,8 +9,8 @@ use crate::algorithms::{
     allgather, allreduce, alltoall, bank_move, bank_reduce, bank_stream, bank_stream_move, barrier, bcast,
     between, exposed_move, exposed_reduce, flags, gather, hierarchical, hierarchical_exposed,
     hierarchical_exposed_reduce, levels, levels_bank, levels_bank_move, levels_circulant,
-    levels_circulant_reduce, levels_doubling, levels_exchange, levels_frames, levels_reduce, levels_ring,
-    levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
+    levels_circulant_reduce, levels_doubling, levels_exchange, levels_frames, levels_leaders, levels_reduce,
+    levels_ring, levels_scan, levels_slices, neighbourhood, reduce, reduce_scatter, scan,
 };
 use crate::build::Builder;
 use crate::cost::{self, Work};
@@ -167,6 +167,7 @@ const FIXED: Parameters = Parameters {
 const RADIX: Parameters = Parameters { radix: true, ..FIXED };
 const KNOMIAL: Parameters = Parameters { knomial: true, ..RADIX };
 const LEADERS: Parameters = Parameters { leaders: true, segment: true, ..RADIX };
+const LEADERS_TREE: Parameters = Parameters { fan_out: true, ..LEADERS };
 const UP_DOWN: Parameters = Parameters { fan_out: true, ..RADIX };
 const WINDOW: Parameters = Parameters { window: true, ..FIXED };
 const PIPELINE: Parameters = Parameters { segment: true, ..WINDOW };
@@ -238,6 +239,8 @@ static GENERATORS: &[Generator] = &[
     entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
     entry(C::Allgatherv, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),
+    entry(C::Bcast, "levels_leaders", LEVELS, LEADERS_TREE, levels_leaders::bcast, cost::bcast_leaders),
+    entry(C::Reduce, "levels_leaders", LEVELS_COMMUTES, LEADERS_TREE, levels_leaders::reduce, cost::reduce_leaders),
     entry(C::Reduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::reduce, cost::reduce_kary),
     entry(C::Allreduce, "levels", LEVELS_COMMUTES, TREE_NEAR, levels_reduce::allreduce, cost::allreduce_tree),
     entry(C::Allreduce, "levels_circulant", LEVELS_COMMUTES, LEADERS, levels_circulant_reduce::allreduce, cost::allreduce_circulant),

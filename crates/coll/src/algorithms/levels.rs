@@ -19,11 +19,11 @@ use crate::shape::{Params, Shape};
 /// Messages under way on one edge between hosts.
 const STREAMS: u32 = 2;
 /// Most children of a rank on other hosts: each costs strands, and on the way up room for segments.
-const MOST_FAR: u32 = 32;
+pub(super) const MOST_FAR: u32 = 32;
 /// Most children of a rank on its host and at one distance, so that schedules stay short on large hosts.
 const MOST_NEAR: u32 = 16;
 /// The first of the flags that count what has come down the tree; one a stream.
-const HERE: u16 = 0;
+pub(super) const HERE: u16 = 0;
 /// The first of the flags that count what is ready to go up; one a stream.
 pub(super) const PARTIAL: u16 = 2;
 /// The flag of a rank that has combined what its children have.
@@ -41,6 +41,8 @@ pub(super) const UP: u16 = 1;
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
     pub(super) division: Division,
+    /// The first of them.
+    first: u32,
     /// At most [`STREAMS`].
     pub(super) streams: u32,
     /// So many turns of all streams; the last segments may be empty.
@@ -69,12 +71,21 @@ impl Segments {
         let segment = if params.segment == 0 { 0 } else { params.segment.max(least) };
         let (division, count) = super::segments(units, &Params { segment, ..*params });
         let streams = STREAMS.min(count).max(1);
-        Segments { division, streams, turns: count.div_ceil(streams) }
+        Segments { division, first: 0, streams, turns: count.div_ceil(streams) }
+    }
+
+    /// Those of a part, of so many nearly equal ones.
+    pub(super) fn of_part(units: u64, params: &Params, (part, parts): (u32, u32)) -> Segments {
+        let Segments { streams, turns, .. } = Segments::new(units.div_ceil(parts.into()), params);
+        let each = streams * turns;
+        let division = Division::Even { parts: parts * each, total: units };
+        Segments { division, first: part * each, streams, turns }
     }
 
     /// The segment that stream `stream` has in each turn.
     pub(super) fn of(self, stream: u32, buffer: BufferId) -> Span {
-        build::block(buffer, self.division, Index::linear(stream.into(), self.streams.into()))
+        let first = self.first + stream;
+        build::block(buffer, self.division, Index::linear(first.into(), self.streams.into()))
     }
 
     /// How many segments of a stream are here after a turn.

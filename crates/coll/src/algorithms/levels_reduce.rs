@@ -53,7 +53,7 @@ pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
 }
 
 /// Begins a schedule; whether that is all of it, as there is nothing to combine. A rank alone has the result.
-fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
+pub(super) fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
     b.in_program_order();
     if shape.count > 0 && shape.ranks == 1 && !shape.in_place {
         let all = |buffer| build::range(buffer, 0, shape.count);
@@ -63,7 +63,7 @@ fn is_alone(shape: &Shape, b: &mut Builder) -> bool {
 }
 
 /// What goes up through one rank.
-struct Up<'a> {
+pub(super) struct Up<'a> {
     edges: &'a Edges,
     segments: Segments,
     /// What the rank itself has to give.
@@ -78,10 +78,21 @@ struct Up<'a> {
 impl<'a> Up<'a> {
     /// `receives`: the result may be combined in the receive buffer.
     fn new(shape: &Shape, params: &Params, edges: &'a Edges, receives: bool, b: &mut Builder) -> Up<'a> {
-        let segments = Segments::new(shape.count, params);
+        Up::of_segments(Segments::new(shape.count, params), shape, edges, receives, b)
+    }
+
+    /// The same for what these segments are.
+    pub(super) fn of_segments(
+        segments: Segments,
+        shape: &Shape,
+        edges: &'a Edges,
+        receives: bool,
+        b: &mut Builder,
+    ) -> Up<'a> {
         let slot_units = match segments.division {
             Division::Regular { size, .. } => size.min(shape.count),
-            _ => shape.count,
+            Division::Even { parts, total } => total.div_ceil(parts.into()),
+            Division::Table(_) | Division::Permuted(_) => shape.count,
         };
         let own = own(shape);
         let is_leaf = edges.near.is_empty() && edges.far.is_empty();
@@ -93,6 +104,11 @@ impl<'a> Up<'a> {
         let room = slot_units * u64::from(segments.streams) * edges.far.len() as u64;
         let slots = (room > 0).then(|| b.temporary(room));
         Up { edges, segments, own, sum, slots, slot_units }
+    }
+
+    /// Where it combines.
+    pub(super) fn sum(&self) -> BufferId {
+        self.sum
     }
 
     fn is_leaf(&self) -> bool {
@@ -113,7 +129,7 @@ impl<'a> Up<'a> {
     }
 
     /// The strands. `tells`: children near by are told when all of theirs has been read.
-    fn write(&self, tells: bool, b: &mut Builder) {
+    pub(super) fn write(&self, tells: bool, b: &mut Builder) {
         for child in 0..self.edges.far.len() {
             for stream in 0..self.segments.streams {
                 b.strand();

@@ -27,6 +27,7 @@ pub mod levels_circulant_reduce;
 pub mod levels_doubling;
 pub mod levels_exchange;
 pub mod levels_frames;
+pub mod levels_leaders;
 pub mod levels_reduce;
 pub mod levels_ring;
 pub mod levels_scan;
