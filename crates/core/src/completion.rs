@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
-use tutti_base::{Error, Result};
+use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
+use tutti_sys::job::Doorbell;
 
+use crate::communicator::by_context;
 use crate::giant::{Held, engage};
 use crate::p2p::user::describe;
 use crate::process::Process;
@@ -102,8 +104,24 @@ fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'stat
     let gives_way = process.gives_way(process.job.header().local_ranks) && is_collective(held, process, id);
     if !gives_way || !progress::give_way(held, process, done) {
         let what = || format!("{operation}{}", describe_request(process, id));
-        progress::wait_until(held, process, &what, done);
+        let shares = process.is_crowded() && held.lane().is_first();
+        let counterpart = if shares { counterpart(held, process, id) } else { None };
+        progress::wait_for(held, process, counterpart, &what, done);
     }
+}
+
+/// Whether the one runs whose doing completes a request ([`Process::counterpart`]).
+fn counterpart<'a>(held: &Held, process: &'a Process, id: RequestId) -> Option<&'a Doorbell> {
+    let messages = process.messages.borrow(held);
+    let world = match &messages.state.requests.get(id)?.work {
+        Work::Send { peer, .. } => WorldRank(*peer),
+        Work::Receive { pattern, .. } => {
+            let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
+            comm.peers().get(Rank(pattern.source?))?
+        }
+        _ => return None,
+    };
+    process.counterpart(world)
 }
 
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.

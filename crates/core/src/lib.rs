@@ -10,6 +10,7 @@ pub mod buffer;
 pub mod buffered;
 pub mod collective;
 pub mod communicator;
+pub mod company;
 pub mod completion;
 pub mod context;
 pub mod dims;

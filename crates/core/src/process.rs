@@ -10,7 +10,7 @@ use tutti_base::config::Config;
 use tutti_base::traffic::Totals;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::clock;
-use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
+use tutti_sys::job::{Doorbell, Job, RankBlock, RankState, Sleeper};
 use tutti_sys::this_process;
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
@@ -21,6 +21,7 @@ use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
+use crate::company::Company;
 use crate::context::Contexts;
 use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
@@ -81,6 +82,8 @@ pub struct Process {
     pub messages: LaneCells<PointToPoint<AllLinks>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
+    /// How long waits look at others who run.
+    pub company: GiantCell<Company>,
     /// Which algorithms were chosen so far.
     pub choices: GiantCell<Choices>,
     /// `MPI_COMM_WORLD`.
@@ -244,6 +247,7 @@ impl Process {
             thread_level,
             main_thread: std::thread::current().id(),
             messages,
+            company: GiantCell::new(Company::default()),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
             world,
@@ -316,6 +320,15 @@ impl Process {
         let header = self.job.header();
         let is_usual = self.config.spin_us < 0 && self.config.yield_rounds > 0;
         ranks > header.processors && is_usual && !header.has_other_hosts()
+    }
+
+    /// Where to see whether the one runs just now whom a wait is for; `None` if that makes no difference: this process has its
+    /// processor for itself, or the other one is on another host. With threads nobody knows which of them runs.
+    pub fn counterpart(&self, world: WorldRank) -> Option<&Doorbell> {
+        if !self.is_crowded() || giant::threads_allowed() {
+            return None;
+        }
+        self.local_rank(world).map(|local| &self.job.block(local).doorbell)
     }
 
     /// How a wait that begins now waits.

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
-use tutti_sys::cpu;
-use tutti_sys::job::{RankState, Sleeper};
+use tutti_sys::job::{Doorbell, RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{Peer, Watch};
 
@@ -119,7 +118,8 @@ pub fn look(held: &mut Held, process: &Process) {
     IN_VAIN.store(in_vain.saturating_add(1), Ordering::Relaxed);
     if in_vain >= PATIENCE && process.is_crowded() {
         tell_threads(held, process);
-        held.release_while(cpu::yield_now);
+        let doorbell = process.sleeper(held.lane()).doorbell;
+        held.release_while(|| doorbell.yield_now());
         progress(held, process);
     } else {
         held.relax();
@@ -133,6 +133,17 @@ const EARLY_LOOKS: u32 = 16;
 pub fn wait_until(
     held: &mut Held,
     process: &Process,
+    what: &dyn Fn() -> String,
+    done: impl FnMut(&Held) -> bool,
+) {
+    wait_for(held, process, None, what, done);
+}
+
+/// As [`wait_until`], for something that `counterpart` does ([`Process::counterpart`]).
+pub fn wait_for(
+    held: &mut Held,
+    process: &Process,
+    counterpart: Option<&Doorbell>,
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
@@ -150,9 +161,16 @@ pub fn wait_until(
     }
     let (sleepers, bells) = sleepers(process, lane);
     let mut told = false;
+    let company = &process.company;
+    let (mut looks, mut most) = (0, counterpart.map_or(0, |_| company.borrow_mut(held).looks()));
     loop {
         let mut any = move_on(held, process, true);
-        if done(held) {
+        let over = done(held);
+        if (any || over) && looks > 0 {
+            company.borrow_mut(held).helped();
+            looks = 0;
+        }
+        if over {
             break;
         }
         any |= help(held, process);
@@ -162,6 +180,15 @@ pub fn wait_until(
         tell_threads(held, process);
         if any {
             continue;
+        }
+        if looks < most && counterpart.is_some_and(|other| !other.is_away()) {
+            looks += 1;
+            held.relax();
+            continue;
+        }
+        if looks > 0 && looks == most {
+            company.borrow_mut(held).was_in_vain();
+            (looks, most) = (0, 0);
         }
         let heard = process.messages.borrow(held).state.requests.told;
         held.relax();
@@ -242,7 +269,8 @@ const HANDED_OVER: u32 = 2;
 pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) -> bool) -> bool {
     for _ in 0..HANDED_OVER {
         tell_threads(held, process);
-        held.release_while(cpu::yield_now);
+        let doorbell = process.sleeper(held.lane()).doorbell;
+        held.release_while(|| doorbell.yield_now());
         if done(held) {
             return true;
         }

@@ -27,9 +27,9 @@ use std::time::Duration;
 use tutti_base::config::MAX_LANES;
 use tutti_base::{BankSizes, Placement};
 
-use crate::clock;
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
+use crate::{clock, cpu};
 
 mod network;
 mod slots;
@@ -170,6 +170,27 @@ pub struct Doorbell {
     pub futex: AtomicU32,
     /// Not 0 while a thread of the rank sleeps on the rank's bell and other descriptors instead of the futex.
     pub polled: AtomicU32,
+    /// Not 0 while a thread of the rank waits and lets others have its processor.
+    away: AtomicU32,
+}
+
+impl Doorbell {
+    /// The part of `sleeping` that counts threads.
+    pub const SLEEPERS: u32 = 0xff;
+
+    /// Lets others have the processor, as [`cpu::yield_now`], and says so meanwhile. For the owner.
+    pub fn yield_now(&self) {
+        self.away.store(1, Ordering::Relaxed);
+        cpu::yield_now();
+        self.away.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the rank waits without a processor, as far as it says itself: a hint.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed) != 0
+            || self.sleeping.load(Ordering::Relaxed) & Doorbell::SLEEPERS != 0
+    }
 }
 
 /// What the ranks of a node share beside their own blocks. A page of its own.

@@ -19,8 +19,9 @@
 //! read like it, so the same argument holds for both.
 
 use tutti_base::sync::{AtomicU32, Ordering, fence};
+use tutti_sys::job::Doorbell;
 
-const SLEEPERS: u32 = 0xff;
+const SLEEPERS: u32 = Doorbell::SLEEPERS;
 const ONE_ROUND: u32 = 0x100;
 
 /// The words of one doorbell.

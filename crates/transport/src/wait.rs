@@ -158,7 +158,7 @@ impl Waiter {
             (self.handed_over, self.given) = (0, Duration::ZERO);
             (self.yielding_since, self.sleep) = (None, FIRST_SLEEP);
         }
-        if self.yield_rounds > 0 && !self.sleeps_at_once() && self.stays_awake() {
+        if self.yield_rounds > 0 && !self.sleeps_at_once() && self.stays_awake(&sleepers[0]) {
             return Paused::Yielded;
         }
         self.park(sleepers, watch, pending);
@@ -166,14 +166,14 @@ impl Waiter {
     }
 
     /// Yields, unless it is time to sleep.
-    fn stays_awake(&mut self) -> bool {
+    fn stays_awake(&mut self, sleeper: &Sleeper<'_>) -> bool {
         let before = Instant::now();
         let since = *self.yielding_since.get_or_insert(before);
         let enough = self.handed_over >= self.yield_rounds || self.given >= GIVEN_LIMIT;
         if enough || before - since >= self.awake + self.given {
             return false;
         }
-        cpu::yield_now();
+        sleeper.doorbell.yield_now();
         let took = before.elapsed();
         if took > HANDED_OVER {
             self.handed_over += 1;

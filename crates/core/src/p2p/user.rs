@@ -228,7 +228,32 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
     if held.lane().is_first() && !process.activities.borrow(held).is_empty() {
         return None;
     }
-    for look in 0..process.looks() {
+    let finished = look_for(held, process, spec, process.looks(), || true);
+    if finished.is_some() {
+        return finished;
+    }
+    let counterpart = process.counterpart(WorldRank(spec.from?.0))?;
+    let looks = process.company.borrow_mut(held).looks();
+    let finished = look_for(held, process, spec, looks, || !counterpart.is_away());
+    let mut company = process.company.borrow_mut(held);
+    match &finished {
+        Some(_) => company.helped(),
+        None if looks > 0 && !counterpart.is_away() => company.was_in_vain(),
+        None => {}
+    }
+    finished
+}
+
+/// Looks for the message of a blocking receive so often, `while_so`.
+#[inline]
+fn look_for(
+    held: &mut Held,
+    process: &Process,
+    spec: &ReceiveSpec,
+    looks: u32,
+    while_so: impl Fn() -> bool,
+) -> Option<Finished> {
+    for look in (0..looks).take_while(|_| while_so()) {
         let mut messages = process.messages.borrow_mut(held);
         if !messages.may_receive_directly(spec) {
             return None;
