@@ -6,7 +6,7 @@
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
 # make tsan         programs of several threads on a library with the thread sanitizer
-# make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain)
+# make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain; some ten minutes)
 # make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
 

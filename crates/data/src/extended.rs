@@ -159,6 +159,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "calls assembly")]
     fn arithmetic_is_that_of_the_values() {
         assert_eq!(of(1.5) + of(2.25), of(3.75));
         assert_eq!(of(1.5) - of(2.25), of(-0.75));
@@ -169,6 +170,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "calls assembly")]
     fn binary128_keeps_every_extended_value() {
         let one = of(1.0).to_binary128();
         assert_eq!(one, 0x3fff_u128 << 112);

@@ -6,7 +6,8 @@
 
 use super::*;
 use crate::{Form, Op};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use tutti_base::ErrorClass;
 
 const SUM: u32 = 0x21;
@@ -35,6 +36,14 @@ fn unaligned<T: Copy>(values: &[T]) -> Vec<u8> {
     copy
 }
 
+/// Whether the operator or the element is one that was not checked before. Miri, which is slow, is given each of them once: what a loop
+/// does to memory depends on the size of its elements only.
+fn is_new(op: &str, element: &str) -> bool {
+    static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut checked = CHECKED.lock().expect("no test panics while it holds this");
+    [op, element].map(|name| checked.insert(name.into())).contains(&true)
+}
+
 /// All forms of an operator on arrays give `expected`.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
     op: &Op,
@@ -43,6 +52,9 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     right: &[T],
     expected: impl Fn(T, T) -> T,
 ) {
+    if cfg!(miri) && !is_new(&format!("{op:?}"), std::any::type_name::<T>()) {
+        return;
+    }
     let fold = |operands: &[T]| operands.iter().copied().rev().reduce(|sum, one| expected(one, sum));
     let of = |sources: &[&[T]]| -> Vec<T> {
         let column = |i: usize| sources.iter().map(|source| source[i]).collect::<Vec<_>>();
@@ -50,7 +62,7 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     };
     let reducer = op.bind(datatype).expect("applies");
     let (pair, triple) = (of(&[left, right]), of(&[left, right, left]));
-    for count in [left.len(), left.len().min(3), 1] {
+    for &count in &[left.len(), left.len().min(3), 1][..if cfg!(miri) { 1 } else { 3 }] {
         let n = count as u64;
         let results = |which: usize, sources: &[&[T]], expected: &[T]| {
             let mut buffers: Vec<Vec<u8>> = sources.iter().map(|source| unaligned(source)).collect();
@@ -106,7 +118,7 @@ fn numbers() -> impl Iterator<Item = (u64, u64)> {
     values.into_iter().array_pairs()
 }
 
-const PAIRS: usize = if cfg!(miri) { 35 } else { 151 };
+const PAIRS: usize = if cfg!(miri) { 11 } else { 151 };
 
 /// Pairs of consecutive items.
 trait ArrayPairs: Iterator<Item = u64> + Sized {
@@ -202,6 +214,7 @@ fn quad(value: i64) -> u128 {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "calls assembly")]
 fn wide_floats() {
     use crate::extended::Extended;
     // Odd, so that no product is a zero, which would have a sign.
@@ -287,6 +300,7 @@ fn locations() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "calls assembly")]
 fn every_allowed_pair_of_operator_and_type_works() {
     let mut allowed = 0;
     for code in 0x20..0x40 {

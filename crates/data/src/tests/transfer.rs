@@ -161,7 +161,7 @@ fn check_elements(datatype: &Datatype, map: &Map) -> std::result::Result<(), Tes
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 1500 }))]
 
     #[test]
     fn random_types_follow_their_type_map(datatype in any_type(4), count in 0u64..5, fragment in 1usize..40) {
@@ -173,18 +173,22 @@ proptest! {
 #[test]
 fn regular_types_follow_their_type_map() {
     let form = Form::Int;
-    for code in [CHAR, SHORT, INT, DOUBLE, 0x220, 0x224, SHORT_INT, DOUBLE_INT] {
-        let column = Datatype::create_vector(50, 1, 3, &named(code), form).expect("valid");
-        let wide = Datatype::create_vector(20, 9, 11, &named(code), form).expect("valid");
-        let tiled = Datatype::create_resized(0, 3 * 50 * named(code).extent(), &column, form).expect("valid");
-        let nested = Datatype::create_hvector(30, 1, 1000, &column, form).expect("valid");
-        let offsets: Vec<i64> = (0..60).map(|i| i * i).collect();
+    // Miri, which is slow, gets few of them.
+    let (rows, records, kinds, fragments) = if cfg!(miri) { (9, 6, 3, 1) } else { (50, 400, 8, 3) };
+    for &code in &[SHORT_INT, INT, CHAR, SHORT, DOUBLE, 0x220, 0x224, DOUBLE_INT][..kinds] {
+        let column = Datatype::create_vector(rows, 1, 3, &named(code), form).expect("valid");
+        let wide = Datatype::create_vector(rows * 2 / 5, 9, 11, &named(code), form).expect("valid");
+        let tiled =
+            Datatype::create_resized(0, 3 * rows * named(code).extent(), &column, form).expect("valid");
+        let nested = Datatype::create_hvector(rows * 3 / 5, 1, 1000, &column, form).expect("valid");
+        let offsets: Vec<i64> = (0..rows + 10).map(|i| i * i).collect();
         let listed = Datatype::create_indexed_block(1, &offsets, &named(code), form).expect("valid");
         let types = [named(INT), named(code), named(CHAR), named(DOUBLE)];
         let record = Datatype::create_struct(&[1, 2, 1, 1], &[0, 16, 90, 96], &types, form).expect("valid");
-        for (datatype, count) in [(column, 3), (wide, 3), (tiled, 2), (nested, 2), (listed, 3), (record, 400)]
+        for (datatype, count) in
+            [(column, 3), (wide, 3), (tiled, 2), (nested, 2), (listed, 3), (record, records)]
         {
-            for fragment in [7, 64, 1000] {
+            for &fragment in &[64, 7, 1000][..fragments] {
                 check(&datatype, count, fragment).expect("follows its type map");
             }
         }
@@ -216,7 +220,7 @@ fn contiguity_is_seen() {
 #[test]
 fn copies_between_layouts() {
     let (form, int) = (Form::Int, named(INT));
-    let n = 5000i64;
+    let n = if cfg!(miri) { 70i64 } else { 5000 };
     let types = [
         Datatype::create_contiguous(n, &int, form).expect("valid"),
         Datatype::create_vector(n, 1, 2, &int, form).expect("valid"),

@@ -230,6 +230,7 @@ fn darray_reference(array: &Darray) -> Vec<i64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "reads no memory but vectors: nothing that Miri could find")]
 fn darrays_deal_out_every_element() {
     use Distribution::{Block, Cyclic, None};
     let choices = [
