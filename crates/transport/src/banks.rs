@@ -44,6 +44,10 @@ use crate::shm::ring_doorbell;
 
 /// Bytes of a line.
 const LINE: usize = 64;
+/// Banks of more than the first and less than the second move about in their slots,
+const SPREAD_BYTES: [usize; 2] = [8 << 10, 32 << 10];
+/// as long as those of all members together stay within what a shared cache may hold.
+const ALL_BYTES: usize = 8 << 20;
 /// Where in a head the line of flag 0 and the inline bank begins.
 const FIRST_FLAG: usize = LINE;
 
@@ -180,6 +184,23 @@ impl Banks {
         } else {
             None
         }
+    }
+
+    /// The slot with its bank further back in its payload, by its number, so that it takes long until the same lines come again. Lines that
+    /// have left the caches of who read them are written at once: 16 KiB take 0.8 us instead of 3. For slots whose payload holds
+    /// nothing but the bank; all members get the same.
+    #[inline]
+    pub fn spread(&self, slot: Slot, number: u64, bytes: usize) -> Slot {
+        let [least, most] = SPREAD_BYTES;
+        if bytes <= least || bytes >= most {
+            return slot;
+        }
+        let Slots { count, payload } = self.layout.slots[slot.class as usize];
+        let distance = bytes.next_multiple_of(128);
+        let most = ALL_BYTES / (self.parts.members as usize * count as usize * distance);
+        let places = (payload / distance).min(most).max(1) as u64;
+        let place = number / u64::from(count) % places;
+        Slot { bank: slot.bank + place as u32 * distance as u32, ..slot }
     }
 
     /// Operation `number` has ended here: this member neither reads nor writes what belongs to it any more.

@@ -70,6 +70,7 @@ pub struct Turn {
     class: Class,
     number: u64,
     bytes: usize,
+    lends: bool,
     streams: bool,
     accord: u16,
     slot: Option<Slot>,
@@ -196,16 +197,20 @@ impl Turn {
     /// The turn of an operation that begins now.
     #[inline]
     pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, streams, .. } = room;
+        let Room { bytes, lends, streams, .. } = room;
         let class = room.class.unwrap_or_else(|| room.class_in(banks));
-        Turn { class, number: banks.begin(class), bytes, streams, accord, slot: None }
+        Turn { class, number: banks.begin(class), bytes, lends, streams, accord, slot: None }
     }
 
     /// Asks whether it has come.
     #[inline]
     pub fn grant(&mut self, banks: &mut Banks) -> bool {
         if self.slot.is_none() {
-            self.slot = banks.grant(self.class, self.number, self.bytes, self.accord);
+            let granted = banks.grant(self.class, self.number, self.bytes, self.accord);
+            self.slot = match granted {
+                Some(slot) if !self.lends => Some(banks.spread(slot, self.number, self.bytes)),
+                granted => granted,
+            };
         }
         self.slot.is_some()
     }

@@ -19,7 +19,7 @@ mod cancel;
 mod direct;
 mod incoming;
 mod outgoing;
-mod pace;
+pub(crate) mod pace;
 pub mod partitioned;
 mod remote;
 #[cfg(test)]

@@ -17,9 +17,9 @@ const STREAMED: u16 = 256;
 
 /// What a sender knows about writing to one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     /// So many payloads are still to be written past the caches.
-    streamed: u16,
+    pub(crate) streamed: u16,
 }
 
 impl Pace {
@@ -44,13 +44,26 @@ impl Pace {
         streaming: impl FnOnce(&mut [u8]),
         mut now: impl FnMut() -> u64,
     ) {
-        if self.streamed > 0 {
-            self.streamed -= 1;
+        if self.passes_by() {
             return streaming(out);
         }
         let (begun, bytes) = (now(), out.len() as u64);
         cached(out);
-        if now().wrapping_sub(begun) > bytes / SLOW_BYTES {
+        self.took(now().wrapping_sub(begun), bytes / SLOW_BYTES);
+    }
+
+    /// Whether the next payload is to go past the caches.
+    #[inline]
+    pub(crate) fn passes_by(&mut self) -> bool {
+        let passes_by = self.streamed > 0;
+        self.streamed -= u16::from(passes_by);
+        passes_by
+    }
+
+    /// A payload has gone through the caches in so many ticks; more than `most` are slow.
+    #[inline]
+    pub(crate) fn took(&mut self, ticks: u64, most: u64) {
+        if ticks > most {
             self.streamed = STREAMED;
         }
     }

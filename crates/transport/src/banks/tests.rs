@@ -188,6 +188,37 @@ fn places_are_distinct_and_aligned() {
     });
 }
 
+/// A bank of `bytes` bytes begins at so many places of the payload of its slot, one after the other.
+fn check_places(members: u32, bytes: usize, expected: usize) {
+    let layout = Layout::of_communicator(&BankSizes::default(), members);
+    let job = job(members, BankSizes::default());
+    let ranks: Vec<u32> = (0..members).collect();
+    let banks = Banks::open(&job, key(3), &layout, &ranks, 0).unwrap().unwrap();
+    let places = (0..1000).map(|number| {
+        let slot = banks.slot(Class::Large, number, bytes, 0);
+        let bank = banks.bank(&banks.spread(slot, number, bytes), members - 1);
+        let offset = bank as usize - banks.payload(&slot, members - 1) as usize;
+        assert!(
+            offset + bytes <= banks.room(&slot) && offset.is_multiple_of(64),
+            "{bytes} {number} {offset}"
+        );
+        offset
+    });
+    assert_eq!(places.collect::<std::collections::BTreeSet<_>>().len(), expected, "{members} {bytes}");
+}
+
+#[test]
+fn long_banks_move_about_in_their_slots() {
+    check_places(2, 8 << 10, 1);
+    check_places(2, 16 << 10, 16);
+    check_places(2, (16 << 10) + 1, 15);
+    check_places(2, 30_000, 8);
+    check_places(2, 32 << 10, 1);
+    check_places(2, 256 << 10, 1);
+    check_places(8, 16 << 10, 4);
+    check_places(300, 16 << 10, 1);
+}
+
 #[test]
 fn who_disagrees_is_found_out() {
     let layout = Layout::of_communicator(&BankSizes::default(), 2);
