@@ -58,6 +58,8 @@ const MOST_TIMES: f64 = 8.0;
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
 
+/// An operation of less seconds waits for journeys, not for bytes.
+const BRIEF: f64 = 1e-4;
 /// What part of the processors' time makes no difference where the network is what takes the time.
 const LITTLE_WORK: f64 = 0.01;
 
@@ -420,14 +422,14 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
 }
 
-/// The one of least time. Of equal times the first wins; between hosts, where the network is what takes the time, the first of those with which
+/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes the time, the first of those with which
 /// the ranks work least, as there may be more ranks than processors. If that makes little difference, several leaders of a host are better
 /// than one: the network has something to do also while one of them has no processor.
 fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let equal = || choices.iter().filter(|choice| choice.time <= least * EQUAL);
     let first = equal().next()?;
-    if environment.layout.hosts() == 1 || !first.simulated {
+    if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
         return Some(first);
     }
     let simulated = || equal().filter(|choice| choice.simulated);
