@@ -54,15 +54,19 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
         across.write(total, (!fetching.is_empty(), false), b);
     }
     b.strand();
-    // Until then others read what lies where the result may come.
-    for (_, leader) in place.others().filter(|(number, _)| *number < place.leaders) {
+    // Until then others read what this rank has; the result may come there. The leader that it fetches from tells more, and those who
+    // fetch from it have waited for the others.
+    let own_leader = place.number % place.leaders;
+    let waits = !leads || fetching.is_empty() || shape.in_place;
+    let leaders = place.others().filter(|(number, _)| *number < place.leaders && *number != own_leader);
+    for (_, leader) in leaders.filter(|_| waits) {
         b.wait(leader, COMBINED, 1);
     }
     if let Some(across) = &across {
         across.wait_for_whole(b);
         b.copy(mine, result, &[]);
     } else {
-        let leader = place.members[(place.number % place.leaders) as usize];
+        let leader = place.members[own_leader as usize];
         b.wait(leader, HERE, 1);
         b.pull(leader, mine, result);
         b.post(DONE, 1);
@@ -318,7 +322,9 @@ impl Across<'_> {
         b.strand();
         let others = self.place.members.len() > 1;
         if others {
-            b.wait(self.place.me(), READY, 1);
+            if self.blocks.sum == BufferId::RECV {
+                b.wait(self.place.me(), READY, 1);
+            }
             self.place.each_other(b, |member, b| b.wait(member, READY, 1));
         }
         let count = self.blocks.count();
@@ -412,12 +418,12 @@ impl Across<'_> {
         }
     }
 
-    /// Until the own result is whole.
+    /// Until the own result is whole: the last piece is combined with the last block.
     fn wait_for_whole(&self, b: &mut Builder) {
-        if !self.pieces.is_empty() {
-            b.wait(self.place.me(), REDUCED, Index::fixed(self.pieces.len() as u64));
-        }
-        b.wait(self.place.me(), BLOCKS, self.blocks.count());
+        match self.pieces.len() {
+            0 => b.wait(self.place.me(), BLOCKS, self.blocks.count()),
+            pieces => b.wait(self.place.me(), REDUCED, Index::fixed(pieces as u64)),
+        };
     }
 
     /// All strands. `units`: of all leaders.

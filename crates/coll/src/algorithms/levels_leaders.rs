@@ -37,9 +37,10 @@ pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
             b.expose(DOWN, build::range(up.sum(), 0, shape.count), Access::ReadWrite);
         }
         b.post(READY, 1);
-        team.other_leaders().for_each(|(_, leader)| {
+        // The root hears more of them where it fetches their parts.
+        for (_, leader) in team.other_leaders().filter(|_| !shape.is_root()) {
             b.wait(leader, COMBINED, 1);
-        });
+        }
         if gives.is_some() {
             b.wait(shape.root, DONE, 1);
         }
