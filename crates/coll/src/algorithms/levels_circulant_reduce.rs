@@ -322,7 +322,9 @@ impl Across<'_> {
         b.strand();
         let others = self.place.members.len() > 1;
         if others {
-            if self.blocks.sum == BufferId::RECV {
+            // Others fetch what was lent before. A temporary of one of several leaders is fetched by those who have heard of another one,
+            // which waits for that.
+            if self.blocks.sum == BufferId::RECV || self.place.leaders == 1 {
                 b.wait(self.place.me(), READY, 1);
             }
             self.place.each_other(b, |member, b| b.wait(member, READY, 1));
