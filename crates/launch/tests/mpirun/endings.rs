@@ -154,7 +154,7 @@ fn a_time_limit_ends_the_job_and_shows_the_waits() {
         "-n",
         "2",
         "--timeout",
-        "0.3",
+        "3",
         "{fake}",
         "init",
         "wait:MPI_Recv from rank 1, tag 7",
