@@ -60,13 +60,14 @@ fn level() -> Level {
 }
 
 /// Whether the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it is (AMD64 manual, volume 3, CPUID function
-/// 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512).
+/// 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512). Asked once: on a virtual machine the answer takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn halves_512_bits() -> bool {
     use std::arch::x86_64::__cpuid;
     const WIDTHS: u32 = 0x8000_001a;
+    static HALVES: OnceLock<bool> = OnceLock::new();
     // Others than AMD have no functions up to that one.
-    __cpuid(0x8000_0000).eax >= WIDTHS && __cpuid(WIDTHS).eax >> 2 & 3 == 1
+    *HALVES.get_or_init(|| __cpuid(0x8000_0000).eax >= WIDTHS && __cpuid(WIDTHS).eax >> 2 & 3 == 1)
 }
 
 impl Kernels {
