@@ -15,7 +15,7 @@ use crate::link::Header;
 use crate::loan::{Memory, store};
 
 /// Bytes of a piece: records and what else is to be sent wait for so long.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = 128 << 10;
 const _: () = assert!(PIECE_BYTES <= BULK_BYTES, "the peer takes pieces of that length");
 
 /// What a peer wants to read.
