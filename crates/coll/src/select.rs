@@ -422,9 +422,10 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
 }
 
-/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes the time, the first of those with which
-/// the ranks work least, as there may be more ranks than processors. If that makes little difference, several leaders of a host are better
-/// than one: the network has something to do also while one of them has no processor.
+/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes
+/// the time, the first of those with which the ranks work least, as there may be more ranks than processors. If that
+/// makes little difference, several leaders of a host are better than one: the network has something to do also while
+/// one of them has no processor.
 fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let equal = || choices.iter().filter(|choice| choice.time <= least * EQUAL);

@@ -98,8 +98,8 @@ impl Hosts {
     }
 }
 
-/// Writes `body` for ranks and their positions: one loop a run of consecutive positions whose ranks are at equal distances, so
-/// that a schedule does not grow with the ranks of a host where these follow a rule.
+/// Writes `body` for ranks and their positions, or other numbers: one loop a run of consecutive positions whose
+/// ranks are at equal distances, so that a schedule does not grow with the ranks of a host where these follow a rule.
 pub(super) fn each_rank(ranks: &[(u32, u32)], b: &mut Builder, body: impl Fn(Index, Index, &mut Builder)) {
     let distance = |two: &[(u32, u32)]| i64::from(two[1].0) - i64::from(two[0].0);
     let mut rest = ranks;

@@ -6,11 +6,11 @@
 //! order with messages that nobody keeps. Two are under way at a time, and beside them the ranks of a host exchange what
 //! stays there.
 
-use super::hosts::Hosts;
+use super::hosts::{Hosts, each_rank};
 use super::own;
 use crate::build::{self, Builder};
 use crate::hierarchy::Ignored;
-use crate::ir::{BufferId, Division, Index, Kind};
+use crate::ir::{BufferId, Division, Kind};
 use crate::shape::{Params, Shape};
 
 /// Messages to other hosts that are under way, of each rank and direction.
@@ -83,20 +83,13 @@ impl Exchange<'_> {
         if self.shape.in_place {
             b.wait(self.shape.rank, READY, 1);
         }
-        let mut rest = partners;
-        while let [first, ..] = rest {
-            let distance = |two: &[u32]| i64::from(two[1]) - i64::from(two[0]);
-            let stride = rest.get(..2).map_or(0, distance);
-            let count = 1 + rest.windows(2).take_while(|two| distance(two) == stride).count();
-            let peer = Index::linear((*first).into(), stride);
-            b.repeat(count as u32, 1, |b| {
-                if sends {
-                    b.send(peer, 0, build::block(self.from, self.blocks, peer), &[]);
-                } else {
-                    b.recv(peer, 0, build::block(BufferId::RECV, self.blocks, peer), &[]);
-                }
-            });
-            rest = &rest[count..];
-        }
+        let steps: Vec<(u32, u32)> = partners.iter().copied().zip(0..).collect();
+        each_rank(&steps, b, |peer, _, b| {
+            if sends {
+                b.send(peer, 0, build::block(self.from, self.blocks, peer), &[]);
+            } else {
+                b.recv(peer, 0, build::block(BufferId::RECV, self.blocks, peer), &[]);
+            }
+        });
     }
 }
