@@ -117,9 +117,7 @@ pub fn look(held: &mut Held, process: &Process) {
     let in_vain = IN_VAIN.load(Ordering::Relaxed);
     IN_VAIN.store(in_vain.saturating_add(1), Ordering::Relaxed);
     if in_vain >= PATIENCE && process.is_crowded() {
-        tell_threads(held, process);
-        let doorbell = process.sleeper(held.lane()).doorbell;
-        held.release_while(|| doorbell.yield_now());
+        yield_now(held, process);
         progress(held, process);
     } else {
         held.relax();
@@ -268,9 +266,7 @@ const HANDED_OVER: u32 = 2;
 /// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who waits for them.
 pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) -> bool) -> bool {
     for _ in 0..HANDED_OVER {
-        tell_threads(held, process);
-        let doorbell = process.sleeper(held.lane()).doorbell;
-        held.release_while(|| doorbell.yield_now());
+        yield_now(held, process);
         if done(held) {
             return true;
         }
@@ -280,6 +276,13 @@ pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) 
         }
     }
     false
+}
+
+/// Gives the processor to who wants it, out of the lane and where others can see it.
+fn yield_now(held: &mut Held, process: &Process) {
+    tell_threads(held, process);
+    let doorbell = process.sleeper(held.lane()).doorbell;
+    held.release_while(|| doorbell.yield_now());
 }
 
 /// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
