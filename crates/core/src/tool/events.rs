@@ -72,11 +72,18 @@ pub struct Event {
 /// Most events that wait to be told.
 const QUEUE: usize = 1024;
 
-/// Which kinds anybody wants to hear of, a bit each.
-static WANTED: AtomicU32 = AtomicU32::new(0);
-/// Whether any wait to be told, or were dropped.
-static WAITING: AtomicU32 = AtomicU32::new(0);
-static NOTED: Mutex<Noted> = Mutex::new(Noted { events: VecDeque::new(), dropped: [0; KINDS.len()] });
+/// What tools hear of in this process.
+static NOTICES: Notices = Notices::new();
+
+/// Events on their way to those who want to hear of them.
+#[derive(Debug)]
+struct Notices {
+    /// Which kinds anybody wants to hear of, a bit each.
+    wanted: AtomicU32,
+    /// Whether any wait to be told, or were dropped.
+    waiting: AtomicU32,
+    noted: Mutex<Noted>,
+}
 
 #[derive(Debug)]
 struct Noted {
@@ -84,48 +91,81 @@ struct Noted {
     dropped: [u64; KINDS.len()],
 }
 
+impl Notices {
+    const fn new() -> Notices {
+        Notices {
+            wanted: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            noted: Mutex::new(Noted { events: VecDeque::new(), dropped: [0; KINDS.len()] }),
+        }
+    }
+
+    fn want(&self, kinds: u32) {
+        self.wanted.store(kinds, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn is_wanted(&self, kind: Kind) -> bool {
+        self.wanted.load(Ordering::Relaxed) & (1 << kind as u32) != 0
+    }
+
+    #[inline]
+    fn note(&self, kind: Kind, what: impl FnOnce() -> ([i32; NUMBERS], u64)) {
+        if self.is_wanted(kind) {
+            let (numbers, bytes) = what();
+            self.keep(Event { kind, time_ns: now_ns(), numbers, bytes });
+        }
+    }
+
+    #[cold]
+    fn keep(&self, event: Event) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.events.len() < QUEUE {
+            noted.events.push_back(event);
+        } else {
+            noted.dropped[event.kind as usize] += 1;
+        }
+        self.waiting.store(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn any_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    fn take(&self) -> (VecDeque<Event>, [u64; KINDS.len()]) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.store(0, Ordering::Relaxed);
+        (std::mem::take(&mut noted.events), std::mem::take(&mut noted.dropped))
+    }
+}
+
 /// Says which kinds anybody wants to hear of, a bit each.
 pub fn want(kinds: u32) {
-    WANTED.store(kinds, Ordering::Relaxed);
+    NOTICES.want(kinds);
 }
 
 /// Whether anybody wants to hear of this.
 #[inline]
 pub fn is_wanted(kind: Kind) -> bool {
-    WANTED.load(Ordering::Relaxed) & (1 << kind as u32) != 0
+    NOTICES.is_wanted(kind)
 }
 
 /// Notes an event, if anybody wants to hear of it.
 #[inline]
 pub fn note(kind: Kind, what: impl FnOnce() -> ([i32; NUMBERS], u64)) {
-    if is_wanted(kind) {
-        let (numbers, bytes) = what();
-        keep(Event { kind, time_ns: now_ns(), numbers, bytes });
-    }
-}
-
-#[cold]
-fn keep(event: Event) {
-    let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if noted.events.len() < QUEUE {
-        noted.events.push_back(event);
-    } else {
-        noted.dropped[event.kind as usize] += 1;
-    }
-    WAITING.store(1, Ordering::Relaxed);
+    NOTICES.note(kind, what);
 }
 
 /// Whether there is anything to tell.
 #[inline]
 pub fn any_waiting() -> bool {
-    WAITING.load(Ordering::Relaxed) != 0
+    NOTICES.any_waiting()
 }
 
 /// Takes what there is to tell: events, and how many of each kind were dropped.
 pub fn take() -> (VecDeque<Event>, [u64; KINDS.len()]) {
-    let mut noted = NOTED.lock().unwrap_or_else(PoisonError::into_inner);
-    WAITING.store(0, Ordering::Relaxed);
-    (std::mem::take(&mut noted.events), std::mem::take(&mut noted.dropped))
+    NOTICES.take()
 }
 
 /// The clock of events.
@@ -152,18 +192,20 @@ mod tests {
 
     #[test]
     fn only_what_is_wanted_is_kept_and_not_without_bound() {
-        note(Kind::Unexpected, || ([1, 2, 3, 4], 5));
-        assert!(!any_waiting(), "nobody listens");
-        want(1 << Kind::Unexpected as u32);
-        note(Kind::AlgorithmChosen, || unreachable!("nobody listens to this"));
+        // Of its own: other tests of this process note events too.
+        let notices = Notices::new();
+        notices.note(Kind::Unexpected, || ([1, 2, 3, 4], 5));
+        assert!(!notices.any_waiting(), "nobody listens");
+        notices.want(1 << Kind::Unexpected as u32);
+        notices.note(Kind::AlgorithmChosen, || unreachable!("nobody listens to this"));
         for number in 0..QUEUE as i32 + 3 {
-            note(Kind::Unexpected, || ([number, 2, 3, 4], 5));
+            notices.note(Kind::Unexpected, || ([number, 2, 3, 4], 5));
         }
-        want(0);
-        assert!(any_waiting());
-        let (events, dropped) = take();
+        notices.want(0);
+        assert!(notices.any_waiting());
+        let (events, dropped) = notices.take();
         assert_eq!((events.len(), dropped), (QUEUE, [0, 3]));
         assert!(events[0].numbers == [0, 2, 3, 4] && events[1].time_ns >= events[0].time_ns);
-        assert_eq!((any_waiting(), take().0.len()), (false, 0));
+        assert_eq!((notices.any_waiting(), notices.take().0.len()), (false, 0));
     }
 }
