@@ -49,7 +49,9 @@ const STUDY: Effort = Effort {
 };
 /// So many parameters of one algorithm are looked at closer than by its closed form.
 const PARAMS_OF_ONE: usize = 4;
-/// So many where hosts have several leaders, of which closed forms know little.
+/// Between hosts, where each takes milliseconds to look at, so many,
+const PARAMS_ACROSS: usize = 2;
+/// and so many where hosts have several leaders, of which closed forms know little.
 const PARAMS_OF_LEADERS: usize = 8;
 /// An operation between hosts of so many seconds is worth simulating as many times more work,
 const LONG: f64 = 1e-3;
@@ -231,6 +233,17 @@ fn allowed(generator: &Generator, params: &Params, environment: &Environment) ->
     !environment.deterministic || generator.is_canonical(params)
 }
 
+/// The parameters in their simplest form: what makes no difference among these ranks is left out, so that nothing is looked at twice.
+fn simplest(generator: &Generator, mut params: Params, environment: &Environment) -> Params {
+    if !environment.layout.hierarchy().levels().any(|distance| params.ignored.contains(distance)) {
+        params.ignored = Ignored::NONE;
+    }
+    if generator.parameters.leaders {
+        params.radix = params.radix.min(environment.ranks_on_node);
+    }
+    params
+}
+
 /// What all ranks agree on of a shape, and what choices depend on: shapes that have this in common share one.
 pub fn common(shape: &Shape, environment: &Environment) -> Shape {
     use Collective as C;
@@ -306,13 +319,15 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         let mut tried: Vec<Params> = generator.candidates(shape);
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
         tried.retain(|params| allowed(generator, params, environment));
+        tried = tried.into_iter().map(|params| simplest(generator, params, environment)).collect();
         let candidate = |params| {
             let time = closed_form(generator, shape, &params, environment);
             Candidate { generator, params, time, work: 0.0, simulated: false }
         };
-        let mut own: Vec<Candidate> = tried.into_iter().map(candidate).collect();
+        let new = |place: &usize| !tried[..*place].contains(&tried[*place]);
+        let mut own: Vec<Candidate> =
+            (0..tried.len()).filter(new).map(|place| candidate(tried[place])).collect();
         own.sort_by(|one, two| one.time.total_cmp(&two.time));
-        own.dedup_by_key(|candidate| candidate.params);
         all.extend(closer(own, shape, environment));
     }
     // The simulator knows neither topologies nor groups; for these there is one algorithm each.
@@ -339,7 +354,11 @@ fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<
         let is_measured =
             || environment.model.has_measured(shape.collective, (one.generator.name, bytes), place);
         let is_new = taken.iter().all(|other| other.params.segment != segment);
-        let most = if one.generator.parameters.leaders { PARAMS_OF_LEADERS } else { PARAMS_OF_ONE };
+        let most = match one.generator.requires.several_hosts {
+            true if one.generator.parameters.leaders => PARAMS_OF_LEADERS,
+            true => PARAMS_ACROSS,
+            false => PARAMS_OF_ONE,
+        };
         let wanted = taken.len() < most || is_new && is_measured();
         if wanted && fits(one.generator, shape, &one.params, environment) {
             taken.push(one);
