@@ -1,5 +1,5 @@
-//! Which algorithms this process has chosen. Choosing simulates the best candidates, which takes from microseconds to
-//! milliseconds, so communicators that are alike share the choices for sizes that are alike, and so do the ranks of a node: the
+//! Which algorithms this process has chosen. Choosing simulates the best candidates, which takes from microseconds to, between
+//! hosts, a tenth of a second, so communicators that are alike share the choices for sizes that are alike, and so do the ranks of a node: the
 //! first that wants to know searches, the others read what it found in the memory of the communicator. Since all would find the
 //! same, nothing depends on who it was.
 
@@ -16,8 +16,9 @@ use tutti_transport::banks::found::{Found, Look};
 /// More are forgotten all at once: a program that has so many kinds of operations is not slowed by choosing some again.
 const MOST: usize = 4096;
 
-/// Who waits longer for another rank to choose chooses itself: it may be stopped, or gone.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// Who waits longer for another rank to choose chooses itself: it may be stopped, or gone. Much longer than to choose takes: where
+/// ranks share processors, all that choose beside it slow it down.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug, Default)]
