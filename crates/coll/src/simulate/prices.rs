@@ -241,10 +241,12 @@ impl<'a> Prices<'a> {
                 self.copy(now, layout, rank, bytes)
             };
         }
-        // A bank is small and used again and again: it stays in a cache.
+        // A bank is small and used again and again: it stays in a cache, but what its bytes go to need not.
         let nearer = self.model.copy_byte[1];
         let byte = match bank {
-            true => self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0),
+            true => {
+                self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0) + self.beyond(0)
+            }
             // Their lines go there and back, as those of a bank, whose owner pays its half when it writes.
             false if way == Way::Fresh => {
                 let line = self.model.bank_byte - nearer;

@@ -38,6 +38,7 @@ impl Machine<'_> {
         let kind = &self.schedules[rank as usize].steps[instance.step.0 as usize].kind;
         let iteration = instance.iteration;
         let own = |work| Task { instance, work };
+        self.ranks[rank as usize].wrote |= kind.writes().is_some_and(|into| into.buffer == BufferId::RECV);
         let task = match *kind {
             Kind::Send { peer, lane, ref from } => {
                 let bytes = self.bytes(from, instance);
@@ -64,7 +65,6 @@ impl Machine<'_> {
             }
             Kind::Copy { ref from, ref into } => {
                 let bytes = self.bytes(from, instance);
-                self.ranks[rank as usize].wrote |= into.buffer == BufferId::RECV;
                 own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
             }
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
@@ -89,7 +89,7 @@ impl Machine<'_> {
             Kind::Pull { peer, ref from, ref into } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
             }
-            ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(rank, kind, instance)),
+            ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(kind, instance)),
             Kind::Combine { peer, ref from, ref into, .. } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
             }
@@ -110,7 +110,7 @@ impl Machine<'_> {
     }
 
     /// What it is to write or to read a frame.
-    fn frame(&mut self, rank: u32, kind: &Kind, instance: Instance) -> Work {
+    fn frame(&self, kind: &Kind, instance: Instance) -> Work {
         let (block, frame) = match kind {
             Kind::Pack { from, into } => (from, into),
             Kind::Unpack { from, into, .. } => (into, from),
@@ -121,7 +121,6 @@ impl Machine<'_> {
         let bytes = Kind::FRAME_HEADER + held;
         match kind {
             Kind::Unpack { peer, .. } => {
-                self.ranks[rank as usize].wrote |= block.buffer == BufferId::RECV;
                 let peer = peer.at(instance.iteration) as u32;
                 Work::Access { peer, bytes, way: Way::Bank, combine: false, into_bank: false }
             }
@@ -156,6 +155,8 @@ impl Machine<'_> {
         let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
             None => Way::Bank,
             Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
+            // What an operation keeps of its own it has just made.
+            Some((Way::Mapped, room)) if room.temporary().is_some() => Way::Fresh,
             Some((way, _)) => way,
         };
         let into_bank = combine && own.buffer == BufferId::BANK;
