@@ -216,6 +216,32 @@ static void derived(int form, int n)
     MPI_Type_free(&second);
 }
 
+/* Calls that differ in their types alone are different operations, however often each comes. */
+static void repeated_types(int form)
+{
+    enum { PLACES = 4, TURNS = 9 };
+    MPI_Datatype pair, *types = check_memory((size_t)check_size * sizeof *types);
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    for (int turn = 0; turn < TURNS; turn++) {
+        int length = turn % 3 == 2 ? 2 : 1;
+        for (int peer = 0; peer < check_size; peer++) {
+            counts[peer] = 1;
+            sums[peer] = peer * PLACES * (int)sizeof(int);
+            types[peer] = length == 2 ? pair : MPI_INT;
+            give(out + (long)peer * PLACES, PLACES, peer);
+        }
+        clear(in, (long)check_size * PLACES);
+        RUN(form, Alltoallw, Ialltoallw, out, counts, sums, types, in, counts, sums, types, world);
+        for (int from = 0; from < check_size; from++) {
+            expect(__LINE__, form, in + (long)from * PLACES, length, from, check_rank);
+            CHECK_EQUAL(in[from * PLACES + length], GUARD);
+        }
+    }
+    MPI_Type_free(&pair);
+    free(types);
+}
+
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
@@ -228,6 +254,7 @@ int main(int argc, char **argv)
     sums = check_memory((size_t)check_size * sizeof(int));
     for (int form = 0; form < FORMS; form++) {
         RUN(form, Barrier, Ibarrier, world);
+        repeated_types(form);
         for (int i = 0; i < SIZES; i++) {
             bcast(form, COUNTS[i]);
             gather_scatter(form, COUNTS[i]);

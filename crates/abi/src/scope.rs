@@ -530,6 +530,12 @@ impl<'s, K: Kind> Array<'s, Raw<K>> {
         let name = self.name;
         Ok(self.slice(count)?.iter().map(move |raw| In { raw: *raw, name, scope: PhantomData }))
     }
+
+    /// The handles as the numbers that they are, to be compared with those of another call.
+    pub fn numbers(self) -> CountArray<'s> {
+        const { assert!(size_of::<Raw<K>>() == size_of::<i64>()) };
+        CountArray { pointer: self.pointer.cast(), wide: true, name: self.name, scope: PhantomData }
+    }
 }
 
 impl<'s, T> ArrayOut<'s, T> {

@@ -597,13 +597,28 @@ pub fn alltoallw(
     form: Form,
 ) -> Result<()> {
     let comm = comm.get()?;
+    let buffers = [sendbuf, recvbuf];
+    // The types are lists here; what tells them from those of MPI_Alltoallv is that there is none beside them.
+    let said = words(Collective::Alltoallv, 0, buffers, [0; 2], []);
+    let received = [recvcounts, rdispls, recvtypes.numbers()];
+    let all = [sendcounts, sdispls, sendtypes.numbers(), recvcounts, rdispls, recvtypes.numbers()];
+    let in_place = sendbuf.is_in_place() && comm.inter().is_none();
+    let before = match in_place {
+        true => again_with(call, comm, &said, received, buffers, form),
+        false => again_with(call, comm, &said, all, buffers, form),
+    };
+    if let Some(result) = before {
+        return result;
+    }
     let peers = comm.peers().size();
-    let send = match sendbuf.is_in_place() && comm.inter().is_none() {
+    let send = match in_place {
         true => Side::InPlace,
         false => typed_entries(sendbuf, sendcounts, sdispls.read(peers.into())?, sendtypes, peers)?,
     };
     let recv = typed_entries(recvbuf, recvcounts, rdispls.read(peers.into())?, recvtypes, peers)?;
-    perform(call, comm, &operation(Collective::Alltoallv, send, recv)?, form)
+    let whole = operation(Collective::Alltoallv, send, recv)?.said(said);
+    let lists: &[CountArray] = if in_place { &received } else { &all };
+    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
 }
 
 /// MPI_Reduce.
