@@ -21,6 +21,8 @@ use crate::wire::Offer;
 #[derive(Debug)]
 pub struct Reader {
     setting: Setting,
+    /// Whether ranks of this host share processors.
+    is_crowded: bool,
     at_least_bytes: u64,
     explain: bool,
     job: Arc<Job>,
@@ -36,6 +38,7 @@ impl Reader {
     pub fn new(config: &Config, job: Arc<Job>) -> Reader {
         Reader {
             setting: config.single_copy,
+            is_crowded: job.header().local_ranks > job.header().processors,
             // `always` means whatever was not eager.
             at_least_bytes: match config.single_copy {
                 Setting::Always => 1,
@@ -48,11 +51,22 @@ impl Reader {
         }
     }
 
+    /// Whether ranks of this host share processors, so that two copies of a message follow one another.
+    pub fn is_crowded(&self) -> bool {
+        self.is_crowded
+    }
+
+    /// Whether the first `wanted` bytes of an offered message are to be read: they are many, or that `pays`; and it is possible.
+    pub fn may_read(&mut self, from: Peer, offer: &Offer, wanted: u64, pays: impl FnOnce() -> bool) -> bool {
+        let is_wanted = match self.setting {
+            Setting::Never => false,
+            Setting::Always | Setting::Auto => wanted >= self.at_least_bytes || pays(),
+        };
+        is_wanted && offer.address != 0 && self.verdict(from).is_ok()
+    }
+
     /// Reads the first `wanted` bytes of an offered message into `buffer`; false when it has to be streamed.
     pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
-        if offer.address == 0 || wanted < self.at_least_bytes || self.setting == Setting::Never {
-            return false;
-        }
         let Ok(pid) = self.verdict(from) else { return false };
         let mut done = 0;
         while done < wanted {

@@ -70,7 +70,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_SINGLE_COPY_BYTES",
         kind: "size",
-        doc: "smallest message for a single copy where TUTTI_SINGLE_COPY=auto",
+        doc: "from here on TUTTI_SINGLE_COPY=auto reads in any case, below where that is the faster way at present",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
     },

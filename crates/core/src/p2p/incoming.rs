@@ -1,6 +1,7 @@
 //! The receiver's half of the protocols.
 
 use tutti_base::{Error, ErrorClass};
+use tutti_sys::clock;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
 use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord};
@@ -261,12 +262,26 @@ impl State {
             return self.requests.complete_as_is(receive);
         }
         let wanted = offer.bytes.min(buffer.bytes());
-        if wanted == 0 || self.reader.read(from, &offer, &buffer, wanted) {
+        if wanted == 0 || self.read_in_place(from, &offer, &buffer, wanted) {
             self.received(receive, from);
             self.answer(from, Packet::Done { sender });
         } else if !self.plan_read(receive, from, sender, &offer, &buffer) {
             self.answer(from, Packet::ClearToSend { sender, receiver: receive });
         }
+    }
+
+    /// Reads an offered message out of its sender's memory, if that is the better way and possible.
+    fn read_in_place(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
+        let own = self.peers.get(from).offered.and_then(|id| self.requests.get(id));
+        let alone = !self.reader.is_crowded() && own.is_none_or(|request| request.complete);
+        let ways = self.peers.get(from).ways.get_or_insert_default();
+        if !self.reader.may_read(from, offer, wanted, || ways.reads(wanted, alone)) {
+            return false;
+        }
+        let begun = clock::ticks();
+        let is_read = self.reader.read(from, offer, buffer, wanted);
+        ways.read(wanted, clock::ticks().wrapping_sub(begun));
+        is_read
     }
 
     /// Whether a receive got a message of a collective that does not belong to what it is part of.
@@ -300,7 +315,10 @@ impl State {
         let Work::Receive { buffer, arrived, expected, .. } = &mut request.work else {
             return self.fail("data arrived for a request that receives nothing");
         };
+        let begun = clock::ticks();
         buffer.unpack(*arrived, payload);
+        let ticks = clock::ticks().wrapping_sub(begun);
+        self.peers.get(from).ways.get_or_insert_default().took(*expected, payload.len(), ticks);
         *arrived += payload.len() as u64;
         if *arrived >= *expected {
             self.received(receiver, from);

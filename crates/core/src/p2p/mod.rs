@@ -25,6 +25,7 @@ mod remote;
 #[cfg(test)]
 mod tests;
 pub mod user;
+mod ways;
 
 use std::collections::VecDeque;
 
@@ -43,6 +44,7 @@ use crate::tool::events::{self, Kind};
 use crate::wire::{Offer, Packet, Signature};
 use pace::Pace;
 use remote::Remote;
+use ways::Ways;
 
 /// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,6 +166,10 @@ struct PeerState {
     streams: VecDeque<Stream>,
     listed: bool,
     pace: Pace,
+    /// Of long messages, once there were some.
+    ways: Option<Box<Ways>>,
+    /// The last long message that was offered to it.
+    offered: Option<RequestId>,
 }
 
 /// A packet that found the transport full, in order behind others to the same peer.
@@ -344,6 +350,8 @@ impl PeerTable {
                 streams: VecDeque::new(),
                 listed: false,
                 pace: Pace::default(),
+                ways: None,
+                offered: None,
             })
         });
     }

@@ -3,10 +3,11 @@
 use tutti_base::WorldRank;
 use tutti_base::traffic::TRAFFIC;
 use tutti_data::copy;
+use tutti_sys::clock;
 use tutti_transport::{Link, Peer};
 
 use super::pace::Pace;
-use super::{Limits, Message, Mode, PointToPoint, Queued, SendSpec, Small, State, Stream};
+use super::{Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream};
 use crate::buffer::Run;
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
@@ -96,7 +97,11 @@ impl<L: Link> PointToPoint<L> {
                 let loan = self.lend(id, peer);
                 Queued::Small(Small { packet, offer: Some(Offer { bytes, address, loan }) })
             };
-            self.state.peers.get(peer).backlog.push_back(queued);
+            let towards = self.state.peers.get(peer);
+            if matches!(queued, Queued::Small(_)) {
+                towards.offered = Some(id);
+            }
+            towards.backlog.push_back(queued);
             self.state.list(peer);
         }
         self.flush();
@@ -206,12 +211,15 @@ impl<L: Link> PointToPoint<L> {
         let Work::Send { buffer, sent, .. } = &mut request.work else { return Piece::Last };
         let take = fragment.min((buffer.bytes() - *sent) as usize);
         let header = Packet::Data { receiver }.encode();
-        let pace = &mut self.state.peers.get(peer).pace;
+        let PeerState { pace, ways, .. } = self.state.peers.get(peer);
         let put = match buffer.run() {
             Some(run) => {
                 let piece = &run[*sent as usize..][..take];
                 self.link.try_send_with(peer, header, take, |out| {
+                    let begun = clock::ticks();
                     pace.fill(out, |out| out.copy_from_slice(piece), |out| copy::fill_streaming(out, piece));
+                    let ticks = clock::ticks().wrapping_sub(begun);
+                    ways.get_or_insert_default().filled(run.len() as u64, take, ticks);
                 })
             }
             None => self.link.try_send_with(peer, header, take, |out| {

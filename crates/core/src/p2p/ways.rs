@@ -1,0 +1,145 @@
+//! Which way a long message takes within a host: through a ring, or by one copy of the kernel's out of its sender's memory.
+//!
+//! Through a ring bytes are copied twice, but by two processors at the same time, at the speed of the caches between them. That is
+//! the faster way while both have nothing else to do. Where messages go both ways, or where ranks share processors, the two
+//! copies follow one another, and the kernel's one copy may be the faster one although it pins page by page. How fast each is
+//! changes by the hour on a virtual machine, so a receiver looks at what its copies take, a peer and a class of sizes, and now
+//! and then takes the other way to see whether it has become better.
+
+/// Messages of a class are at most twice as long as others of it.
+const CLASSES: usize = 16;
+/// The first class ends with so many binary digits: shorter messages are not asked for.
+const SHORTEST: u32 = 14;
+/// So many copies say how long one takes.
+const SAMPLES: u8 = 2;
+/// Every so many messages take the way that seemed the longer one.
+const TRIED_AGAIN: u8 = 64;
+
+/// What is known of the two ways from one peer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ways {
+    classes: [Class; CLASSES],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    /// By the kernel.
+    read: Pace,
+    /// Into a ring, and out of it.
+    fill: Pace,
+    take: Pace,
+    messages: u8,
+}
+
+/// Ticks of the clock for a KiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    ticks: f32,
+    samples: u8,
+}
+
+impl Pace {
+    /// Looks at one more copy. What disturbs only adds: less is believed at once, more only when it is seen again and again.
+    fn took(&mut self, ticks: u64, bytes: u64) {
+        let sample = ticks as f32 * 1024.0 / bytes.max(1) as f32;
+        if self.samples == 0 {
+            self.ticks = sample;
+        }
+        let change = sample.min(4.0 * self.ticks) - self.ticks;
+        self.ticks += if change < 0.0 { change / 2.0 } else { change / 8.0 };
+        self.samples = self.samples.saturating_add(1);
+    }
+
+    fn is_known(self) -> bool {
+        self.samples >= SAMPLES
+    }
+}
+
+impl Ways {
+    fn class(&mut self, bytes: u64) -> &mut Class {
+        let digits = bytes.max(1).ilog2().saturating_sub(SHORTEST) as usize;
+        &mut self.classes[digits.min(CLASSES - 1)]
+    }
+
+    /// Whether to read the next message, of so many bytes. `alone`: the processors of both sides have nothing else to do.
+    pub fn reads(&mut self, bytes: u64, alone: bool) -> bool {
+        let class = self.class(bytes);
+        class.messages = class.messages.wrapping_add(1);
+        if !class.read.is_known() || !class.take.is_known() {
+            return !class.read.is_known();
+        }
+        let Class { read, take, fill, messages } = *class;
+        // Who only receives knows nothing of the other side, which does much the same.
+        let fill = if fill.is_known() { fill } else { take };
+        let ring = if alone { take.ticks.max(fill.ticks) } else { take.ticks + fill.ticks };
+        (read.ticks < ring) != messages.is_multiple_of(TRIED_AGAIN)
+    }
+
+    /// A message of so many bytes was read in so many ticks.
+    pub fn read(&mut self, bytes: u64, ticks: u64) {
+        self.class(bytes).read.took(ticks, bytes);
+    }
+
+    /// A piece of a message of `whole` bytes was copied into the ring.
+    pub fn filled(&mut self, whole: u64, piece: usize, ticks: u64) {
+        self.class(whole).fill.took(ticks, piece as u64);
+    }
+
+    /// A piece of a message of `whole` bytes was copied out of the ring.
+    pub fn took(&mut self, whole: u64, piece: usize, ticks: u64) {
+        self.class(whole).take.took(ticks, piece as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 64 << 10;
+
+    /// How many of 640 messages are read, if a KiB takes so many ticks by the kernel, into the ring and out of it.
+    fn check(
+        ways: &mut Ways,
+        (read, fill, take): (u64, u64, u64),
+        alone: bool,
+        expected: std::ops::Range<u32>,
+    ) {
+        let mut count = 0;
+        for _ in 0..640 {
+            if ways.reads(BYTES, alone) {
+                count += 1;
+                ways.read(BYTES, read * 64);
+            } else {
+                ways.filled(BYTES, 32 << 10, fill * 32);
+                ways.took(BYTES, 32 << 10, take * 32);
+            }
+        }
+        assert!(expected.contains(&count), "{read} {fill} {take} {alone}: {count}");
+    }
+
+    #[test]
+    fn the_shorter_way_is_taken_and_the_other_one_looked_at() {
+        check(&mut Ways::default(), (150, 100, 100), true, 10..16);
+        check(&mut Ways::default(), (150, 100, 100), false, 620..638);
+        check(&mut Ways::default(), (250, 100, 100), false, 10..16);
+        check(&mut Ways::default(), (90, 100, 100), true, 620..638);
+    }
+
+    #[test]
+    fn a_machine_that_changes_is_followed() {
+        let mut ways = Ways::default();
+        check(&mut ways, (150, 100, 100), false, 620..638);
+        check(&mut ways, (150, 30, 30), false, 0..600);
+        check(&mut ways, (150, 30, 30), false, 10..16);
+        check(&mut ways, (40, 30, 30), false, 200..640);
+    }
+
+    #[test]
+    fn sizes_are_told_apart() {
+        let mut ways = Ways::default();
+        check(&mut ways, (150, 100, 100), false, 620..638);
+        assert!(ways.reads(1 << 40, false) && ways.reads(1, false));
+        ways.read(4 << 20, 1);
+        assert_eq!(ways.classes.iter().filter(|class| class.read.samples > 0).count(), 2);
+    }
+}
