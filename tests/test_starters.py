@@ -129,7 +129,7 @@ TRIES = {"mpich": 6}
 @pytest.mark.parametrize("what", ["kill", "exit"])
 def test_a_rank_that_ends_ends_the_job(starter, job, what):
     for _ in range(TRIES.get(starter.peer, 1)):
-        outcome = starter.run(4, job, what, *([2] if what == "kill" else [9]), seconds=10)
+        outcome = starter.run(4, job, what, *([2] if what == "kill" else [9]), seconds=30)
         if not outcome.timed_out:
             break
     gone(outcome)
