@@ -69,6 +69,13 @@ def test_a_target_on_another_host_need_not_call_mpi(four, ranks):
     nothing_left(four)
 
 
+@pytest.mark.parametrize("call", ["send", "barrier", "bcast", "allreduce"])
+def test_what_was_sent_leaves_with_the_call(eight, tmp_path, call):
+    """Who waits for others outside of MPI owes them nothing: not even where their addresses came late."""
+    check(eight.run(32, eight.compile("outside.c"), tmp_path, call, seconds=100))
+    nothing_left(eight)
+
+
 @pytest.mark.across
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_many", "comms"])
 def test_on_eight_hosts(eight, program):

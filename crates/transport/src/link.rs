@@ -50,7 +50,8 @@ pub trait Link {
     /// arbitrary bytes before. Wakes the peer if it sleeps.
     ///
     /// # Errors
-    /// [`Full`] when there is no room; `fill` was not called.
+    /// [`Full`] when there is no room, or it is not known yet where the peer is: what was taken leaves this process even
+    /// if it does not poll again. `fill` was not called.
     ///
     /// # Panics
     /// If there is no such peer or `bytes` exceeds [`Link::max_payload`]: a bug of the caller.

@@ -273,13 +273,14 @@ impl Adaptive {
 
     /// Whether a record of `bytes` would find room, were it sent by datagrams.
     pub fn has_room(&self, to: Peer, bytes: usize) -> bool {
-        self.peers.find(to.0).is_none_or(|index| self.pairs[index].has_room(bytes, &self.common))
+        self.peers.find(to.0).is_some_and(|index| self.pairs[index].has_room(bytes, &self.common))
     }
 
     /// Takes a record that goes by datagrams, written by `fill`. Call [`Adaptive::transmit`] soon.
     ///
     /// # Errors
-    /// [`Full`] when too much is waiting for this peer; `fill` was not called.
+    /// [`Full`] when too much is waiting for this peer, or its address is not known yet: whoever waits until a record is sent
+    /// may do something else for long then, and the record would not leave. `fill` was not called.
     ///
     /// # Panics
     /// If there is no such peer, the record is too long, or there is a connection: a bug of the caller.

@@ -190,10 +190,14 @@ impl Pair {
         }
     }
 
-    /// Whether a record of `bytes` finds room.
+    /// Whether a record of `bytes` finds room: none does before it can leave.
     pub(super) fn has_room(&self, bytes: usize, common: &Common) -> bool {
         let limit = QUEUED_DATAGRAMS.max(QUEUED_RECORDS * common.datagrams(common.record_bytes));
-        self.reach == Reach::Gone || self.sender.queued() + common.datagrams(bytes) <= limit
+        match self.reach {
+            Reach::Unknown => false,
+            Reach::Known => self.sender.queued() + common.datagrams(bytes) <= limit,
+            Reach::Gone => true,
+        }
     }
 
     /// Queues a record of the user.

@@ -370,10 +370,12 @@ impl<C: Carrier> Link for Driver<C> {
             return Ok(());
         }
         let now = self.now();
-        self.machine.send(now, to, header, bytes, fill)?;
+        let sent = self.machine.send(now, to, header, bytes, fill);
         self.act();
-        self.transmit(now);
-        Ok(())
+        if sent.is_ok() {
+            self.transmit(now);
+        }
+        sent
     }
 
     #[inline]
@@ -385,7 +387,7 @@ impl<C: Carrier> Link for Driver<C> {
     }
 
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool {
-        // Room comes with acknowledgements and writable sockets, which wake a sleeper.
+        // Room comes with addresses, acknowledgements and writable sockets, which wake a sleeper.
         self.has_room(to, bytes)
     }
 

@@ -326,7 +326,7 @@ impl Reliable {
         }
     }
 
-    /// Posts the sends that wait for an address or for room.
+    /// Posts the sends that wait for room.
     fn post_unsent(&mut self) {
         for (&rank, partner) in &mut self.partners {
             let Some(address) = partner.address else { continue };
@@ -360,17 +360,18 @@ impl Reliable {
             to.0 < self.ranks && to.0 != self.rank && bytes <= RECORD_BYTES,
             "a record that no link takes"
         );
-        if !self.has_room(to, bytes) {
-            return Err(Full);
-        }
-        let piece = self.sends.take().ok_or(Full)?;
         let partner = self.partners.entry(to.0).or_default();
-        let number = partner.sent;
-        partner.sent += 1;
         if !std::mem::replace(&mut partner.asked, true) {
             self.directory.request(to.0);
             self.lookups += 1;
         }
+        if !self.has_room(to, bytes) {
+            return Err(Full);
+        }
+        let piece = self.sends.take().ok_or(Full)?;
+        let partner = self.partners.get_mut(&to.0).expect("it was entered above");
+        let number = partner.sent;
+        partner.sent += 1;
         let whole = FRONT_BYTES + bytes;
         let mut start = [0; NUMBERED_BYTES];
         Front { kind, line: self.rank, header, bytes }.write(&mut start);
@@ -468,8 +469,8 @@ impl Link for Reliable {
     }
 
     fn has_room(&self, to: Peer, _bytes: usize) -> bool {
-        let waits = |partner: &Partner| partner.unsent.len() < WAITING;
-        self.sends.has_free() && self.partners.get(&to.0).is_none_or(waits)
+        let takes = |partner: &Partner| partner.address.is_some() && partner.unsent.len() < WAITING;
+        self.sends.has_free() && self.partners.get(&to.0).is_some_and(takes)
     }
 
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool {

@@ -42,9 +42,25 @@ impl Directory for Shared {
     }
 }
 
-/// The links of a job on loopback.
+/// The links of a job on loopback, which know where the others are.
 pub(crate) fn job(ranks: u32, config: &Config) -> Vec<FabricLink> {
-    job_with(ranks, config, |_| 9)
+    let mut links = job_with(ranks, config, |_| 9);
+    meet(&mut links);
+    links
+}
+
+/// Asks for the addresses of all, and polls until they have come.
+fn meet(links: &mut [FabricLink]) {
+    let strangers = |links: &[FabricLink]| -> Vec<(usize, Peer)> {
+        let ends = (0..links.len()).flat_map(|from| (0..links.len()).map(move |to| (from, to)));
+        let others = ends.filter(|(from, to)| from != to).map(|(from, to)| (from, Peer(to as u32)));
+        others.filter(|(from, to)| !links[*from].has_room(*to, 0)).collect()
+    };
+    for (from, to) in strangers(links) {
+        let sent = links[from].try_send_with(to, Header::default(), 0, |_| panic!("it cannot leave"));
+        assert_eq!(sent, Err(Full));
+    }
+    until(links, |links| strangers(links).is_empty());
 }
 
 /// As [`job`]; the secret of each rank is made of one byte.
@@ -126,6 +142,7 @@ fn a_peer_that_is_gone_is_reported_and_one_that_leaves_is_not() {
 #[test]
 fn who_does_not_know_the_secret_is_not_heard() {
     let mut links = job_with(3, &with(Connections::OnDemand), |rank| if rank == 2 { 1 } else { 9 });
+    meet(&mut links);
     links[2].try_send(Peer(1), Header::default(), b"forged").unwrap();
     until(&mut links, |links| links[1].counters().adaptive.forged > 0);
     links[0].try_send(Peer(1), Header::default(), b"true").unwrap();

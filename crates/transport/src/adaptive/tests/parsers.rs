@@ -12,7 +12,7 @@ use crate::adaptive::packet::{
 use crate::adaptive::tag::{Key, Use};
 use crate::adaptive::words::{Claim, Nonces, PRIVATE_BYTES, Prover, Word};
 use crate::adaptive::{Adaptive, Decision, Mode, fuzz};
-use crate::link::{Header, Peer, Verdict};
+use crate::link::{Full, Header, Peer, Verdict};
 
 const SECRET: [u8; 32] = [9; 32];
 
@@ -199,10 +199,11 @@ fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
     let weather = Weather { ranks: 10, mode: Mode::Never, ..Weather::default() };
     let (mut a, b) = (Adaptive::new(settings(1, &weather)), Adaptive::new(settings(3, &weather)));
     let now = Duration::from_secs(1);
+    assert_eq!(a.send(now, Peer(3), Header::default(), 4, |_| panic!("it cannot leave")), Err(Full));
+    a.reachable(now, Peer(3));
     for number in 0..records as u64 {
         a.send(now, Peer(3), Header([number, 0, 0]), 4, |room| room.fill(1)).unwrap();
     }
-    a.reachable(now, Peer(3));
     let mut datagrams = Vec::new();
     a.transmit(now, |to, bytes| {
         assert_eq!(to, Peer(3));
@@ -243,13 +244,14 @@ fn datagrams_may_come_in_any_order() {
 }
 
 #[test]
-fn a_peer_is_looked_up_once_and_nothing_leaves_before() {
+fn a_peer_is_looked_up_once_and_nothing_is_taken_before() {
     let weather = Weather { ranks: 10, ..Weather::default() };
     let mut machine = Adaptive::new(settings(1, &weather));
     let now = Duration::from_secs(1);
     assert_eq!((machine.counters().peers, machine.deadline()), (0, None));
     for _ in 0..3 {
-        machine.send(now, Peer(3), Header::default(), 4, |room| room.fill(1)).unwrap();
+        let sent = machine.send(now, Peer(3), Header::default(), 4, |_| panic!("it cannot leave"));
+        assert_eq!((sent, machine.has_room(Peer(3), 4)), (Err(Full), false));
     }
     machine.transmit(now, |_, _| panic!("its address is not known"));
     assert_eq!(machine.next_action(), Some(crate::adaptive::Action::LookUp(Peer(3))));
@@ -257,5 +259,6 @@ fn a_peer_is_looked_up_once_and_nothing_leaves_before() {
     assert_eq!(machine.connection_of(Peer(3)), None);
     assert_eq!(machine.connection_of(Peer(4)), None);
     machine.reachable(now, Peer(3));
+    assert_eq!(machine.send(now, Peer(3), Header::default(), 4, |room| room.fill(1)), Ok(()));
     assert!(machine.deadline().is_some_and(|due| due <= now));
 }
