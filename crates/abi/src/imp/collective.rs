@@ -544,6 +544,32 @@ pub fn alltoall(
     perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
 }
 
+/// What every member sends and receives by lists of its own: those of what is `received` come last in `all`, and alone where it is
+/// exchanged in place. `sides` reads what is sent and received; of what is sent there is nothing in place.
+#[inline(always)]
+fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
+    call: &mut Call,
+    comm: &Arc<Communicator>,
+    said: Words,
+    (received, all): ([CountArray; RECEIVED], [CountArray; ALL]),
+    buffers: [Address; 2],
+    sides: impl FnOnce(bool) -> Result<[Side<'s>; 2]>,
+    form: Form,
+) -> Result<()> {
+    let in_place = buffers[0].is_in_place() && comm.inter().is_none();
+    let before = match in_place {
+        true => again_with(call, comm, &said, received, buffers, form),
+        false => again_with(call, comm, &said, all, buffers, form),
+    };
+    if let Some(result) = before {
+        return result;
+    }
+    let [send, recv] = sides(in_place)?;
+    let whole = operation(said.collective, send, recv)?.said(said);
+    let lists: &[CountArray] = if in_place { &received } else { &all };
+    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
+}
+
 /// MPI_Alltoallv.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub fn alltoallv(
@@ -562,23 +588,16 @@ pub fn alltoallv(
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
     let said = words(Collective::Alltoallv, 0, buffers, [0; 2], [sendtype, recvtype]);
-    let (received, all) = ([recvcounts, rdispls], [sendcounts, sdispls, recvcounts, rdispls]);
-    let in_place = sendbuf.is_in_place() && comm.inter().is_none();
-    let before = match in_place {
-        true => again_with(call, comm, &said, received, buffers, form),
-        false => again_with(call, comm, &said, all, buffers, form),
+    let lists = ([recvcounts, rdispls], [sendcounts, sdispls, recvcounts, rdispls]);
+    let ranks = comm.peers().size();
+    let sides = |in_place| {
+        let send = match in_place {
+            true => Side::InPlace,
+            false => entries(sendbuf, sendcounts, sdispls, sendtype, ranks)?,
+        };
+        Ok([send, entries(recvbuf, recvcounts, rdispls, recvtype, ranks)?])
     };
-    if let Some(result) = before {
-        return result;
-    }
-    let send = match in_place {
-        true => Side::InPlace,
-        false => entries(sendbuf, sendcounts, sdispls, sendtype, comm.peers().size())?,
-    };
-    let recv = entries(recvbuf, recvcounts, rdispls, recvtype, comm.peers().size())?;
-    let whole = operation(Collective::Alltoallv, send, recv)?.said(said);
-    let lists: &[CountArray] = if in_place { &received } else { &all };
-    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
+    exchange(call, comm, said, lists, buffers, sides, form)
 }
 
 /// MPI_Alltoallw.
@@ -602,23 +621,15 @@ pub fn alltoallw(
     let said = words(Collective::Alltoallv, 0, buffers, [0; 2], []);
     let received = [recvcounts, rdispls, recvtypes.numbers()];
     let all = [sendcounts, sdispls, sendtypes.numbers(), recvcounts, rdispls, recvtypes.numbers()];
-    let in_place = sendbuf.is_in_place() && comm.inter().is_none();
-    let before = match in_place {
-        true => again_with(call, comm, &said, received, buffers, form),
-        false => again_with(call, comm, &said, all, buffers, form),
+    let ranks = comm.peers().size();
+    let sides = |in_place| {
+        let send = match in_place {
+            true => Side::InPlace,
+            false => typed_entries(sendbuf, sendcounts, sdispls.read(ranks.into())?, sendtypes, ranks)?,
+        };
+        Ok([send, typed_entries(recvbuf, recvcounts, rdispls.read(ranks.into())?, recvtypes, ranks)?])
     };
-    if let Some(result) = before {
-        return result;
-    }
-    let peers = comm.peers().size();
-    let send = match in_place {
-        true => Side::InPlace,
-        false => typed_entries(sendbuf, sendcounts, sdispls.read(peers.into())?, sendtypes, peers)?,
-    };
-    let recv = typed_entries(recvbuf, recvcounts, rdispls.read(peers.into())?, recvtypes, peers)?;
-    let whole = operation(Collective::Alltoallv, send, recv)?.said(said);
-    let lists: &[CountArray] = if in_place { &received } else { &all };
-    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
+    exchange(call, comm, said, (received, all), buffers, sides, form)
 }
 
 /// MPI_Reduce.
