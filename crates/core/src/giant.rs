@@ -310,10 +310,16 @@ impl Held {
         *self = enter_lane(lane);
     }
 
+    /// Whether another thread waits for this lane, and could have it.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.locks && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0
+    }
+
     /// Lets other threads in, if any waits, and comes back. Does nothing inside a callback.
     #[inline]
     pub fn relax(&mut self) {
-        if self.locks && LOCKS[self.lane.index()].waiters.load(Ordering::Relaxed) > 0 {
+        if self.is_wanted() {
             self.release_while(std::thread::yield_now);
         }
     }

@@ -28,6 +28,7 @@ pub mod matching;
 pub mod names;
 pub mod p2p;
 pub mod partitioned;
+pub mod polling;
 pub mod process;
 pub mod progress;
 pub mod progress_thread;

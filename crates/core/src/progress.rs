@@ -3,10 +3,9 @@
 //! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
 //! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
+use tutti_sys::clock;
 use tutti_sys::job::{Doorbell, RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{Peer, Watch};
@@ -14,6 +13,7 @@ use tutti_transport::{Peer, Watch};
 use crate::collective::Activity;
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
+use crate::polling::{Polling, Turn};
 use crate::process::{AllLinks, Process};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
@@ -102,26 +102,25 @@ pub fn hurry(held: &Held, process: &Process) {
     }
 }
 
-/// Looks in vain after which a process on crowded processors gives its turn away.
-const PATIENCE: u32 = 16;
-
-/// One look, for functions that do not wait (MPI_Test, MPI_Iprobe). Programs call them in loops, so where ranks share
-/// processors whoever looks in vain again and again lets others run: what it looks for is theirs to do.
+/// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
+/// [`Polling`].
 pub fn look(held: &mut Held, process: &Process) {
-    static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+    static POLLING: Polling = Polling::new();
     if progress(held, process) | help(held, process) {
-        IN_VAIN.store(0, Ordering::Relaxed);
+        POLLING.found();
         held.relax();
         return;
     }
-    let in_vain = IN_VAIN.load(Ordering::Relaxed);
-    IN_VAIN.store(in_vain.saturating_add(1), Ordering::Relaxed);
-    if in_vain >= PATIENCE && process.is_crowded() {
-        yield_now(held, process);
-        progress(held, process);
-    } else {
-        held.relax();
+    let crowded = process.is_crowded() || held.is_wanted();
+    match POLLING.in_vain(crowded, clock::now_ns) {
+        Turn::Stay => return held.relax(),
+        Turn::Yield => yield_now(held, process),
+        Turn::Sleep(time) => {
+            tell_threads(held, process);
+            held.release_while(|| std::thread::sleep(time));
+        }
     }
+    progress(held, process);
 }
 
 /// Looks of a wait before it is prepared for waiting long: in a stream the next message arrives within some.
