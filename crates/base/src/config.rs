@@ -167,6 +167,8 @@ pub struct Config {
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
     pub yield_rounds: u64,
+    /// Whether ranks that share processors move away from the ones they exchange messages with.
+    pub move_apart: bool,
     /// Most lanes, in which threads of a process communicate beside each other.
     pub thread_lanes: u64,
     /// Whether a thread takes in messages while the program computes.
@@ -248,6 +250,7 @@ impl Default for Config {
             mapped_limit: 1 << 30,
             spin_us: -1,
             yield_rounds: 64,
+            move_apart: true,
             thread_lanes: 8,
             progress_thread: false,
             check_types: false,

@@ -140,6 +140,8 @@ pub struct Traffic {
     pub most_kept: Counter,
     /// Algorithms chosen for collective operations.
     pub choices: Counter,
+    /// Moves to another processor than that of a rank that was waited for.
+    pub moves: Counter,
 }
 
 /// What this process has moved.
@@ -152,6 +154,7 @@ pub static TRAFFIC: Traffic = Traffic {
     unexpected: Way::new(),
     most_kept: Counter::new(),
     choices: Counter::new(),
+    moves: Counter::new(),
 };
 
 /// The ways of a message or a piece of a collective, from the nearest to the farthest.

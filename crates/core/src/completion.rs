@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
-use tutti_sys::job::Doorbell;
 
+use crate::apart::Counterpart;
 use crate::communicator::by_context;
 use crate::giant::{Held, engage};
 use crate::p2p::user::describe;
@@ -111,17 +111,17 @@ fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'stat
 }
 
 /// Whether the one runs whose doing completes a request ([`Process::counterpart`]).
-fn counterpart<'a>(held: &Held, process: &'a Process, id: RequestId) -> Option<&'a Doorbell> {
+fn counterpart<'a>(held: &Held, process: &'a Process, id: RequestId) -> Option<Counterpart<'a>> {
     let messages = process.messages.borrow(held);
-    let world = match &messages.state.requests.get(id)?.work {
-        Work::Send { peer, .. } => WorldRank(*peer),
-        Work::Receive { pattern, .. } => {
+    let (world, buffer) = match &messages.state.requests.get(id)?.work {
+        Work::Send { peer, buffer, .. } => (WorldRank(*peer), buffer),
+        Work::Receive { pattern, buffer, .. } => {
             let comm = by_context(held, ContextId::of_plane(pattern.context).0)?;
-            comm.peers().get(Rank(pattern.source?))?
+            (comm.peers().get(Rank(pattern.source?))?, buffer)
         }
         _ => return None,
     };
-    process.counterpart(world)
+    Some(process.counterpart(world)?.for_message(buffer.bytes()))
 }
 
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.

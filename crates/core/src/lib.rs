@@ -4,6 +4,7 @@
 //! Deliberately absent: C types, handles, raw user pointers outside [`buffer`].
 #![deny(unsafe_code)]
 
+pub mod apart;
 pub mod attributes;
 pub mod boot;
 pub mod buffer;

@@ -10,13 +10,14 @@ use tutti_base::config::Config;
 use tutti_base::traffic::Totals;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::clock;
-use tutti_sys::job::{Doorbell, Job, RankBlock, RankState, Sleeper};
+use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_sys::this_process;
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
 use tutti_transport::fabric::{FabricLink, Identity};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
+use crate::apart::{Apart, Counterpart};
 use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
@@ -84,6 +85,8 @@ pub struct Process {
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// How long waits look at others who run.
     pub company: GiantCell<Company>,
+    /// When waits move to another processor.
+    pub apart: GiantCell<Apart>,
     /// Which algorithms were chosen so far.
     pub choices: GiantCell<Choices>,
     /// `MPI_COMM_WORLD`.
@@ -248,6 +251,7 @@ impl Process {
             main_thread: std::thread::current().id(),
             messages,
             company: GiantCell::new(Company::default()),
+            apart: GiantCell::new(Apart::default()),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
             world,
@@ -322,13 +326,15 @@ impl Process {
         ranks > header.processors && is_usual && !header.has_other_hosts()
     }
 
-    /// Where to see whether the one runs just now whom a wait is for; `None` if that makes no difference: this process has its
+    /// The one whom a wait is for; `None` if it makes no difference where that is: this process has its
     /// processor for itself, or the other one is on another host. With threads nobody knows which of them runs.
-    pub fn counterpart(&self, world: WorldRank) -> Option<&Doorbell> {
+    pub fn counterpart(&self, world: WorldRank) -> Option<Counterpart<'_>> {
         if !self.is_crowded() || giant::threads_allowed() {
             return None;
         }
-        self.local_rank(world).map(|local| &self.job.block(local).doorbell)
+        let local = self.local_rank(world)?;
+        let moves = self.config.move_apart && self.local > local;
+        Some(Counterpart::new(&self.job.block(local).doorbell, moves))
     }
 
     /// How a wait that begins now waits.

@@ -6,10 +6,11 @@
 use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
 use tutti_sys::clock;
-use tutti_sys::job::{Doorbell, RankState, Sleeper};
+use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
 use tutti_transport::{Peer, Watch};
 
+use crate::apart::{self, Counterpart};
 use crate::collective::Activity;
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
@@ -140,7 +141,7 @@ pub fn wait_until(
 pub fn wait_for(
     held: &mut Held,
     process: &Process,
-    counterpart: Option<&Doorbell>,
+    counterpart: Option<Counterpart<'_>>,
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
@@ -157,9 +158,9 @@ pub fn wait_for(
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(process, lane);
-    let mut told = false;
+    let (mut told, mut parting) = (false, counterpart);
     let company = &process.company;
-    let (mut looks, mut most) = (0, counterpart.map_or(0, |_| company.borrow_mut(held).looks()));
+    let (mut looks, mut most) = (0, counterpart.as_ref().map_or(0, |_| company.borrow_mut(held).looks()));
     loop {
         let mut any = move_on(held, process, true);
         let over = done(held);
@@ -189,7 +190,7 @@ pub fn wait_for(
         }
         let heard = process.messages.borrow(held).state.requests.told;
         held.relax();
-        held.release_while(|| {
+        let paused = held.release_while(|| {
             // Asked only before sleeping: now the wait has become long.
             waiter.pause_watching(&sleepers[..bells], watch.as_ref(), || {
                 if !told {
@@ -200,6 +201,7 @@ pub fn wait_for(
                 last_look(&held, process, watch.as_ref(), heard, &mut done)
             })
         });
+        apart::after(paused, &mut parting, held, process);
     }
     if told {
         block.set_waiting("");

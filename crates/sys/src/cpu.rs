@@ -95,6 +95,25 @@ pub fn set_affinity(set: &ProcessorSet) -> io::Result<()> {
     if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Moves the calling thread to another of the processors on which it may run; afterwards it may run on all of them as before. False if
+/// there is no other one.
+///
+/// Linux moves a thread only from processors that are forbidden, so the present one is for some microseconds. Whoever changes the mask
+/// of this thread from outside just then finds it as it was before.
+///
+/// # Errors
+/// What sched_getaffinity and sched_setaffinity report: the mask is as it was, unless somebody takes processors away just now.
+pub fn move_elsewhere() -> io::Result<bool> {
+    let (allowed, here) = (affinity()?, current());
+    let others: ProcessorSet = allowed.iter().filter(|&processor| Some(processor) != here).collect();
+    if others.is_empty() || here.is_none() {
+        return Ok(false);
+    }
+    set_affinity(&others)?;
+    set_affinity(&allowed)?;
+    Ok(true)
+}
+
 /// How many processors the calling thread may keep busy: its affinity mask (which the cpuset limits), or less
 /// where a control group limits processor time. At least 1.
 pub fn usable_processors() -> usize {
@@ -175,6 +194,20 @@ mod tests {
             set_affinity(&whole).unwrap();
             assert_eq!(affinity().unwrap(), whole);
             assert!(set_affinity(&ProcessorSet::new()).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_thread_moves_among_the_processors_that_it_may_use() {
+        std::thread::spawn(|| {
+            let whole = affinity().unwrap();
+            assert_eq!(move_elsewhere().unwrap(), whole.len() > 1);
+            assert_eq!(affinity().unwrap(), whole);
+            let one: ProcessorSet = whole.iter().take(1).collect();
+            set_affinity(&one).unwrap();
+            assert!(!move_elsewhere().unwrap());
         })
         .join()
         .unwrap();

@@ -170,7 +170,7 @@ pub struct Doorbell {
     pub futex: AtomicU32,
     /// Not 0 while a thread of the rank sleeps on the rank's bell and other descriptors instead of the futex.
     pub polled: AtomicU32,
-    /// Not 0 while a thread of the rank waits and lets others have its processor.
+    /// While a thread of the rank waits and lets others have its processor: 1 + that; otherwise 0.
     away: AtomicU32,
 }
 
@@ -180,7 +180,8 @@ impl Doorbell {
 
     /// Lets others have the processor, as [`cpu::yield_now`], and says so meanwhile. For the owner.
     pub fn yield_now(&self) {
-        self.away.store(1, Ordering::Relaxed);
+        let processor = cpu::current().map_or(0, |processor| processor as u32);
+        self.away.store(1 + processor, Ordering::Relaxed);
         cpu::yield_now();
         self.away.store(0, Ordering::Relaxed);
     }
@@ -190,6 +191,11 @@ impl Doorbell {
     pub fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed) != 0
             || self.sleeping.load(Ordering::Relaxed) & Doorbell::SLEEPERS != 0
+    }
+
+    /// The processor that the rank waits for, as long as it lets others have it: a hint.
+    pub fn away_from(&self) -> Option<usize> {
+        self.away.load(Ordering::Relaxed).checked_sub(1).map(|processor| processor as usize)
     }
 }
 

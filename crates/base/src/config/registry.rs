@@ -138,6 +138,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.yield_rounds.to_string(),
     },
     Setting {
+        name: "TUTTI_MOVE_APART",
+        kind: "0 | 1",
+        doc: "where ranks share processors, let one of two that answer each other on one of them move to another",
+        set: |c, v| flag(v).map(|x| c.move_apart = x),
+        show: |c| (c.move_apart as u8).to_string(),
+    },
+    Setting {
         name: "TUTTI_THREAD_LANES",
         kind: "count",
         doc: "lanes in which threads communicate beside each other (1 to 8; fewer where many ranks share a host)",

@@ -37,9 +37,10 @@ const OF_LAUNCHER: [&str; 5] =
     ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_HEARTBEAT_MS", "TUTTI_SILENCE_MS", "TUTTI_START_MS"];
 
 /// Settings that need not be the same in all processes.
-const OF_PROCESS: [&str; 10] = [
+const OF_PROCESS: [&str; 11] = [
     "TUTTI_SPIN_US",
     "TUTTI_YIELD_ROUNDS",
+    "TUTTI_MOVE_APART",
     "TUTTI_CHECK_ARGUMENTS",
     "TUTTI_EXPLAIN",
     "TUTTI_COUNTERS",

@@ -195,6 +195,12 @@ fn matching(all: &mut Vec<Variable>) {
             Source::Traffic(|| TRAFFIC.most_kept.get()),
         ),
         (
+            "moves_apart",
+            "moves to another processor than that of the rank that is waited for",
+            C::Counter,
+            Source::Traffic(|| TRAFFIC.moves.get()),
+        ),
+        (
             "requests",
             "requests that are not freed",
             C::Level,
