@@ -16,7 +16,7 @@ def refusal():
     """Why there can be no testbed here, or nothing."""
     if os.geteuid() != 0:
         return "several hosts on one machine take root"
-    missing = [name for name in ("ip", "tc", "nsenter", "unshare", "setsid") if not shutil.which(name)]
+    missing = [name for name in ("ip", "tc", "nsenter", "unshare") if not shutil.which(name)]
     if missing:
         return f"commands are missing: {', '.join(missing)} (scripts/need.sh hosts installs them)"
     tried = subprocess.run(["unshare", "--net", "--uts", "--ipc", "--mount", "true"], capture_output=True, text=True)

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -179,9 +180,11 @@ impl Holder {
             std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let log = File::options().create(true).append(true).open(directory.join("log"));
         let log = log.map_err(|error| format!("{}: {error}", directory.display()))?;
-        // A session of its own, so that neither a terminal's signals nor its end reach the host.
-        let mut command = Command::new("setsid");
-        command.args(["unshare", "--net", "--uts", "--ipc", "--mount", "--propagation", "private", "--"]);
+        // A group of its own, so that neither a terminal's signals nor its end reach the host; not a session: the kernel shares
+        // processors out by sessions, so that a host whose ranks sleep would wait for the slices of one whose ranks poll.
+        let mut command = Command::new("unshare");
+        command.process_group(0);
+        command.args(["--net", "--uts", "--ipc", "--mount", "--propagation", "private", "--"]);
         command.arg(program).args(["testbed", "hold", "--host", name, "--directory"]).arg(directory);
         for folder in &lines.shared {
             command.arg("--share").arg(folder);
@@ -192,7 +195,7 @@ impl Holder {
         command.env_clear().env("PATH", crate::remote::PATH).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
         let mut child =
-            command.spawn().map_err(|error| format!("cannot start setsid (util-linux): {error}"))?;
+            command.spawn().map_err(|error| format!("cannot start unshare (util-linux): {error}"))?;
         let input = child.stdin.take().expect("standard input is piped");
         let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
         Ok(Holder { child, input, output })
