@@ -105,7 +105,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_MAP_AFTER",
         kind: "count",
-        doc: "uses of a buffer before it is mapped where TUTTI_MAPPED=auto",
+        doc: "times that a buffer's bytes are lent before it is mapped where TUTTI_MAPPED=auto",
         set: |c, v| size(v).map(|x| c.map_after = x),
         show: |c| c.map_after.to_string(),
     },

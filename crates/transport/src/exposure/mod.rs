@@ -312,8 +312,12 @@ impl Exposures {
                 None if self.lost(start, bytes) => unsafe { self.convert(start, bytes, access, own) },
                 found => found,
             },
-            // SAFETY: the caller's promise.
-            Advice::Convert => unsafe { self.convert(start, bytes, access, own) },
+            Advice::Convert => {
+                // SAFETY: the caller's promise.
+                let converted = unsafe { self.convert(start, bytes, access, own) };
+                // What has grown may be mapped in part.
+                converted.or_else(|| self.look(start, bytes, access))
+            }
         };
         let Some((object, place)) = place else {
             self.statistics.unmapped += 1;
@@ -360,12 +364,11 @@ impl Exposures {
             lock: self.lock,
         };
         let converted = self.object().and_then(|object| {
-            let there = object.find(start, bytes, true).filter(|place| place.is_worth(bytes));
-            match there {
-                Some(_) => Ok(0),
-                None if own * 2 < bytes => Err(Refusal::Gaps),
+            match object.find(start, bytes, true) {
+                Some(place) if place.is_all(start, bytes) => Ok(0),
+                _ if own * 2 < bytes => Err(Refusal::Gaps),
                 // SAFETY: the caller's promise.
-                None => unsafe { convert::convert(object, start, bytes, bounds) },
+                _ => unsafe { convert::convert(object, start, bytes, bounds) },
             }
         });
         match converted {
@@ -382,7 +385,7 @@ impl Exposures {
                 self.look(start, bytes, access)
             }
             Err(refusal) => {
-                self.policy.refused(start, bytes, refusal.is_final());
+                self.policy.refused(start, refusal.is_final());
                 let count = &mut self.statistics.refused[refusal as usize];
                 *count += 1;
                 if *count == 1 {
@@ -460,6 +463,11 @@ impl Place {
     /// Whether mapping helps a buffer of `bytes`.
     fn is_worth(&self, bytes: u64) -> bool {
         (self.end - self.start) * 2 >= bytes
+    }
+
+    /// Whether all pages of a buffer are here that lie in it as a whole.
+    fn is_all(&self, start: u64, bytes: u64) -> bool {
+        self.start < start + PAGE_BYTES && self.end + PAGE_BYTES > start + bytes
     }
 
     /// Completes the record of a buffer that is found here.

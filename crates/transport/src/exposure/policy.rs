@@ -1,7 +1,9 @@
 //! When a buffer is worth mapping: after so many uses, as a connection is made after so many messages (S6).
 //!
-//! A conversion costs about as much as [`Config::map_after`] copies through the kernel save. A buffer that did not live
-//! that long after its conversion has to be used twice as often before the next one.
+//! A conversion costs about as much as [`Config::map_after`] copies of the buffer through the kernel save. What is counted
+//! are bytes that were lent at its address, so that memory which is used in pieces of many lengths counts like one that is
+//! always used as a whole; a conversion spends them. A buffer that did not live that long after its conversion has to be
+//! used twice as much before the next one.
 
 use tutti_base::config::{Config, Mapped};
 
@@ -10,17 +12,16 @@ const BUFFERS: usize = 256;
 /// Uses after which a buffer is given up for good: conversions are tried at `after`, times four each time.
 const MOST_AFTER: u32 = 1 << 24;
 
-/// What is known of a buffer.
+/// What is known of the memory that begins at an address.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Use {
+struct Use {
     address: u64,
-    bytes: u64,
-    /// Uses since the last conversion or refusal.
-    pub(super) uses: u32,
-    /// Uses before the next try.
-    pub(super) after: u32,
-    /// Its pages were in the object when it was last looked at.
-    pub(super) mapped: bool,
+    /// Bytes lent since the last conversion or refusal.
+    lent_bytes: u64,
+    /// How often a buffer has to be lent before the next try.
+    after: u32,
+    /// As much of it as was in the object when it was last looked at.
+    mapped_bytes: u64,
 }
 
 /// Counts uses.
@@ -35,7 +36,7 @@ pub(super) struct Policy {
 /// What to do with a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Advice {
-    /// It is mapped, presumably.
+    /// It is mapped, presumably, or half of it.
     Look,
     /// It has been used often enough.
     Convert,
@@ -58,56 +59,63 @@ impl Policy {
     #[inline]
     pub(super) fn advise(&mut self, address: u64, bytes: u64, known: impl FnOnce() -> bool) -> Advice {
         let Some(after) = self.after else { return Advice::Leave };
-        let entry = &mut self.buffers[place(address, bytes)];
-        if entry.address != address || entry.bytes != bytes {
-            *entry = Use { address, bytes, uses: 0, after, mapped: known() };
+        let entry = &mut self.buffers[place(address)];
+        if entry.address != address || entry.after == 0 {
+            let mapped_bytes = if known() { bytes } else { 0 };
+            *entry = Use { address, lent_bytes: 0, after, mapped_bytes };
         }
-        entry.uses = entry.uses.saturating_add(1);
-        match entry.mapped {
-            true => Advice::Look,
-            false if bytes >= self.at_least_bytes && entry.uses >= entry.after => Advice::Convert,
-            false => Advice::Leave,
+        entry.lent_bytes = entry.lent_bytes.saturating_add(bytes);
+        match () {
+            () if bytes <= entry.mapped_bytes => Advice::Look,
+            () if bytes >= self.at_least_bytes && entry.is_due(bytes) => Advice::Convert,
+            () if bytes <= entry.mapped_bytes.saturating_mul(2) => Advice::Look,
+            () => Advice::Leave,
         }
     }
 
     /// The buffer has just been converted.
     pub(super) fn converted(&mut self, address: u64, bytes: u64) {
-        let entry = &mut self.buffers[place(address, bytes)];
-        (entry.uses, entry.mapped) = (0, true);
+        let entry = &mut self.buffers[place(address)];
+        (entry.lent_bytes, entry.mapped_bytes) = (0, bytes);
     }
 
     /// The buffer cannot be converted now.
-    pub(super) fn refused(&mut self, address: u64, bytes: u64, for_good: bool) {
-        let entry = &mut self.buffers[place(address, bytes)];
-        entry.uses = 0;
+    pub(super) fn refused(&mut self, address: u64, for_good: bool) {
+        let entry = &mut self.buffers[place(address)];
+        entry.lent_bytes = 0;
         entry.after = if for_good { u32::MAX } else { entry.after.saturating_mul(4).min(MOST_AFTER) };
     }
 
     /// The buffer was mapped and is no more, or not as much of it as was thought; whether to convert it at once.
     pub(super) fn lost(&mut self, address: u64, bytes: u64) -> bool {
         let first = self.after.unwrap_or(u32::MAX);
-        let at_least_bytes = self.at_least_bytes;
-        let entry = &mut self.buffers[place(address, bytes)];
+        let entry = &mut self.buffers[place(address)];
         // In its first use it only lies where something else was mapped before.
-        let paid = first == 1 || entry.uses == 1 || entry.uses > first.saturating_mul(4);
+        let lived = entry.lent_bytes / bytes.max(1);
+        let paid = first == 1 || lived <= 1 || lived > u64::from(first) * 4;
         entry.after = if paid { first } else { entry.after.saturating_mul(2).min(MOST_AFTER) };
-        (entry.uses, entry.mapped) = (1, false);
-        bytes >= at_least_bytes && entry.uses >= entry.after
+        (entry.lent_bytes, entry.mapped_bytes) = (bytes, 0);
+        bytes >= self.at_least_bytes && entry.is_due(bytes)
     }
 
     /// Forgets the buffers in `start..end`.
     pub(super) fn forget(&mut self, start: u64, end: u64) {
-        for entry in self.buffers.iter_mut() {
-            if entry.address < end && entry.address + entry.bytes > start {
-                *entry = Use::default();
-            }
+        for entry in self.buffers.iter_mut().filter(|entry| (start..end).contains(&entry.address)) {
+            *entry = Use::default();
         }
     }
 }
 
-fn place(address: u64, bytes: u64) -> usize {
-    let mixed = (address ^ bytes.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 56) as usize
+impl Use {
+    /// Whether as much was lent as makes up for the conversion of so many bytes. What was refused for good never is.
+    #[inline]
+    fn is_due(&self, bytes: u64) -> bool {
+        self.after != u32::MAX && self.lent_bytes >= bytes.saturating_mul(u64::from(self.after))
+    }
+}
+
+fn place(address: u64) -> usize {
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
 const _: () = assert!(BUFFERS == 256, "a place is eight bits");
@@ -133,12 +141,40 @@ mod tests {
     }
 
     #[test]
+    fn bytes_count_whatever_the_lengths() {
+        use Advice::*;
+        check(&[(0, 60), (0, 200), (0, 120)], &[Leave, Leave, Convert]);
+        check(&[(0, 60), (0, 200), (0, 150)], &[Leave, Leave, Leave]);
+    }
+
+    #[test]
+    fn what_has_grown_is_half_mapped_until_it_is_due() {
+        let mut policy = Policy::new(&Config { map_after: 3, map_bytes: 100, ..Config::default() });
+        let mut advise = |bytes: u64, convert: bool| {
+            let advice = policy.advise(4096, bytes, || false);
+            if convert {
+                policy.converted(4096, bytes);
+            }
+            advice
+        };
+        let got = [
+            advise(600, true),
+            advise(600, false),
+            advise(1000, false),
+            advise(1300, false),
+            advise(900, true),
+        ];
+        assert_eq!(got, [Advice::Leave, Advice::Look, Advice::Look, Advice::Leave, Advice::Convert]);
+        assert_eq!(advise(500, false), Advice::Look, "less than was mapped");
+    }
+
+    #[test]
     fn a_refusal_and_a_loss_make_it_wait_longer() {
         let mut policy = Policy::new(&Config { map_after: 2, map_bytes: 1, ..Config::default() });
         let until_convert =
             |policy: &mut Policy| (1..100).find(|_| policy.advise(64, 4096, || false) == Advice::Convert);
         assert_eq!(until_convert(&mut policy), Some(2));
-        policy.refused(64, 4096, false);
+        policy.refused(64, false);
         assert_eq!(until_convert(&mut policy), Some(8));
         policy.converted(64, 4096);
         (0..2).for_each(|_| assert_eq!(policy.advise(64, 4096, || false), Advice::Look));
@@ -148,7 +184,7 @@ mod tests {
         (0..20).for_each(|_| assert_eq!(policy.advise(64, 4096, || false), Advice::Look));
         assert!(!policy.lost(64, 4096));
         assert_eq!(until_convert(&mut policy), Some(1));
-        policy.refused(64, 4096, true);
+        policy.refused(64, true);
         assert_eq!(until_convert(&mut policy), None);
     }
 
