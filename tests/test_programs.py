@@ -1,5 +1,6 @@
 """C programs that check themselves, on 1, 2, 4, 5 and 8 ranks, and under settings that force other paths."""
 
+import re
 import shutil
 from ctypes.util import find_library
 from pathlib import Path
@@ -117,6 +118,7 @@ PATHS = {
     "little room": {"TUTTI_UNEXPECTED_BYTES": "64K"},
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
     "type checks": {"TUTTI_CHECK_TYPES": "1"},
+    "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K"},
 }
 # And every way to the memory of windows.
 WINDOW_PATHS = {
@@ -133,6 +135,15 @@ WINDOW_PATHS = {
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "types_p2p"])
 def test_path(tutti, program, path):
     check(tutti.run(4, tutti.compile(f"{program}.c"), env=PATHS[path]))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("setting", [{"TUTTI_MAP_AFTER": "3"}, PATHS["mapped at once"], {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always"}])
+def test_mapped_messages(tutti, ranks, setting):
+    outcome = tutti.run(ranks, tutti.compile("mapped_messages.c"), env={"TUTTI_COUNTERS": "1", **setting})
+    check(outcome)
+    mapped = sum(int(number) for number in re.findall(r"mapped=\d+/(\d+)", outcome.err))
+    assert mapped >= (ranks - 1) * 10_000_000, str(outcome)
 
 
 @pytest.mark.parametrize("path", WINDOW_PATHS)

@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Reducer, Segment, copy};
+use tutti_transport::exposure::{Exposures, LentMessage};
 use tutti_transport::loan::Pieces;
 
 use crate::wire::Signature;
@@ -241,6 +242,14 @@ impl Buffer {
     /// Address of the message, 0 if it is not one run of memory.
     pub fn address(&self) -> u64 {
         self.start() as u64
+    }
+
+    /// Lends a message that is one run of memory to its receiver, if it is mapped or is worth it by now. The loan ends before the
+    /// operation does.
+    pub fn lend(&self, exposures: &mut Exposures) -> Option<LentMessage> {
+        let start = self.start();
+        // SAFETY: valid, and not written until the operation is complete; see the module.
+        (!start.is_null()).then(|| unsafe { exposures.lend_message(start, self.bytes) }).flatten()
     }
 
     /// Fills `out` with the packed bytes from `position` on; returns how many there were.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use tutti_base::config::{Config, SingleCopy as Setting};
 use tutti_base::traffic::TRAFFIC;
 use tutti_sys::job::Job;
+use tutti_transport::exposure::Peers;
 use tutti_transport::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
 use tutti_transport::{CrossMemoryAttach, Peer};
 
@@ -27,6 +28,8 @@ pub struct Reader {
     explain: bool,
     job: Arc<Job>,
     copier: CrossMemoryAttach,
+    /// What is mapped of the peers' memory.
+    peers: Peers,
     verdicts: HashMap<u32, Result<Pid, CopyError>>,
 }
 
@@ -47,6 +50,7 @@ impl Reader {
             explain: config.explain,
             job,
             copier: CrossMemoryAttach::new(),
+            peers: Peers::default(),
             verdicts: HashMap::new(),
         }
     }
@@ -60,7 +64,9 @@ impl Reader {
     pub fn may_read(&mut self, from: Peer, offer: &Offer, wanted: u64, pays: impl FnOnce() -> bool) -> bool {
         let is_wanted = match self.setting {
             Setting::Never => false,
-            Setting::Always | Setting::Auto => wanted >= self.at_least_bytes || pays(),
+            Setting::Always => true,
+            // How long it takes in place depends on more than the length.
+            Setting::Auto => wanted >= self.at_least_bytes && offer.near.is_none() || pays(),
         };
         is_wanted && offer.address != 0 && self.verdict(from).is_ok()
     }
@@ -68,6 +74,12 @@ impl Reader {
     /// Reads the first `wanted` bytes of an offered message into `buffer`; false when it has to be streamed.
     pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
         let Ok(pid) = self.verdict(from) else { return false };
+        if let Some(record) = offer.near.as_deref().filter(|record| record.pid() == pid) {
+            let unpack = |at: u64, bytes: &[u8]| {
+                buffer.unpack(at, bytes);
+            };
+            return self.peers.read(from, record, wanted, unpack).is_ok();
+        }
         let mut done = 0;
         while done < wanted {
             let remote = RemoteSegment { address: offer.address + done, bytes: (wanted - done) as usize };

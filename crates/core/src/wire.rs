@@ -13,6 +13,7 @@
 //! they are an error, never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
+use tutti_transport::exposure::Record;
 use tutti_transport::{Header, Loan};
 
 use crate::matching::Envelope;
@@ -54,8 +55,9 @@ pub enum Packet {
     Refused { envelope: Envelope, class: u16 },
 }
 
-/// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it, or
+/// the receiver in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Length of the message.
     pub bytes: u64,
@@ -63,6 +65,8 @@ pub struct Offer {
     pub address: u64,
     /// The sender's memory, as the link calls it, if it is lent.
     pub loan: Option<Loan>,
+    /// Where it is mapped from, for a receiver on the same host. Few messages have it: in a box, as offers wait in queues.
+    pub near: Option<Box<Record>>,
 }
 
 const EAGER: u64 = 1;
@@ -150,18 +154,26 @@ impl Packet {
 }
 
 impl Offer {
-    /// Bytes on the wire.
-    pub const BYTES: usize = 48;
+    /// Words on the wire without and with a record.
+    const WORDS: usize = 6;
+    const MOST_WORDS: usize = Offer::WORDS + Record::WORDS;
 
-    /// As payload.
-    pub fn encode(self) -> [u8; Offer::BYTES] {
+    /// Bytes on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        8 * if self.near.is_some() { Offer::MOST_WORDS } else { Offer::WORDS }
+    }
+
+    /// Hands the payload to `send`.
+    pub fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         let Loan { name, address, key, runs } = self.loan.unwrap_or(Loan::named(0));
-        let mut out = [0; Offer::BYTES];
-        for (place, word) in out.chunks_exact_mut(8).zip([self.bytes, self.address, name, address, key, runs])
-        {
-            place.copy_from_slice(&word.to_le_bytes());
+        let mut words = [0; Offer::MOST_WORDS];
+        let (own, near) = words.split_at_mut(Offer::WORDS);
+        own.copy_from_slice(&[self.bytes, self.address, name, address, key, runs]);
+        if let Some(record) = &self.near {
+            near.copy_from_slice(&record.words());
         }
-        out
+        let bytes = words.map(u64::to_le_bytes);
+        send(&bytes.as_flattened()[..self.wire_bytes()])
     }
 
     /// From payload.
@@ -170,14 +182,19 @@ impl Offer {
     /// `Intern` when the payload has another length.
     pub fn decode(payload: &[u8]) -> Result<Offer> {
         let (words, rest) = payload.as_chunks::<8>();
-        match (<&[[u8; 8]; 6]>::try_from(words), rest) {
-            (Ok(words), []) => {
-                let [bytes, address, name, at, key, runs] = words.map(u64::from_le_bytes);
-                let loan = (name != 0).then_some(Loan { name, address: at, key, runs });
-                Ok(Offer { bytes, address, loan })
-            }
-            _ => Err(Error::new(ErrorClass::Intern, "an offer of the wrong length arrived")),
+        let wrong = || Error::new(ErrorClass::Intern, "an offer of the wrong length arrived");
+        let (own, near) = words.split_first_chunk::<{ Offer::WORDS }>().ok_or_else(wrong)?;
+        let near = match <&[[u8; 8]; Record::WORDS]>::try_from(near) {
+            Ok(near) => Some(Box::new(Record::from_words(near.map(u64::from_le_bytes)))),
+            Err(_) if near.is_empty() => None,
+            Err(_) => return Err(wrong()),
+        };
+        if !rest.is_empty() {
+            return Err(wrong());
         }
+        let [bytes, address, name, at, key, runs] = own.map(u64::from_le_bytes);
+        let loan = (name != 0).then_some(Loan { name, address: at, key, runs });
+        Ok(Offer { bytes, address, loan, near })
     }
 }
 
@@ -220,8 +237,11 @@ mod tests {
         check(Packet::Withdrawn { receiver: id });
         check(Packet::Refused { envelope, class: 15 });
         for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
-            let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan };
-            assert_eq!(Offer::decode(&offer.encode()), Ok(offer));
+            let record = Record::from_words(std::array::from_fn(|word| word as u64));
+            for near in [None, Some(Box::new(record))] {
+                let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan, near };
+                assert_eq!(offer.encoded(Offer::decode), Ok(offer));
+            }
         }
     }
 
@@ -229,6 +249,8 @@ mod tests {
     fn foreign_bytes_are_an_error() {
         assert!(Packet::decode(Header([0, 0, 0])).is_err());
         assert!(Packet::decode(Header([200, 1, 2])).is_err());
-        assert!(Offer::decode(&[0; 15]).is_err());
+        for bytes in [0, 15, 49, 56, 144, 160] {
+            assert!(Offer::decode(&vec![0; bytes]).is_err(), "{bytes}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use tutti_base::{Error, ErrorClass};
 use tutti_sys::clock;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
+use super::ways::Reading;
 use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord};
 use crate::buffer::{Buffer, signature};
 use crate::matching::{Envelope, Pattern};
@@ -275,12 +276,15 @@ impl State {
         let own = self.peers.get(from).offered.and_then(|id| self.requests.get(id));
         let alone = !self.reader.is_crowded() && own.is_none_or(|request| request.complete);
         let ways = self.peers.get(from).ways.get_or_insert_default();
-        if !self.reader.may_read(from, offer, wanted, || ways.reads(wanted, alone)) {
+        let by = if offer.near.is_some() { Reading::Mapped } else { Reading::Kernel };
+        if !self.reader.may_read(from, offer, wanted, || ways.reads(by, wanted, alone)) {
             return false;
         }
         let begun = clock::ticks();
         let is_read = self.reader.read(from, offer, buffer, wanted);
-        ways.read(wanted, clock::ticks().wrapping_sub(begun));
+        if is_read {
+            ways.read(by, wanted, clock::ticks().wrapping_sub(begun));
+        }
         is_read
     }
 

@@ -181,7 +181,7 @@ enum Queued {
 }
 
 /// A packet with at most the payload of an offer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Small {
     packet: Packet,
     offer: Option<Offer>,
@@ -303,7 +303,7 @@ impl<L: Link> PointToPoint<L> {
         let mut any = false;
         for &peer in &self.state.busy {
             let bytes = match peers.get(peer).backlog.front() {
-                Some(Queued::Small(small)) => small.offer.map_or(0, |_| Offer::BYTES),
+                Some(Queued::Small(small)) => small.offer.as_ref().map_or(0, Offer::wire_bytes),
                 Some(Queued::Eager(_, id)) => self.state.requests.get(*id).map_or(0, outgoing::payload_bytes),
                 None => fragment,
             };

@@ -90,12 +90,14 @@ impl<L: Link> PointToPoint<L> {
             let towards = self.state.peers.get(peer);
             let queued = if fits && towards.send_window.admit(bytes) {
                 let sync = sync.then_some(id);
+                self.state.remote.give_back(id);
                 Queued::Eager(Packet::Eager { envelope, signature: spec.signature, sync }, id)
             } else {
                 let packet = Packet::Offer { envelope, signature: spec.signature, sender: id };
                 let address = self.state.requests.get(id).map_or(0, sender_address);
                 let loan = self.lend(id, peer);
-                Queued::Small(Small { packet, offer: Some(Offer { bytes, address, loan }) })
+                let near = self.state.remote.near(id);
+                Queued::Small(Small { packet, offer: Some(Offer { bytes, address, loan, near }) })
             };
             let towards = self.state.peers.get(peer);
             if matches!(queued, Queued::Small(_)) {
@@ -164,7 +166,7 @@ impl<L: Link> PointToPoint<L> {
                 return self.link.try_send(peer, packet.encode(), &[]).is_ok();
             }
             Queued::Small(Small { packet, offer: Some(offer) }) => {
-                return self.link.try_send(peer, packet.encode(), &offer.encode()).is_ok();
+                return offer.encoded(|offer| self.link.try_send(peer, packet.encode(), offer).is_ok());
             }
             Queued::Eager(packet, id) => (*packet, *id),
         };

@@ -1,4 +1,5 @@
-//! Long messages between hosts that their receiver reads: the link moves them between the two buffers without a copy.
+//! Long messages that their receiver reads: between hosts the link moves them between the two buffers without a copy, within
+//! one the receiver copies them out of mapped memory.
 //!
 //! The sender lends its buffer with the offer, where the link takes it; the receiver decides whether it reads or asks for
 //! the stream. A buffer of many short pieces is streamed: a copy costs less than the kernel's look at each of them.
@@ -6,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use tutti_transport::exposure::{LentMessage, Record};
 use tutti_transport::{Link, Loan, Peer};
 
 use super::{PointToPoint, State};
@@ -31,6 +33,8 @@ pub(super) struct Remote {
     /// By the send, and the other way round.
     lent: HashMap<RequestId, Loan>,
     lenders: HashMap<Loan, RequestId>,
+    /// What is lent to receivers of the same host, by the send.
+    near: HashMap<RequestId, LentMessage>,
     /// Loans whose messages went another way.
     unread: Vec<Loan>,
     wanted: VecDeque<Wanted>,
@@ -45,6 +49,7 @@ impl Remote {
             at_least_bytes,
             lent: HashMap::new(),
             lenders: HashMap::new(),
+            near: HashMap::new(),
             unread: Vec::new(),
             wanted: VecDeque::new(),
             reading: HashMap::new(),
@@ -67,8 +72,14 @@ impl Remote {
         self.wanted.iter().map(|wanted| &wanted.from).chain(self.reading.values())
     }
 
-    /// The message of `sender` went another way.
+    /// What the offer of a message says of memory that is lent to a receiver of the same host.
+    pub(super) fn near(&self, sender: RequestId) -> Option<Box<Record>> {
+        self.near.get(&sender).map(|lent| Box::new(lent.record))
+    }
+
+    /// The message of `sender` went another way, or is there.
     pub(super) fn give_back(&mut self, sender: RequestId) {
+        self.near.remove(&sender);
         if let Some(loan) = self.lent.remove(&sender) {
             self.lenders.remove(&loan);
             self.unread.push(loan);
@@ -99,6 +110,11 @@ impl State {
 }
 
 impl<L: Link> PointToPoint<L> {
+    /// The buffer of a send that is about to start is lent to its receiver.
+    pub fn lend_near(&mut self, id: RequestId, lent: LentMessage) {
+        self.state.remote.near.insert(id, lent);
+    }
+
     /// Lends the buffer of a send, if that is worth while and the link takes it.
     pub(super) fn lend(&mut self, id: RequestId, peer: Peer) -> Option<Loan> {
         let Some(Work::Send { buffer, .. }) = self.state.requests.get(id).map(|request| &request.work) else {

@@ -11,6 +11,7 @@ use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_data::Datatype;
 use tutti_transport::Peer;
+use tutti_transport::exposure::LentMessage;
 
 use super::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, Run, signature};
@@ -180,15 +181,28 @@ fn start_send_later(
     spec: Option<SendSpec>,
 ) -> RequestId {
     let context = comm.context().0;
+    let near = spec.as_ref().and_then(|spec| lend(held, process, spec));
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
         if trace::is_on() {
             trace::sent(process, &spec);
         }
+        if let Some(near) = near {
+            messages.lend_near(id, near);
+        }
         messages.start_send(id, spec);
         id
     })
+}
+
+/// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
+/// now on. Threads in lanes of their own do not lend.
+fn lend(held: &Held, process: &Process, spec: &SendSpec) -> Option<LentMessage> {
+    let is_near = spec.peer != process.rank && process.job.local_rank(spec.peer.0).is_some();
+    (is_near && held.lane().is_first())
+        .then(|| spec.buffer.lend(&mut process.exposures.borrow_mut(held)))
+        .flatten()
 }
 
 /// Starts something with the messages of a communicator's lane.
@@ -362,6 +376,7 @@ fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> R
     if let Template::BufferedSend(spec, attached) = &template {
         send_buffered(held, process, lane, attached, spec.clone())?;
     }
+    let near = if let Template::Send(spec) = &template { lend(held, process, spec) } else { None };
     process.in_lane(held, lane, |held| {
         let mut messages = process.messages.borrow_mut(held);
         match template {
@@ -374,6 +389,9 @@ fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> R
             Template::Send(spec) => {
                 if trace::is_on() {
                     trace::sent(process, &spec);
+                }
+                if let Some(near) = near {
+                    messages.lend_near(id, near);
                 }
                 messages.start_send(id, spec);
             }

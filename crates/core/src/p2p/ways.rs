@@ -1,4 +1,5 @@
-//! Which way a long message takes within a host: through a ring, or by one copy of the kernel's out of its sender's memory.
+//! Which way a long message takes within a host: through a ring, or by one copy out of its sender's memory, which is the
+//! kernel's, or the receiver's own where that memory is mapped.
 //!
 //! Through a ring bytes are copied twice, but by two processors at the same time, at the speed of the caches between them. That is
 //! the faster way while both have nothing else to do. Where messages go both ways, or where ranks share processors, the two
@@ -23,12 +24,21 @@ pub(super) struct Ways {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
-    /// By the kernel.
-    read: Pace,
+    /// By one copy, the kernel's or the receiver's own.
+    read: [Pace; 2],
     /// Into a ring, and out of it.
     fill: Pace,
     take: Pace,
     messages: u8,
+}
+
+/// Who copies out of the sender's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The kernel.
+    Kernel,
+    /// The receiver, as the memory is mapped.
+    Mapped,
 }
 
 /// Ticks of the clock for a KiB.
@@ -62,13 +72,14 @@ impl Ways {
     }
 
     /// Whether to read the next message, of so many bytes. `alone`: the processors of both sides have nothing else to do.
-    pub fn reads(&mut self, bytes: u64, alone: bool) -> bool {
+    pub fn reads(&mut self, by: Reading, bytes: u64, alone: bool) -> bool {
         let class = self.class(bytes);
         class.messages = class.messages.wrapping_add(1);
-        if !class.read.is_known() || !class.take.is_known() {
-            return !class.read.is_known();
-        }
         let Class { read, take, fill, messages } = *class;
+        let read = read[by as usize];
+        if !read.is_known() || !take.is_known() {
+            return !read.is_known();
+        }
         // Who only receives knows nothing of the other side, which does much the same.
         let fill = if fill.is_known() { fill } else { take };
         let ring = if alone { take.ticks.max(fill.ticks) } else { take.ticks + fill.ticks };
@@ -76,8 +87,8 @@ impl Ways {
     }
 
     /// A message of so many bytes was read in so many ticks.
-    pub fn read(&mut self, bytes: u64, ticks: u64) {
-        self.class(bytes).read.took(ticks, bytes);
+    pub fn read(&mut self, by: Reading, bytes: u64, ticks: u64) {
+        self.class(bytes).read[by as usize].took(ticks, bytes);
     }
 
     /// A piece of a message of `whole` bytes was copied into the ring.
@@ -106,9 +117,9 @@ mod tests {
     ) {
         let mut count = 0;
         for _ in 0..640 {
-            if ways.reads(BYTES, alone) {
+            if ways.reads(Reading::Kernel, BYTES, alone) {
                 count += 1;
-                ways.read(BYTES, read * 64);
+                ways.read(Reading::Kernel, BYTES, read * 64);
             } else {
                 ways.filled(BYTES, 32 << 10, fill * 32);
                 ways.took(BYTES, 32 << 10, take * 32);
@@ -138,8 +149,17 @@ mod tests {
     fn sizes_are_told_apart() {
         let mut ways = Ways::default();
         check(&mut ways, (150, 100, 100), false, 620..638);
-        assert!(ways.reads(1 << 40, false) && ways.reads(1, false));
-        ways.read(4 << 20, 1);
-        assert_eq!(ways.classes.iter().filter(|class| class.read.samples > 0).count(), 2);
+        assert!(ways.reads(Reading::Kernel, 1 << 40, false) && ways.reads(Reading::Kernel, 1, false));
+        ways.read(Reading::Kernel, 4 << 20, 1);
+        assert_eq!(ways.classes.iter().filter(|class| class.read[0].samples > 0).count(), 2);
+    }
+
+    #[test]
+    fn mapped_memory_is_a_way_of_its_own() {
+        let mut ways = Ways::default();
+        check(&mut ways, (250, 100, 100), false, 10..16);
+        assert!(ways.reads(Reading::Mapped, BYTES, false), "it is not known");
+        (0..2).for_each(|_| ways.read(Reading::Mapped, BYTES, 64 * 50));
+        assert!(ways.reads(Reading::Mapped, BYTES, false) && !ways.reads(Reading::Kernel, BYTES, false));
     }
 }

@@ -27,11 +27,14 @@ mod window;
 mod tests;
 
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
 pub use discard::advise;
 pub use object::{Pages, pages};
+pub use peers::Peers;
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
 pub use refusal::Refusal;
 pub use window::Window;
@@ -39,7 +42,6 @@ pub use window::Window;
 use blocks::Blocks;
 use convert::Bounds;
 use object::{Object, Place};
-use peers::Peers;
 use policy::{Advice, Policy};
 use record::Layout;
 use tutti_base::config::{Config, Mapped};
@@ -64,6 +66,20 @@ pub struct Statistics {
     pub refused: [u64; Refusal::COUNT],
 }
 
+/// A message that its receiver may read in place, as long as this lives.
+#[derive(Debug)]
+pub struct LentMessage {
+    /// What the receiver has to know ([`Peers::read`]).
+    pub record: Record,
+    lent: Arc<AtomicU64>,
+}
+
+impl Drop for LentMessage {
+    fn drop(&mut self) {
+        self.lent.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The exposed memory of this process and the windows it has opened. One a process.
 #[derive(Debug)]
 pub struct Exposures {
@@ -80,7 +96,7 @@ pub struct Exposures {
     blocks: Blocks,
     peers: Peers,
     /// Records lent and not withdrawn.
-    lent: u64,
+    lent: Arc<AtomicU64>,
     /// Records lent so far, and when memory was last given back.
     lends: u64,
     swept: Instant,
@@ -111,7 +127,7 @@ impl Exposures {
             hints: Vec::new(),
             blocks: Blocks::default(),
             peers: Peers::default(),
-            lent: 0,
+            lent: Arc::default(),
             lends: 0,
             swept: Instant::now(),
             statistics: Statistics::default(),
@@ -251,11 +267,27 @@ impl Exposures {
     /// The owner's end of the loan: all peers are done with what `record` names.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
-        debug_assert!(self.lent > 0, "withdrawn once: {record:?}");
-        self.lent = self.lent.saturating_sub(1);
+        let before = self.lent.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "withdrawn once: {record:?}");
         if record.by == BackEnd::Knem as u32 {
             BackEnd::Knem.copier().withdraw(record.key);
         }
+    }
+
+    /// Lends the `bytes` of a message at `address` to the process that will receive it, if its pages are mapped; else it takes
+    /// another way. This counts as a use of the buffer all the same.
+    ///
+    /// # Safety
+    /// As for [`Exposures::expose`] with [`Access::Read`], until the loan is dropped.
+    pub unsafe fn lend_message(&mut self, address: *mut u8, bytes: u64) -> Option<LentMessage> {
+        if bytes < self.policy.at_least_bytes || self.back_end != Ok(BackEnd::Attach) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let record = unsafe { self.lend(address, bytes, Access::Read, None, bytes) };
+        let lent = LentMessage { record, lent: Arc::clone(&self.lent) };
+        let Record { near_start, near_end, .. } = record;
+        (record.is_near() && near_start < PAGE_BYTES && bytes - near_end < PAGE_BYTES).then_some(lent)
     }
 
     /// Memory of at least `bytes` that is shared from the start, page aligned, all zero or left by an earlier use; `None`
@@ -291,7 +323,7 @@ impl Exposures {
         edges: Option<ptr::NonNull<EdgeRoom>>,
         own: u64,
     ) -> Record {
-        self.lent += 1;
+        self.lent.fetch_add(1, Ordering::Relaxed);
         self.lends += 1;
         if self.lends.is_multiple_of(LENDS) {
             self.sweep();
@@ -359,7 +391,7 @@ impl Exposures {
         let bounds = Bounds {
             at_least: self.policy.at_least_bytes.max(PAGE_BYTES),
             limit: self.limit_bytes,
-            idle: self.lent == 1,
+            idle: self.is_idle(),
             gaps: own < bytes,
             lock: self.lock,
         };
@@ -400,11 +432,16 @@ impl Exposures {
     #[cold]
     fn sweep(&mut self) {
         let now = Instant::now();
-        let due = self.statistics.conversions > 0 && self.lent == 1 && now - self.swept >= SWEEP;
+        let due = self.statistics.conversions > 0 && self.is_idle() && now - self.swept >= SWEEP;
         if let Some(object) = self.object.filter(|object| due && object.is_current()) {
             self.swept = now;
             object::state().sweep(object);
         }
+    }
+
+    /// Whether nothing is lent but what is being lent now.
+    fn is_idle(&self) -> bool {
+        self.lent.load(Ordering::Relaxed) == 1
     }
 
     fn object(&mut self) -> Result<&'static Object, Refusal> {

@@ -9,19 +9,21 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_sys::remap;
 
 use super::object::slot_of;
-use super::record::Record;
+use super::record::{PAGE_BYTES, Record};
+use super::window::Window;
 use crate::Peer;
-use crate::single_copy::Pid;
+use crate::single_copy::{CopyError, Lent, Pid};
 
 /// Mappings of one peer's memory, those included that were replaced by longer ones.
 const MAPPINGS: usize = 2048;
 
 /// What is mapped of all peers.
 #[derive(Debug, Default)]
-pub(super) struct Peers(Vec<Option<Box<Opened>>>);
+pub struct Peers(Vec<Option<Box<Opened>>>);
 
 /// What is mapped of one peer.
 #[derive(Debug)]
@@ -54,6 +56,36 @@ impl Drop for View {
 }
 
 impl Peers {
+    /// Hands the first `wanted` bytes of a message that `peer` has lent ([`super::Exposures::lend_message`]) to `take`, with their
+    /// positions: what is mapped as it lies there, the two ends as the system reads them.
+    ///
+    /// # Errors
+    /// Why the system refused; part of the message may have been handed over.
+    pub fn read(
+        &mut self,
+        peer: Peer,
+        record: &Record,
+        wanted: u64,
+        mut take: impl FnMut(u64, &[u8]),
+    ) -> Result<(), CopyError> {
+        let near = self.near(peer, record).ok_or(CopyError::Gone)?;
+        let whole = Window::of_process(record.pid());
+        let window = Window { lent: Lent { address: record.address, ..whole.lent }, ..whole };
+        let (start, end) = (record.near_start.min(wanted), record.near_end.min(wanted));
+        let mut edge = [0; PAGE_BYTES as usize];
+        for (from, to) in [(0, start), (end, wanted)].into_iter().filter(|(from, to)| from < to) {
+            let edge = edge.get_mut(..(to - from) as usize).ok_or(CopyError::Fault)?;
+            // SAFETY: memory of this function, as long as it says.
+            unsafe { window.read(from, edge.as_mut_ptr(), to - from)? };
+            take(from, edge);
+        }
+        let length = (end - start) as usize;
+        // SAFETY: mapped, until this value is dropped; the peer does not write it until it is told that the message is here.
+        take(start, unsafe { std::slice::from_raw_parts(near, length) });
+        TRAFFIC.mapped.add(length as u64);
+        Ok(())
+    }
+
     /// Where the mapped part of a peer's record begins in this process; `None` if it cannot be mapped here.
     #[inline]
     pub(super) fn near(&mut self, peer: Peer, record: &Record) -> Option<*mut u8> {
