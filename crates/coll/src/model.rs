@@ -89,6 +89,9 @@ pub struct Model {
     pub switch: f64,
     /// The same for a process that waits, and gives the core away at once. Seconds.
     pub look: f64,
+    /// What a processor works for it that a process falls asleep and is woken. Between hosts, who waits where ranks share processors
+    /// sleeps at once, on the network and on the bell of its host. Seconds.
+    pub sleep: f64,
     /// What all ranks of a machine get of the network together, each way. Bytes a second.
     pub network_bandwidth: f64,
     /// What a message to or from another host costs its rank more than one within the host. Seconds.
@@ -154,6 +157,7 @@ impl Default for Model {
             spin: 0.3e-6,
             switch: 1.6e-6,
             look: 0.6e-6,
+            sleep: 5e-6,
             // Those of TCP over 10 Gbit/s: a probe across hosts knows better.
             network_bandwidth: 1.1e9,
             network_overhead: 2.5e-6,
@@ -167,7 +171,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 27] = [
+static SCALARS: [Scalar; 28] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -193,6 +197,7 @@ static SCALARS: [Scalar; 27] = [
     ("spin", |m| &mut m.spin),
     ("switch", |m| &mut m.switch),
     ("look", |m| &mut m.look),
+    ("sleep", |m| &mut m.sleep),
     ("network_bandwidth", |m| &mut m.network_bandwidth),
     ("network_overhead", |m| &mut m.network_overhead),
 ];

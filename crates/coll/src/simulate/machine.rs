@@ -361,6 +361,7 @@ impl<'a> Machine<'a> {
         let state = &mut self.ranks[rank as usize];
         if state.spins && state.rests == rest {
             state.spins = false;
+            self.prices.work += self.prices.sleep;
             self.release(rank);
         }
     }

@@ -42,6 +42,8 @@ pub(super) struct Prices<'a> {
     pub expose: Time,
     pub switch: Time,
     pub look: Time,
+    /// None on one host, where waits that last give the processor away and look again.
+    pub sleep: Time,
     pub spin: Time,
     pub line_gap: Time,
     /// Seconds a byte, with the share that is not found in a cache.
@@ -58,13 +60,15 @@ pub(super) struct Prices<'a> {
     boards: Vec<Server>,
     /// Out of a host, and into it.
     networks: Vec<[Server; 2]>,
-    /// What all ranks have worked on data and messages, without their waits for what they share.
+    /// What all ranks have worked on data and messages, and to sleep where they share processors, without their waits for what they
+    /// share.
     pub work: Time,
 }
 
 impl<'a> Prices<'a> {
     /// `footprint`: bytes that the ranks which share a cache touch together.
     pub fn new(model: &'a Model, layout: &Layout, reach: Reach, footprint: f64) -> Prices<'a> {
+        let several = layout.hosts() > 1;
         let miss = if footprint > model.cache_bytes { 1.0 - model.cache_bytes / footprint } else { 0.0 };
         let mut byte = model.copy_byte;
         for (byte, memory) in byte.iter_mut().zip(model.memory_byte) {
@@ -79,6 +83,7 @@ impl<'a> Prices<'a> {
             expose: time(model.expose),
             switch: time(model.switch),
             look: time(model.look),
+            sleep: if several { time(model.sleep) } else { 0 },
             spin: time(model.spin),
             line_gap: time(model.line_gap),
             byte,
@@ -134,7 +139,9 @@ impl<'a> Prices<'a> {
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
         self.work += own - now;
         let end = own.max(self.memory(now, layout, from, bytes));
-        (end, self.network(end, layout, from, to, bytes, 0))
+        // The network carries the first bytes while the others are copied, but none before.
+        let carried = self.network(now, layout, (from, to), bytes, 0);
+        (end, end.max(carried))
     }
 
     /// The receiver's part: out of the transport, where the bytes are in the sender's cache. As [`Prices::send`].
@@ -148,7 +155,10 @@ impl<'a> Prices<'a> {
         let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
         self.work += own - now;
         let end = own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes));
-        (end, self.network(end, layout, to, from, bytes, 1))
+        // What has arrived has been carried.
+        let begin = now.saturating_sub(self.service(bytes));
+        let carried = self.network(begin, layout, (to, from), bytes, 1);
+        (end, end.max(carried))
     }
 
     /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many pairs meet.
@@ -181,12 +191,19 @@ impl<'a> Prices<'a> {
         self.overhead + if far { time(self.model.network_overhead) } else { 0 }
     }
 
-    fn network(&mut self, end: Time, layout: &Layout, me: u32, peer: u32, bytes: u64, way: usize) -> Time {
-        if layout.distance(me, peer) != BETWEEN_HOSTS {
-            return end;
+    /// How long the network carries so many bytes.
+    fn service(&self, bytes: u64) -> Time {
+        time(bytes as f64 / self.model.network_bandwidth)
+    }
+
+    /// When the interface of the first of `pair` has carried what it begins with at `begin`, out or in (`way`); at once if the second
+    /// is on its host.
+    fn network(&mut self, begin: Time, layout: &Layout, pair: (u32, u32), bytes: u64, way: usize) -> Time {
+        if layout.distance(pair.0, pair.1) != BETWEEN_HOSTS {
+            return begin;
         }
-        let service = time(bytes as f64 / self.model.network_bandwidth);
-        self.networks[layout.place(me).host as usize][way].book(end.saturating_sub(service), service)
+        let service = self.service(bytes);
+        self.networks[layout.place(pair.0).host as usize][way].book(begin, service)
     }
 
     /// From the start of a long message to when its first fragment can be taken, and from the end of its send to when its

@@ -229,3 +229,17 @@ fn links_between_memory_controllers_are_shared() {
     assert!(time(5e9, &Binding::Scatter) >= least);
     assert!(time(5e9, &Binding::Compact) < least && time(1e12, &Binding::Scatter) < least);
 }
+
+#[test]
+fn a_host_passes_on_what_it_has() {
+    let (model, layout) = (Model::default(), Layout::across(&[0, 1, 2, 3], 4));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    let bytes = 32 << 10;
+    let load = Load::new(&Shape::new(Collective::Bcast, 4, 0, bytes));
+    let chain = Params { radix: 1, ..WHOLE };
+    let prediction = predict(generator(Collective::Bcast, "levels_bank"), &load, &chain, &stage, u64::MAX);
+    let link = bytes as f64 / model.network_bandwidth;
+    let Prediction { seconds, steady_seconds, .. } = prediction;
+    assert!(seconds > 3.0 * link && seconds < 5.0 * link, "{seconds:e}, a link: {link:e}");
+    assert!(steady_seconds > link && steady_seconds < 2.0 * link, "{steady_seconds:e}, a link: {link:e}");
+}
