@@ -128,6 +128,9 @@ pub struct Work {
     pub all_reduced: f64,
     /// How often a rank waits, over all ranks.
     pub waits: f64,
+    /// Messages and bytes of the busiest rank, where data go one way only: operations in a row take no longer than that. Or else
+    /// who begins the next one has waited for others.
+    pub busiest: Option<(f64, f64)>,
 }
 
 impl Work {
@@ -142,6 +145,7 @@ impl Work {
             all_bytes: ranks * bytes,
             all_reduced: ranks * reduced,
             waits: ranks * hops,
+            busiest: None,
         }
     }
 
@@ -156,6 +160,7 @@ impl Work {
             all_bytes: self.all_bytes + next.all_bytes,
             all_reduced: self.all_reduced + next.all_reduced,
             waits: self.waits + next.waits,
+            busiest: None,
         }
     }
 
@@ -182,6 +187,15 @@ impl Work {
             + self.all_reduced * rates.reduce;
         // Of two that keep the cores equally busy, the one with the shorter path wins.
         path.max(work / f64::from(environment.cores.max(1))) + path / 16.0
+    }
+
+    /// What each of several operations in a row takes; as where it is simulated, of two that keep the busiest rank as long, the one
+    /// with the shorter path wins.
+    fn in_a_row(&self, environment: &Environment) -> f64 {
+        let rates = Rates::of(environment);
+        let path = self.time(environment);
+        let steady = |(messages, bytes)| messages * rates.message + bytes * rates.byte;
+        self.busiest.map_or(path, steady).min(path) + path / 16.0
     }
 }
 
@@ -217,7 +231,7 @@ pub(crate) fn of_levels(
         model: Arc::clone(&environment.model),
         ..*environment
     };
-    let across = work(&leaders, params).time(environment);
+    let across = work(&leaders, params).in_a_row(environment);
     let within = if local > 1 { work(&members, params).time(&host) } else { 0.0 };
     let segment = params.segment.max(1);
     let segments = if params.segment > 0 { shape.count.div_ceil(segment).max(1) } else { 1 };
@@ -268,6 +282,7 @@ fn tree(shape: &Shape, form: Form, params: &Params, bytes: f64) -> Work {
         all_bytes: others * bytes,
         all_reduced: 0.0,
         waits: others * (segments / f64::from(params.window.max(1))).ceil(),
+        busiest: Some(((degree + 1.0) * segments, degree * bytes)),
     }
 }
 
@@ -375,6 +390,7 @@ pub(crate) fn rooted_tree(shape: &Shape, params: &Params) -> Work {
         all_bytes: n.ranks * n.bytes * depth / 2.0,
         all_reduced: n.ranks * n.bytes,
         waits: others + others / f64::from(params.radix),
+        busiest: None,
     }
 }
 

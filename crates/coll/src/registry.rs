@@ -490,7 +490,9 @@ impl Generator {
             return vec![1, 2, 4, Params::FLAT];
         }
         let knomial = self.parameters.knomial;
-        let chain = if self.parameters.segment && !knomial { &[1][..] } else { &[] };
+        // Along a chain operations in a row follow one another: between hosts each link carries the data once.
+        let pipelined = self.parameters.segment || self.requires.several_hosts;
+        let chain = if pipelined && !knomial { &[1][..] } else { &[] };
         let flat = if knomial { &[][..] } else { &[Params::FLAT] };
         let most = if knomial { shape.ranks.max(3) } else { shape.ranks - 1 };
         let is_flat = |radix: &u32| *radix >= most;

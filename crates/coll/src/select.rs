@@ -59,6 +59,9 @@ const LONG: f64 = 1e-3;
 const MOST_TIMES: f64 = 8.0;
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
+/// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which costs those that wait
+/// for each other more than the simulation knows.
+const EQUAL_CROWDED: f64 = 1.1;
 
 /// An operation of less seconds waits for journeys, not for bytes.
 const BRIEF: f64 = 1e-4;
@@ -238,8 +241,12 @@ fn simplest(generator: &Generator, mut params: Params, environment: &Environment
     if !environment.layout.hierarchy().levels().any(|distance| params.ignored.contains(distance)) {
         params.ignored = Ignored::NONE;
     }
+    let most_far = environment.layout.hosts();
     if generator.parameters.leaders {
         params.radix = params.radix.min(environment.ranks_on_node);
+        params.fan_out = params.fan_out.min(most_far);
+    } else if generator.requires.several_hosts {
+        params.radix = params.radix.min(most_far);
     }
     params
 }
@@ -447,7 +454,16 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
 /// one of them has no processor.
 fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
-    let equal = || choices.iter().filter(|choice| choice.time <= least * EQUAL);
+    let crowded = environment.layout.hosts() > 1 && environment.ranks_on_node > environment.cores;
+    let limit = least * if crowded { EQUAL_CROWDED } else { EQUAL };
+    let best_of = |generator: &Generator| {
+        let own = choices.iter().filter(|choice| std::ptr::eq(choice.generator, generator));
+        own.map(|choice| choice.time).fold(f64::INFINITY, f64::min)
+    };
+    let equal = || {
+        let near = choices.iter().filter(|choice| choice.time <= limit);
+        near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL)
+    };
     let first = equal().next()?;
     if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
         return Some(first);
@@ -583,6 +599,24 @@ mod tests {
             let line =
                 |segment, factor| format!("correction bcast levels:segment={segment} 16@4 23 {factor}\n");
             assert_eq!(chosen(&(line(by_model, 8.0) + &line(better, 0.01))), better);
+        }
+    }
+
+    #[test]
+    fn rows_follow_one_another_from_host_to_host() {
+        for (hosts, per_host) in [(4, 4), (4, 24)] {
+            let hosts: Vec<u32> = (0..hosts * per_host).map(|rank| rank / per_host).collect();
+            let layout = Arc::new(Layout::across(&hosts, 2));
+            let model = Arc::new(Model { network_bandwidth: 1.2e8, ..Model::default() });
+            let environment = Environment { node: Node::Exposed, ..Environment::on_hosts(layout, 2, model) };
+            let shape = Shape::new(C::Bcast, hosts.len() as u32, 0, 8 << 10);
+            let choice = select(&shape, &environment, None);
+            assert_eq!(
+                (choice.generator.name, choice.params.radix),
+                ("levels_bank", 1),
+                "{}",
+                choice.reason()
+            );
         }
     }
 
