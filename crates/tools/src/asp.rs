@@ -12,6 +12,7 @@ use crate::compare::home;
 use crate::hosts::Raised;
 use crate::job_end::last;
 use crate::library::{Library, Place};
+use crate::network;
 use crate::programs::Programs;
 use crate::results::median;
 use crate::run::{self, End};
@@ -25,15 +26,19 @@ pub struct Options {
     /// Ranks on each.
     #[arg(long, default_value_t = 4)]
     ranks_per_host: u32,
-    /// Deal the ranks out like cards, so that neighbours are on different hosts.
-    #[arg(long)]
-    by_node: bool,
+    /// Whether neighbours are side by side (core), or dealt out like cards, on different hosts (node).
+    #[arg(long, value_delimiter = ',', default_value = "core,node")]
+    map_by: Vec<Near>,
     /// Rate of the links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "1gbit")]
     rate: String,
     /// Cities: that many broadcasts of four bytes for each of them.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(3..20_000))]
     cities: u32,
+    /// Islands that the cities are on, between which there is no road: so many times less is computed, as on so many times more
+    /// processors.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1000))]
+    islands: u32,
     /// Rounds.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -48,10 +53,18 @@ pub struct Options {
     out: PathBuf,
 }
 
-/// Broadcasts that know no hosts.
-const FLAT: &str = "tutti, flat";
-const FLAT_SETTING: (&str, &str) = ("TUTTI_ALGORITHM", "bcast=knomial:radix=2");
+/// Broadcasts that know no hosts: a binomial tree, and what Open MPI's tuned ones do with rows of 2 to 362 KiB, a binary tree in
+/// segments of 1 KiB.
+const FLAT: [(&str, &str); 2] =
+    [("binomial tree", "bcast=knomial:radix=2"), ("binary tree", "bcast=kary:radix=2:segment=1K")];
 const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Where neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Near {
+    Core,
+    Node,
+}
 
 /// One run: seconds in all, and in broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,51 +79,74 @@ struct Sample {
 /// There can be no testbed here, a library is not installed, or a job fails.
 pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
-    let tutti = Library::find("tutti", &home, &options.peers)?;
-    let flat = tutti.variant(FLAT, &[(FLAT_SETTING.0.to_string(), FLAT_SETTING.1.to_string())]);
-    let mut libraries = vec![tutti, flat];
-    for name in &options.libraries {
+    let mut libraries = vec![Library::find("tutti", &home, &options.peers)?];
+    for name in options.libraries.iter().filter(|name| !name.is_empty()) {
         libraries.push(Library::find(name, &home, &options.peers)?);
     }
     let programs = Programs::build(&options.out, &libraries)?;
     let graph = programs.directory.join("asp.graph");
-    std::fs::write(&graph, ring(options.cities)).map_err(|error| format!("{}: {error}", graph.display()))?;
+    let text = rings(options.cities, options.islands.min(options.cities / 3));
+    std::fs::write(&graph, text).map_err(|error| format!("{}: {error}", graph.display()))?;
     let testbed =
         Raised::new(options.hosts.max(2), &options.rate, &[&home, &options.peers, &programs.directory])?;
-    let by_node = options.by_node;
-    let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
-    let mut samples: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
-    for round in 0..options.rounds as usize {
-        for turn in 0..libraries.len() {
-            let library = &libraries[(turn + round) % libraries.len()];
-            let sample = once(&library.on(&place), place.ranks(), &programs, &graph)?;
-            samples.entry(&library.name).or_default().push(sample);
-        }
+    libraries[0] = network::told(&libraries[0], &programs, &testbed.place(2, 1))?;
+    let flat = |&(name, value): &(&str, &str)| {
+        libraries[0].variant(name, &[("TUTTI_ALGORITHM".to_string(), value.to_string())])
+    };
+    let flat: Vec<Library> = FLAT.iter().map(flat).collect();
+    libraries.splice(1..1, flat);
+    let mut out = String::new();
+    for &near in &options.map_by {
+        let by_node = near == Near::Node;
+        let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
+        out += &placement(options, &libraries, &place, &programs, &graph)?;
     }
-    let title = format!(
-        "ASP, {} cities, {} hosts x {} ranks by {}, links of {}: median of {} runs",
-        options.cities,
-        options.hosts,
-        options.ranks_per_host,
-        if by_node { "node" } else { "core" },
-        options.rate,
-        options.rounds
-    );
-    let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
-    let out = table(&title, &names, &samples);
     crate::show(&out);
     let path = options.out.join("asp.txt");
     std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Cities around a ring, each with two roads.
-fn ring(cities: u32) -> String {
+/// The table of one placement.
+fn placement(
+    options: &Options,
+    libraries: &[Library],
+    place: &Place,
+    programs: &Programs,
+    graph: &Path,
+) -> Result<String, String> {
+    let mut samples: BTreeMap<&str, Vec<Sample>> = BTreeMap::new();
+    for round in 0..options.rounds as usize {
+        for turn in 0..libraries.len() {
+            let library = &libraries[(turn + round) % libraries.len()];
+            let sample = once(&library.on(place), place.ranks(), programs, graph)?;
+            samples.entry(&library.name).or_default().push(sample);
+        }
+    }
+    let title = format!(
+        "ASP, {} cities on {} islands, {} hosts x {} ranks by {}, links of {}: median of {} runs",
+        options.cities,
+        options.islands,
+        options.hosts,
+        options.ranks_per_host,
+        if place.by_node { "node" } else { "core" },
+        options.rate,
+        options.rounds
+    );
+    let names: Vec<&str> = libraries.iter().map(|library| library.name.as_str()).collect();
+    Ok(table(&title, &names, &samples) + "\n")
+}
+
+/// Cities around a ring on each island, each with two roads. Neighbours by number are on different islands, so all ranks compute the
+/// same.
+fn rings(cities: u32, islands: u32) -> String {
     let mut text = format!("tutti-graph {cities} {cities}\n");
     (0..cities).for_each(|city| {
         let _ = writeln!(text, "c{city}\t0\t0");
     });
     (0..cities).for_each(|city| {
-        let _ = writeln!(text, "{city} {} {}", (city + 1) % cities, city + 1);
+        let next = city + islands;
+        let next = if next < cities { next } else { city % islands };
+        let _ = writeln!(text, "{city} {next} {}", city + 1);
     });
     text
 }
@@ -172,6 +208,7 @@ mod tests {
 
     #[test]
     fn a_ring_has_as_many_roads_as_cities() {
-        assert_eq!(ring(3), "tutti-graph 3 3\nc0\t0\t0\nc1\t0\t0\nc2\t0\t0\n0 1 1\n1 2 2\n2 0 3\n");
+        assert_eq!(rings(3, 1), "tutti-graph 3 3\nc0\t0\t0\nc1\t0\t0\nc2\t0\t0\n0 1 1\n1 2 2\n2 0 3\n");
+        assert!(rings(5, 2).ends_with("0 2 1\n1 3 2\n2 4 3\n3 1 4\n4 0 5\n"));
     }
 }

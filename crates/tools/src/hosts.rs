@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tutti_coll::Model;
 use tutti_testbed::{Lines, Testbed};
 
 use crate::compare::{self, asks};
@@ -113,11 +112,7 @@ impl Bench<'_> {
         let Some(tutti) = self.libraries.iter_mut().find(|library| library.name == "tutti") else {
             return Ok(());
         };
-        let mut model = Model::default();
-        network::probe(tutti, &self.programs, &self.testbed.place(2, 1), &mut model)?;
-        let path = network::keep(&model, &self.programs.directory)?;
-        let setting = ("TUTTI_MODEL_FILE".to_string(), path.to_string_lossy().into_owned());
-        *tutti = tutti.variant("tutti", &[setting]);
+        *tutti = network::told(tutti, &self.programs, &self.testbed.place(2, 1))?;
         Ok(())
     }
 

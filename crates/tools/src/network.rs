@@ -45,6 +45,18 @@ pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, Strin
     Ok(path)
 }
 
+/// Tutti as it is where the network was probed (`tutti probe --hosts`), here between the first two hosts of `place`.
+///
+/// # Errors
+/// As [`probe`], or the model cannot be kept.
+pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Library, String> {
+    let mut model = Model::default();
+    probe(tutti, programs, place, &mut model)?;
+    let path = keep(&model, &programs.directory)?;
+    let setting = ("TUTTI_MODEL_FILE".to_string(), path.to_string_lossy().into_owned());
+    Ok(tutti.variant(&tutti.name, &[setting]))
+}
+
 /// A message in a window takes its sender the overhead, or the network its bytes; alone, the overheads of both sides and the
 /// latency.
 fn explain(samples: &[Sample], model: &mut Model) -> Result<(), String> {
