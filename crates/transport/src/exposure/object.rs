@@ -31,7 +31,9 @@ use super::refusal::Refusal;
 /// Bytes of a slot: all that a process can address.
 const SLOT_SHIFT: u32 = 47;
 const OBJECT_BYTES: u64 = 1 << 62;
-const SLOTS: usize = (OBJECT_BYTES >> SLOT_SHIFT) as usize;
+/// Slots in use at most: each is a mapping of this process and may part another one in two, of which a process may have 65530 by
+/// default (vm.max_map_count).
+const SLOTS: usize = 8192;
 /// The size of a huge page: offsets agree with addresses modulo this, so that pages can be put together.
 pub(super) const HUGE_BYTES: u64 = 2 << 20;
 /// Mappings that one buffer may consist of and still be found: more make it slower than they help.
@@ -340,4 +342,4 @@ pub(super) fn threads() -> usize {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(usize::MAX)
 }
 
-const _: () = assert!(HUGE_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(HUGE_BYTES.is_multiple_of(PAGE_BYTES) && SLOTS as u64 <= OBJECT_BYTES >> SLOT_SHIFT);
