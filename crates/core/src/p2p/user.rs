@@ -199,7 +199,9 @@ fn start_send_later(
 /// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
 /// now on. Threads in lanes of their own do not lend.
 fn lend(held: &Held, process: &Process, spec: &SendSpec) -> Option<LentMessage> {
-    let is_near = spec.peer != process.rank && process.job.local_rank(spec.peer.0).is_some();
+    // Those of other jobs have numbers beyond.
+    let is_own = spec.peer.0 < process.job.header().world_size && spec.peer != process.rank;
+    let is_near = is_own && process.job.local_rank(spec.peer.0).is_some();
     (is_near && held.lane().is_first())
         .then(|| spec.buffer.lend(&mut process.exposures.borrow_mut(held)))
         .flatten()
