@@ -145,7 +145,7 @@ impl Work {
             all_bytes: ranks * bytes,
             all_reduced: ranks * reduced,
             waits: ranks * hops,
-            busiest: None,
+            ..Work::default()
         }
     }
 
@@ -160,7 +160,7 @@ impl Work {
             all_bytes: self.all_bytes + next.all_bytes,
             all_reduced: self.all_reduced + next.all_reduced,
             waits: self.waits + next.waits,
-            busiest: None,
+            ..Work::default()
         }
     }
 
@@ -390,7 +390,7 @@ pub(crate) fn rooted_tree(shape: &Shape, params: &Params) -> Work {
         all_bytes: n.ranks * n.bytes * depth / 2.0,
         all_reduced: n.ranks * n.bytes,
         waits: others + others / f64::from(params.radix),
-        busiest: None,
+        ..Work::default()
     }
 }
 

@@ -36,7 +36,7 @@ fn each(shape: &Shape, hops: f64, peers: f64, bytes: f64, reduced: f64) -> Work 
         all_bytes: ranks * peers * bytes,
         all_reduced: ranks * reduced,
         waits: ranks * hops,
-        busiest: None,
+        ..Work::default()
     }
 }
 
@@ -52,7 +52,7 @@ fn one(shape: &Shape, bytes: f64, reduced: f64) -> Work {
         all_bytes: others * bytes,
         all_reduced: reduced + others * bytes,
         waits: 1.0,
-        busiest: None,
+        ..Work::default()
     }
 }
 
@@ -132,7 +132,7 @@ fn tree(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
         all_bytes: others * block(shape),
         all_reduced: others * (block(shape) + reduced),
         waits,
-        busiest: None,
+        ..Work::default()
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn exposed_from_root(shape: &Shape, _: &Params) -> Work {
         all_bytes: others * block(shape),
         all_reduced: 0.0,
         waits: others + 1.0,
-        busiest: None,
+        ..Work::default()
     }
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn exposed_to_root(shape: &Shape, _: &Params) -> Work {
         all_bytes: others * block(shape),
         all_reduced: 0.0,
         waits: 1.0,
-        busiest: None,
+        ..Work::default()
     }
 }
 
@@ -250,7 +250,7 @@ fn stream(shape: &Shape, params: &Params, reduced: f64, waits: f64) -> Work {
         all_bytes: others * block(shape),
         all_reduced: others * (block(shape) + reduced),
         waits: waits * (segments / f64::from(params.window.max(1))).ceil(),
-        busiest: None,
+        ..Work::default()
     }
 }
 

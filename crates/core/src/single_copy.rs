@@ -28,7 +28,8 @@ pub struct Reader {
     explain: bool,
     job: Arc<Job>,
     copier: CrossMemoryAttach,
-    /// What is mapped of the peers' memory.
+    /// What is mapped of the peers' memory. Collectives have mappings of their own, which belong to the lock of the exposures; a message
+    /// may be read in any lane.
     peers: Peers,
     verdicts: HashMap<u32, Result<Pid, CopyError>>,
 }
@@ -114,7 +115,7 @@ impl Reader {
         if self.explain {
             match verdict {
                 Ok(_) => eprintln!(
-                    "Tutti: messages of {} bytes and more from rank {} are read by process_vm_readv",
+                    "Tutti: messages of {} bytes and more from rank {} are read by process_vm_readv, or in place where mapped",
                     self.at_least_bytes, from.0
                 ),
                 Err(error) => {

@@ -154,6 +154,11 @@ impl Packet {
 }
 
 impl Offer {
+    /// Of a message that nobody may read where it lies.
+    pub fn of_length(bytes: u64) -> Offer {
+        Offer { bytes, address: 0, loan: None, near: None }
+    }
+
     /// Words on the wire without and with a record.
     const WORDS: usize = 6;
     const MOST_WORDS: usize = Offer::WORDS + Record::WORDS;
@@ -179,13 +184,16 @@ impl Offer {
     /// From payload.
     ///
     /// # Errors
-    /// `Intern` when the payload has another length.
+    /// `Intern` when the payload has another length, or says what cannot be.
     pub fn decode(payload: &[u8]) -> Result<Offer> {
         let (words, rest) = payload.as_chunks::<8>();
-        let wrong = || Error::new(ErrorClass::Intern, "an offer of the wrong length arrived");
+        let wrong = || Error::new(ErrorClass::Intern, "an offer arrived that is none");
         let (own, near) = words.split_first_chunk::<{ Offer::WORDS }>().ok_or_else(wrong)?;
         let near = match <&[[u8; 8]; Record::WORDS]>::try_from(near) {
-            Ok(near) => Some(Box::new(Record::from_words(near.map(u64::from_le_bytes)))),
+            Ok(near) => {
+                let record = Record::from_words(near.map(u64::from_le_bytes)).ok_or_else(wrong)?;
+                Some(Box::new(record))
+            }
             Err(_) if near.is_empty() => None,
             Err(_) => return Err(wrong()),
         };
@@ -218,6 +226,9 @@ mod tests {
         assert_eq!(Packet::decode(packet.encode()), Ok(packet));
     }
 
+    /// A record of which no two numbers are the same.
+    const RECORD: [u64; Record::WORDS] = [100, 40, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+
     #[test]
     fn packets_survive_the_wire() {
         let envelope = Envelope { context: u32::MAX, source: 123_456, tag: i32::MAX };
@@ -237,8 +248,9 @@ mod tests {
         check(Packet::Withdrawn { receiver: id });
         check(Packet::Refused { envelope, class: 15 });
         for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
-            let record = Record::from_words(std::array::from_fn(|word| word as u64));
-            for near in [None, Some(Box::new(record))] {
+            let record = Record::from_words(RECORD);
+            assert!(record.is_some());
+            for near in [None, record.map(Box::new)] {
                 let offer = Offer { bytes: 1 << 41, address: 0x7fff_0000_1234, loan, near };
                 assert_eq!(offer.encoded(Offer::decode), Ok(offer));
             }
@@ -252,5 +264,10 @@ mod tests {
         for bytes in [0, 15, 49, 56, 144, 160] {
             assert!(Offer::decode(&vec![0; bytes]).is_err(), "{bytes}");
         }
+        let mut wrong = RECORD;
+        wrong[6] = 41;
+        assert!(Record::from_words(wrong).is_none(), "mapped beyond its end");
+        wrong[6] = 4;
+        assert!(Record::from_words(wrong).is_none(), "the end before the beginning");
     }
 }

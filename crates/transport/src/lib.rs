@@ -30,6 +30,9 @@ pub mod link;
 #[cfg(not(loom))]
 pub mod links;
 pub mod loan;
+#[cfg(loom)]
+#[path = "exposure/loans.rs"]
+pub mod loans;
 #[cfg(not(loom))]
 pub mod looks;
 pub mod memory;

@@ -1,4 +1,4 @@
-//! Model checking of the locks of windows: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
+//! Model checking of the locks of windows, and of what ends loans: `RUSTFLAGS="--cfg loom" cargo test -p tutti-transport --release loom_`
 //!
 //! # Safety
 //! The checker hands out the pointers into its cells and reports every use that another could disturb.
@@ -8,6 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::loans::Loans;
 use crate::loom_tests::model;
 use crate::mutex::Mutex;
 use crate::turnstile::{Kind, Turnstile};
@@ -74,4 +75,29 @@ fn loom_who_is_exclusive_is_alone() {
     check([Kind::Exclusive, Kind::Exclusive]);
     check([Kind::Shared, Kind::Exclusive]);
     check([Kind::Exclusive, Kind::Shared]);
+}
+
+#[test]
+fn loom_memory_moves_after_the_last_loan_has_ended() {
+    model(|| {
+        let shared = Arc::new((Loans::default(), UnsafeCell::new(0)));
+        shared.0.begin();
+        let other = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            other.1.with(|memory| {
+                // SAFETY: see above.
+                assert_eq!(unsafe { *memory }, 0)
+            });
+            other.0.end();
+        });
+        shared.0.begin();
+        if shared.0.is_only_one() {
+            shared.1.with_mut(|memory| {
+                // SAFETY: see above.
+                unsafe { *memory = 1 }
+            });
+        }
+        shared.0.end();
+        reader.join().unwrap();
+    });
 }

@@ -131,20 +131,11 @@ impl<L: Link> PointToPoint<L> {
         match peer {
             None => {}
             Some(peer) if peer == self.state.me => {
-                self.state.announced(
-                    peer,
-                    envelope,
-                    Offer { bytes, address: 0, loan: None, near: None },
-                    signature,
-                    id,
-                );
+                self.state.announced(peer, envelope, Offer::of_length(bytes), signature, id);
             }
             Some(peer) => {
                 let packet = Packet::Announce { envelope, signature, sender: id };
-                self.state.outbox.push_back((
-                    peer,
-                    Small { packet, offer: Some(Offer { bytes, address: 0, loan: None, near: None }) },
-                ));
+                self.state.outbox.push_back((peer, Small { packet, offer: Some(Offer::of_length(bytes)) }));
                 self.flush();
             }
         }

@@ -185,15 +185,26 @@ fn start_send_later(
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
-        if trace::is_on() {
-            trace::sent(process, &spec);
-        }
-        if let Some(near) = near {
-            messages.lend_near(id, near);
-        }
-        messages.start_send(id, spec);
+        begin_send(process, messages, id, spec, near);
         id
     })
+}
+
+/// Starts a send behind a request that exists; its receiver may read what is `near`.
+fn begin_send(
+    process: &Process,
+    messages: &mut PointToPoint<AllLinks>,
+    id: RequestId,
+    spec: SendSpec,
+    near: Option<LentMessage>,
+) {
+    if trace::is_on() {
+        trace::sent(process, &spec);
+    }
+    if let Some(near) = near {
+        messages.lend_near(id, near);
+    }
+    messages.start_send(id, spec);
 }
 
 /// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
@@ -388,15 +399,7 @@ fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> R
                 }
                 messages.state.requests.complete(id, None);
             }
-            Template::Send(spec) => {
-                if trace::is_on() {
-                    trace::sent(process, &spec);
-                }
-                if let Some(near) = near {
-                    messages.lend_near(id, near);
-                }
-                messages.start_send(id, spec);
-            }
+            Template::Send(spec) => begin_send(process, &mut messages, id, spec, near),
             Template::Receive(spec) => messages.start_receive(id, spec),
             Template::Partitioned => messages.start_partitioned(id),
             Template::BufferedSend(..) | Template::Collective(_) => {

@@ -34,7 +34,7 @@ struct Class {
 
 /// Who copies out of the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub(super) enum Reading {
     /// The kernel.
     Kernel,
     /// The receiver, as the memory is mapped.

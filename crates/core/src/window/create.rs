@@ -89,7 +89,7 @@ impl Card {
             slot,
             gaps,
             reach,
-            record: Record::from_words(record),
+            record: Record::from_words(record).expect("a member of the window has written it"),
         }
     }
 }

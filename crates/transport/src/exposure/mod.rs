@@ -16,6 +16,7 @@ mod blocks;
 mod convert;
 mod discard;
 mod fork;
+mod loans;
 mod object;
 mod peers;
 mod policy;
@@ -27,8 +28,6 @@ mod window;
 mod tests;
 
 use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
@@ -41,6 +40,7 @@ pub use window::Window;
 
 use blocks::Blocks;
 use convert::Bounds;
+use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
 use record::Layout;
@@ -71,12 +71,12 @@ pub struct Statistics {
 pub struct LentMessage {
     /// What the receiver has to know ([`Peers::read`]).
     pub record: Record,
-    lent: Arc<AtomicU64>,
+    loans: Loans,
 }
 
 impl Drop for LentMessage {
     fn drop(&mut self) {
-        self.lent.fetch_sub(1, Ordering::Relaxed);
+        self.loans.end();
     }
 }
 
@@ -96,7 +96,7 @@ pub struct Exposures {
     blocks: Blocks,
     peers: Peers,
     /// Records lent and not withdrawn.
-    lent: Arc<AtomicU64>,
+    loans: Loans,
     /// Records lent so far, and when memory was last given back.
     lends: u64,
     swept: Instant,
@@ -127,7 +127,7 @@ impl Exposures {
             hints: Vec::new(),
             blocks: Blocks::default(),
             peers: Peers::default(),
-            lent: Arc::default(),
+            loans: Loans::default(),
             lends: 0,
             swept: Instant::now(),
             statistics: Statistics::default(),
@@ -267,8 +267,7 @@ impl Exposures {
     /// The owner's end of the loan: all peers are done with what `record` names.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
-        let before = self.lent.fetch_sub(1, Ordering::Relaxed);
-        debug_assert!(before > 0, "withdrawn once: {record:?}");
+        self.loans.end();
         if record.by == BackEnd::Knem as u32 {
             BackEnd::Knem.copier().withdraw(record.key);
         }
@@ -285,7 +284,7 @@ impl Exposures {
         }
         // SAFETY: the caller's promise.
         let record = unsafe { self.lend(address, bytes, Access::Read, None, bytes) };
-        let lent = LentMessage { record, lent: Arc::clone(&self.lent) };
+        let lent = LentMessage { record, loans: self.loans.clone() };
         let Record { near_start, near_end, .. } = record;
         (record.is_near() && near_start < PAGE_BYTES && bytes - near_end < PAGE_BYTES).then_some(lent)
     }
@@ -323,7 +322,7 @@ impl Exposures {
         edges: Option<ptr::NonNull<EdgeRoom>>,
         own: u64,
     ) -> Record {
-        self.lent.fetch_add(1, Ordering::Relaxed);
+        self.loans.begin();
         self.lends += 1;
         if self.lends.is_multiple_of(LENDS) {
             self.sweep();
@@ -391,7 +390,7 @@ impl Exposures {
         let bounds = Bounds {
             at_least: self.policy.at_least_bytes.max(PAGE_BYTES),
             limit: self.limit_bytes,
-            idle: self.is_idle(),
+            idle: self.loans.is_only_one(),
             gaps: own < bytes,
             lock: self.lock,
         };
@@ -432,16 +431,11 @@ impl Exposures {
     #[cold]
     fn sweep(&mut self) {
         let now = Instant::now();
-        let due = self.statistics.conversions > 0 && self.is_idle() && now - self.swept >= SWEEP;
+        let due = self.statistics.conversions > 0 && self.loans.is_only_one() && now - self.swept >= SWEEP;
         if let Some(object) = self.object.filter(|object| due && object.is_current()) {
             self.swept = now;
             object::state().sweep(object);
         }
-    }
-
-    /// Whether nothing is lent but what is being lent now.
-    fn is_idle(&self) -> bool {
-        self.lent.load(Ordering::Relaxed) == 1
     }
 
     fn object(&mut self) -> Result<&'static Object, Refusal> {

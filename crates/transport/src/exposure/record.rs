@@ -114,8 +114,8 @@ impl Record {
         ]
     }
 
-    /// From these numbers.
-    pub fn from_words(words: [u64; Record::WORDS]) -> Record {
+    /// From these numbers; `None` where they are no record of mapped memory.
+    pub fn from_words(words: [u64; Record::WORDS]) -> Option<Record> {
         let [
             address,
             bytes,
@@ -131,7 +131,8 @@ impl Record {
             object,
             writable,
         ] = words;
-        Record {
+        let is_right = near_start <= near_end && near_end <= bytes;
+        is_right.then_some(Record {
             address,
             bytes,
             pid: (pid as u32).cast_signed(),
@@ -146,7 +147,7 @@ impl Record {
             object: (object as u32).cast_signed(),
             writable: writable as u32,
             ..Record::default()
-        }
+        })
     }
 
     /// Length of the exposed memory, gaps between entries included.
