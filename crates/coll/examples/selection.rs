@@ -25,11 +25,8 @@ fn environment(hosts: u32, ranks_per_host: u32) -> Environment {
     }
     let places: Vec<u32> = (0..ranks).map(|rank| rank / ranks_per_host).collect();
     let model = Model { network_bandwidth: 1.18e8, network_overhead: 6e-6, ..Model::default() };
-    let mut environment = Environment::on_hosts(
-        Arc::new(Layout::across(&places, ranks_per_host)),
-        ranks_per_host,
-        Arc::new(model),
-    );
+    let mut environment =
+        Environment::on_hosts(Arc::new(Layout::across(&places, ranks_per_host)), Arc::new(model));
     environment.node = Node::Exposed;
     environment.reach = Reach::Mapped;
     environment

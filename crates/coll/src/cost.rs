@@ -54,11 +54,12 @@ impl Environment {
         }
     }
 
-    /// Ranks on several hosts with `cores` cores each: only what all of them know alike.
-    pub fn on_hosts(layout: Arc<Layout>, cores: u32, model: Arc<Model>) -> Environment {
-        let ranks_on_node = layout.pools().iter().map(|pool| pool.ranks).max().unwrap_or(1);
-        let ranks = layout.ranks();
-        let oversubscribed = ranks_on_node > cores;
+    /// Ranks on several hosts: only what all of them know alike. Of hosts that are one machine each has its part of the cores.
+    pub fn on_hosts(layout: Arc<Layout>, model: Arc<Model>) -> Environment {
+        let (ranks, ranks_on_node) = (layout.ranks(), layout.ranks_on_host());
+        let oversubscribed = layout.crowded();
+        let cores = layout.pools().iter().map(|pool| pool.processors).min().unwrap_or(1);
+        let cores = (cores / layout.hosts_on_machine()).max(1);
         Environment { cores, ranks_on_node, oversubscribed, layout, model, ..Environment::flat(ranks, cores) }
     }
 

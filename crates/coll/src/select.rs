@@ -150,8 +150,14 @@ impl Choice {
             Forced::No => "by the model",
         };
         let Shape { collective, ranks, .. } = self.shape;
+        let layout = &self.environment.layout;
+        let hosts = match (layout.hosts(), layout.hosts_on_machine()) {
+            (1, _) => String::new(),
+            (hosts, 1) => format!(" on {hosts} hosts"),
+            (hosts, sharing) => format!(" on {hosts} hosts, up to {sharing} of them on one machine"),
+        };
         let mut text = format!(
-            "{collective} of {} bytes on {ranks} ranks: {} ({}), {how}, {:.1} us.",
+            "{collective} of {} bytes on {ranks} ranks{hosts}: {} ({}), {how}, {:.1} us.",
             self.shape.bytes(),
             self.generator.name,
             self.params,
@@ -454,7 +460,7 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
 /// one of them has no processor.
 fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
-    let crowded = environment.layout.hosts() > 1 && environment.ranks_on_node > environment.cores;
+    let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
     let limit = least * if crowded { EQUAL_CROWDED } else { EQUAL };
     let best_of = |generator: &Generator| {
         let own = choices.iter().filter(|choice| std::ptr::eq(choice.generator, generator));
@@ -588,7 +594,7 @@ mod tests {
         let shape = Shape::new(C::Bcast, 16, 0, 4 << 20);
         let chosen = |text: &str| {
             let model = Arc::new(Model::parse(text).expect("it is right"));
-            let environment = Environment::on_hosts(Arc::clone(&layout), 4, model);
+            let environment = Environment::on_hosts(Arc::clone(&layout), model);
             let environment = Environment { node: Node::Exposed, ..environment };
             let choice = select(&shape, &environment, Some("levels"));
             choice.params.segment
@@ -603,12 +609,36 @@ mod tests {
     }
 
     #[test]
+    fn hosts_that_share_processors_take_what_works_less() {
+        let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
+        let model = Arc::new(Model { network_bandwidth: 1.2e8, ..Model::default() });
+        let layouts = [Layout::across(&hosts, 2), Layout::on_machines(&hosts, |_| 0, 2)];
+        let [apart, one] = layouts.map(|layout| {
+            let environment = Environment::on_hosts(Arc::new(layout), Arc::clone(&model));
+            Environment { node: Node::Exposed, ..environment }
+        });
+        let shape = Shape::new(C::Allreduce, 16, 0, 16 << 10);
+        let chosen = |environment: &Environment| {
+            let found = candidates(&shape, environment);
+            best(&found, environment).map(|choice| (choice.generator.name, choice.params))
+        };
+        // What either choice costs where processors are shared.
+        let time = |wanted: Option<(&str, Params)>| {
+            let found = candidates(&shape, &one);
+            let same = |choice: &&Candidate| Some((choice.generator.name, choice.params)) == wanted;
+            found.iter().find(same).map_or(f64::INFINITY, |choice| choice.time)
+        };
+        assert_eq!((apart.cores, one.cores, one.ranks_on_node, one.oversubscribed), (2, 1, 4, true));
+        assert!(time(chosen(&one)) < time(chosen(&apart)));
+    }
+
+    #[test]
     fn rows_follow_one_another_from_host_to_host() {
         for (hosts, per_host) in [(4, 4), (4, 24)] {
             let hosts: Vec<u32> = (0..hosts * per_host).map(|rank| rank / per_host).collect();
             let layout = Arc::new(Layout::across(&hosts, 2));
             let model = Arc::new(Model { network_bandwidth: 1.2e8, ..Model::default() });
-            let environment = Environment { node: Node::Exposed, ..Environment::on_hosts(layout, 2, model) };
+            let environment = Environment { node: Node::Exposed, ..Environment::on_hosts(layout, model) };
             let shape = Shape::new(C::Bcast, hosts.len() as u32, 0, 8 << 10);
             let choice = select(&shape, &environment, None);
             assert_eq!(

@@ -130,7 +130,7 @@ mod tests {
         };
         let environment = Environment {
             node: Node::Exposed,
-            ..Environment::on_hosts(layout.clone(), 4, Arc::new(Model::default()))
+            ..Environment::on_hosts(layout.clone(), Arc::new(Model::default()))
         };
         let best = study(&shape, &environment, None).remove(0);
         let load = Load::new(&shape);

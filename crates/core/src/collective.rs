@@ -512,12 +512,11 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         Some(_) => Whose::Communicator,
         None => Whose::Job,
     };
-    let largest = |layout: &Arc<simulate::Layout>| layout.pools().iter().map(|pool| pool.ranks).max();
     let several = near.as_ref().filter(|layout| layout.hosts() > 1);
-    let neighbours = several.and_then(largest).unwrap_or(shape.ranks);
+    let neighbours = several.map_or(shape.ranks, |layout| layout.ranks_on_host());
     let surroundings = match near {
         _ if whose == Whose::Several => places::mixed(shape.ranks, Arc::default()),
-        Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, header.common_processors, model),
+        Some(layout) if layout.hosts() > 1 => Environment::on_hosts(layout, model),
         near => {
             let flat = Environment::in_job(shape.ranks, header.local_ranks, header.processors, model);
             Environment { layout: near.unwrap_or_else(|| flat.layout.clone()), ..flat }

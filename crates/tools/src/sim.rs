@@ -64,6 +64,9 @@ pub struct Setup {
     /// So many machines of this kind, joined by a network.
     #[arg(long, default_value_t = 1)]
     hosts: u32,
+    /// The hosts are this one machine, as containers of it are: they share its processors.
+    #[arg(long)]
+    hosts_share: bool,
     /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
     #[arg(long, default_value = "core", value_parser = ["core", "node"])]
     map_by: String,
@@ -145,7 +148,11 @@ fn table(options: &Setup) -> Result<String, String> {
         operation.bytes,
         shape.ranks,
         machine.name(),
-        if options.hosts > 1 { format!("{} machines of ", options.hosts) } else { String::new() },
+        match (options.hosts, options.hosts_share) {
+            (1, _) => String::new(),
+            (hosts, false) => format!("{hosts} machines of "),
+            (hosts, true) => format!("{hosts} hosts that share "),
+        },
         machine.count(Level::Core)
     );
     text += &rows(&found);
@@ -169,16 +176,24 @@ pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
 fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
     let hosts = options.hosts.clamp(1, operation.ranks);
-    let place = if options.map_by == "node" { Layout::dealt } else { Layout::bound };
-    let layout = place(machine, &options.bind, operation.ranks, hosts);
+    let is_dealt = options.map_by == "node";
+    let place = if is_dealt { Layout::dealt } else { Layout::bound };
     let ranks_on_node = operation.ranks.div_ceil(hosts);
+    let cores = machine.count(Level::Core).max(1) as u32;
+    let layout = if options.hosts_share {
+        // As a job sees them: how ranks of other hosts are bound, nobody knows.
+        let host = |rank| if is_dealt { rank % hosts } else { rank / ranks_on_node };
+        Layout::on_machines(&(0..operation.ranks).map(host).collect::<Vec<_>>(), |_| 0, cores)
+    } else {
+        place(machine, &options.bind, operation.ranks, hosts)
+    };
     let node = match options.node.as_str() {
         "any" => Node::Any,
         "shared" => Node::Shared,
         _ => Node::Exposed,
     };
     Ok(Environment {
-        cores: machine.count(Level::Core).max(1) as u32,
+        cores: (cores / layout.hosts_on_machine()).max(1),
         ranks_on_node,
         oversubscribed: layout.crowded(),
         node,

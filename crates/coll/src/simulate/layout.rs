@@ -129,16 +129,22 @@ impl Layout {
 
     /// Ranks on these hosts, of each of which nothing is known but that it has `cores` cores.
     pub fn across(hosts: &[u32], cores: u32) -> Layout {
-        let mut numbers: Vec<u32> = hosts.to_vec();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let dense = |host: &u32| numbers.partition_point(|number| number < host) as u32;
-        let mut pools = vec![Pool { processors: cores.max(1), ranks: 0 }; numbers.len()];
-        let place = |host: u32| {
-            pools[host as usize].ranks += 1;
-            Place { host, pool: host, memory: host, cache: host, board: host, at: [NONE, NONE, 0, 0, 0, 0] }
+        Layout::on_machines(hosts, |host| host, cores)
+    }
+
+    /// The same where hosts may be one machine, such as the containers of a job: those with the same `machine` share its `cores`
+    /// cores, its memory and its caches, but reach each other by the network alone.
+    pub fn on_machines(hosts: &[u32], machine: impl Fn(u32) -> u32, cores: u32) -> Layout {
+        let hosts_in_order = dense(hosts);
+        let machines: Vec<u32> = dense(&hosts.iter().map(|host| machine(*host)).collect::<Vec<_>>());
+        let count = machines.iter().map(|machine| machine + 1).max().unwrap_or(0);
+        let mut pools = vec![Pool { processors: cores.max(1), ranks: 0 }; count as usize];
+        let place = |(host, machine): (u32, u32)| {
+            pools[machine as usize].ranks += 1;
+            let (pool, memory, cache, board) = (machine, machine, machine, machine);
+            Place { host, pool, memory, cache, board, at: [NONE, NONE, 0, 0, 0, 0] }
         };
-        let places: Vec<Place> = hosts.iter().map(dense).map(place).collect();
+        let places: Vec<Place> = hosts_in_order.into_iter().zip(machines).map(place).collect();
         let near: Vec<hierarchy::Place> =
             places.iter().map(|place| hierarchy::Place { host: place.host, at: Places::default() }).collect();
         Layout {
@@ -204,6 +210,21 @@ impl Layout {
         self.places.iter().map(|place| place.host + 1).max().unwrap_or(1)
     }
 
+    /// The largest number of ranks on one host.
+    pub fn ranks_on_host(&self) -> u32 {
+        let mut ranks = vec![0; self.hosts() as usize];
+        self.places.iter().for_each(|place| ranks[place.host as usize] += 1);
+        ranks.into_iter().max().unwrap_or(1)
+    }
+
+    /// The largest number of hosts that are one machine and share its processors.
+    pub fn hosts_on_machine(&self) -> u32 {
+        let mut pairs: Vec<(u32, u32)> = self.places.iter().map(|place| (place.pool, place.host)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        pairs.chunk_by(|one, two| one.0 == two.0).map(|hosts| hosts.len() as u32).max().unwrap_or(1)
+    }
+
     /// Whether some processor has more than one rank.
     pub fn crowded(&self) -> bool {
         self.pools.iter().any(|pool| pool.ranks > pool.processors)
@@ -233,6 +254,14 @@ impl Layout {
         };
         distance as usize
     }
+}
+
+/// The same numbers from 0 on, in their order.
+fn dense(numbers: &[u32]) -> Vec<u32> {
+    let mut known = numbers.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    numbers.iter().map(|number| known.partition_point(|other| other < number) as u32).collect()
 }
 
 /// What each of `ranks` ranks is confined to, the one of `number(rank)` on its host.
@@ -379,6 +408,21 @@ pub(crate) mod tests {
         let dealt = Layout::dealt(&laptop, &Binding::Compact, 8, 2);
         assert_eq!((dealt.distance(0, 1), dealt.distance(0, 2), dealt.pools()), (7, 1, two.pools()));
         assert!(!Layout::flat(2, 2).crowded() && Layout::flat(3, 2).crowded());
+    }
+
+    #[test]
+    fn hosts_of_one_machine_share_its_processors() {
+        let check = |hosts: &[u32], machines: &[u32], pools: &[(u32, u32)], most: (u32, u32)| {
+            let layout = Layout::on_machines(hosts, |host| machines[host as usize], 2);
+            let found: Vec<_> = layout.pools().iter().map(|pool| (pool.processors, pool.ranks)).collect();
+            assert_eq!(found, pools);
+            assert_eq!((layout.ranks_on_host(), layout.hosts_on_machine()), most);
+            assert_eq!(layout.memories(), pools.len() as u32);
+            assert_eq!(layout.distance(0, layout.ranks() - 1), 7, "another host is reached by the network");
+        };
+        check(&[0, 0, 1, 1, 2, 2], &[0, 0, 0], &[(2, 6)], (2, 3));
+        check(&[0, 0, 1, 2, 2], &[0, 1, 2], &[(2, 2), (2, 1), (2, 2)], (2, 1));
+        check(&[0, 1, 2, 0, 2], &[5, 3, 5], &[(2, 1), (2, 4)], (2, 2));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn environment_on(hosts: u32, per_host: u32, config: &Config, model: Model) 
         reach: own.reach,
         bank_bytes: own.bank_bytes,
         deterministic: own.deterministic,
-        ..Environment::on_hosts(Arc::new(layout), own.cores, own.model)
+        ..Environment::on_hosts(Arc::new(layout), own.model)
     }
 }
 
