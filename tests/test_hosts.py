@@ -154,6 +154,15 @@ def test_ranks_are_where_they_were_placed(tutti, four):
         assert sorted(outcome.out.splitlines()) == [f"[{rank}] {host}" for rank, host in enumerate(expected)], str(outcome)
 
 
+def test_hosts_of_one_machine_are_known(tutti, four):
+    """The hosts of a testbed share the processors of this machine, unless they may use different ones."""
+    assert tutti
+    program, hosts = four.compile("coll_reduce.c"), ",".join(f"n{host}:2" for host in range(4))
+    options = [four.mpirun, "--agent", four.testbed.agent, "--host", hosts, "-genv", "TUTTI_EXPLAIN", "1"]
+    outcome = four.launch([*options, program]).wait(100)
+    assert "on 8 ranks on 4 hosts, up to 4 of them on one machine: " in outcome.err, str(outcome)
+
+
 def test_hostfile(tutti, four, tmp_path):
     assert tutti
     (tmp_path / "hosts").write_text("# ours\nn0 slots=2\nn2:1\nn3\n")

@@ -100,7 +100,6 @@ fn alone(config: &Config) -> Result<Boot> {
     let processors = cpu::usable_processors() as u32;
     let plan = Plan {
         processors,
-        common_processors: processors,
         secret: Secret::random().map_err(|error| no_job(&error))?,
         ring_bytes: config.ring_bytes.max(64 << 10),
         job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,

@@ -318,6 +318,9 @@ impl Node {
                     ranks.answer(local, ask, address);
                 }
             }
+            Action::TakeMachines(machines) => {
+                self.ranks.iter().for_each(|ranks| ranks.object().set_machines(&machines));
+            }
             Action::Down(child, down) => self.connections.send_down(child, &down, now),
             Action::Up(up) if self.root.is_some() => self.decide_up(up),
             Action::Up(up) => self.connections.send_up(&up, now),

@@ -87,7 +87,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         None => std::env::current_exe().unwrap_or_else(|_| "mpirun".into()),
     };
     let own_directory = launcher.parent().map(Path::to_path_buf);
-    let mut info = JobInfo { common_processors: cpu::usable_processors() as u32, ..JobInfo::default() };
+    let mut info = JobInfo::default();
     let mut config = None;
     for program in &request.programs {
         let inherited: Vec<_> = match &request.spawned {
@@ -184,7 +184,7 @@ fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placem
         return Err(usage(format!("{ranks} ranks: at most {MAXIMUM_RANKS} are possible")));
     }
     let (used, placement) = mapping::map(ranks, &slots, request.across);
-    let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { info.common_processors };
+    let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { cpu::usable_processors() as u32 };
     // Those that have started this job are in the same universe (MPI-5 section 11.10.1).
     let parents = request.spawned.as_ref().map_or(0, |spawned| spawned.parents);
     info.universe_size = ranks.saturating_add(parents).max(room);

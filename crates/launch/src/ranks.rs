@@ -387,7 +387,6 @@ fn create_object(
         secret: tutti_sys::job::Secret(surroundings.secret),
         interface: surroundings.interface.to_string(),
         processors,
-        common_processors: job.info.common_processors,
         universe_size: job.info.universe_size,
         ring_bytes: job.config.ring_bytes_for(ranks),
         lanes: job.config.lanes_for(ranks),

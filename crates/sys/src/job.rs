@@ -9,6 +9,7 @@
 //! | a [`RankBlock`] a local rank | that rank (the doorbell: everyone) | launcher, ranks |
 //! | the machine description (text of `tutti_topo`), may be empty | launcher | ranks, on demand |
 //! | the ranks in the world of the local ranks, and, where there are several hosts, the place of every rank | launcher | ranks |
+//! | where there are several hosts, the machine of each, once all are known | launcher | ranks |
 //! | the ring area: see the shm transport | transport | transport |
 //! | [`NodeBlock`] | ranks | ranks |
 //! | the table of regions and, not mapped here, their area: see [`crate::regions`] | ranks | ranks |
@@ -50,7 +51,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 7;
+const LAYOUT_VERSION: u32 = 8;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
@@ -79,8 +80,6 @@ pub struct Header {
     pub host: u32,
     /// Processors the job may use on this node (its cpuset).
     pub processors: u32,
-    /// Processors of a host for which algorithms are chosen: the same on all hosts, as all must choose alike.
-    pub common_processors: u32,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
     /// Slots of a ring between two ranks; a power of two.
@@ -207,6 +206,8 @@ pub struct NodeBlock {
     pub parked: AtomicU32,
     /// Not 0 once the launcher ends the job because something in it has failed: those connected with it cannot go on.
     pub failed: AtomicU32,
+    /// Not 0 once it is known which hosts are one machine: the processors of a machine for which algorithms are chosen.
+    machine_processors: AtomicU32,
     /// Which slots for windows are taken.
     pub slots: Slots,
 }
@@ -264,8 +265,6 @@ pub struct Plan {
     pub interface: String,
     /// Processors the job may use on this node.
     pub processors: u32,
-    /// The processors of the job's first host, told to all.
-    pub common_processors: u32,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
     /// Payload bytes of a ring between two ranks, rounded up to pages.
@@ -295,7 +294,6 @@ impl Plan {
             secret: Secret([0; 32]),
             interface: String::new(),
             processors: 1,
-            common_processors: 1,
             universe_size: ranks,
             ring_bytes: PAGE,
             lanes: 1,
@@ -351,7 +349,6 @@ impl Job {
             hosts,
             host: plan.host,
             processors: plan.processors,
-            common_processors: plan.common_processors,
             universe_size: plan.universe_size,
             ring_slots: RING_SLOTS,
             ring_bytes,

@@ -5,7 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::memory;
+use tutti_base::machines::Processors;
+
+use crate::{cpu, memory};
 
 /// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec. The inherited one stays open,
 /// so that a program may load the library a second time.
@@ -56,6 +58,30 @@ pub fn host_identity() -> Vec<u8> {
     let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
     [boot.trim_ascii(), network.as_os_str().as_bytes()].concat()
+}
+
+/// Equal on two hosts exactly if their processes share all processors: the machine since its start, which of its processors they
+/// may use, and, where processor time is limited, by whose limit.
+fn processors_identity() -> u64 {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let allowed = cpu::affinity().unwrap_or_default();
+    let mut text = boot.trim_ascii().to_vec();
+    text.extend(allowed.iter().flat_map(|processor| (processor as u32).to_le_bytes()));
+    if cpu::quota().is_some() {
+        // Names of groups are those that a container sees; its name space tells them from those of others.
+        text.extend(std::fs::read("/proc/self/cgroup").unwrap_or_default());
+        let space = std::fs::read_link("/proc/self/ns/cgroup").unwrap_or_default();
+        text.extend(space.as_os_str().as_bytes());
+    }
+    // FNV-1a: the same on all hosts, whatever library they were built with.
+    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// What this host says of the processors that its ranks may use.
+pub fn processors() -> Processors {
+    Processors { identity: processors_identity(), count: cpu::usable_processors() as u32 }
 }
 
 /// Has `run` called when this process exits by returning from main or by exit(3).

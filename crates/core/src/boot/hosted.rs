@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tutti_base::config::{Config, Mapped, SingleCopy};
-use tutti_base::{Error, Result, WorldRank};
+use tutti_base::{Error, Machines, Result, WorldRank};
 use tutti_sys::cma::{self, Pid};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
@@ -160,7 +160,6 @@ fn create(
         secret: record.secret,
         interface: interface.map(|address| address.to_string()).unwrap_or_default(),
         processors,
-        common_processors: record.processors,
         universe_size: facts.universe.max(facts.placement.ranks()),
         ring_bytes: config.ring_bytes_for(ranks),
         lanes: config.lanes_for(ranks),
@@ -169,6 +168,7 @@ fn create(
         reach: reach(config, guests),
         machine: texts(config, is_bound.then_some(&machine), !several),
     })?;
+    job.set_machines(&Machines::apart(facts.placement.hosts(), record.processors));
     for (local, greeting) in (0..).zip(all) {
         let block = job.block(local);
         block.app_number.store(greeting.program, Ordering::Relaxed);

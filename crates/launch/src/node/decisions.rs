@@ -28,7 +28,7 @@ impl Node {
             }
             Up::InputTaken(bytes) => self.input_taken(bytes as usize),
             // These are for neighbours.
-            Up::Output(..) | Up::Ask(_) | Up::Table(_) => {}
+            Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Processors(_) => {}
         }
         self.obey(actions);
     }

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use tutti_sys::event::Interest;
 use tutti_sys::process::{self, Exit, Reaped};
+use tutti_sys::this_process;
 
 use super::{DRAIN, Node, TOKEN_INQUIRIES, input};
 use crate::inquiries::Inquired;
@@ -23,6 +24,7 @@ impl Node {
         let count = here.world.len();
         match self.start_these(here, is_first) {
             Ok(()) => {
+                self.events.push_back(Event::Processors(this_process::processors()));
                 self.events.push_back(Event::Reached(Phase::Started));
                 self.watch_inquiries();
             }

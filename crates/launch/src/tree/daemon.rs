@@ -4,20 +4,26 @@
 //! |---|---|
 //! | the plan comes | agents start the children's daemons, then the ranks of this host are started |
 //! | a child joins | it gets the plan |
+//! | all hosts of the subtree have said what their processors are | told upwards; the root tells all which hosts are one machine |
 //! | ranks end, a host is lost, ranks cannot be started | told upwards; the root decides |
 //! | a signal comes down | to the ranks of this host and on to the children |
 //! | the parent is lost, or the job is over | ranks are killed, children are told, this daemon ends |
 //!
-//! All state is a few words a child: nothing grows with the size of the job but the plan itself.
+//! All state is a few words a child: nothing grows with the size of the job but the plan itself and, until it is passed on,
+//! what hosts say of their processors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_base::Machines;
+use tutti_base::machines::Processors;
+
 use super::directory::{Asker, Directory, Step};
+use super::machines::{self, Gathered};
 use super::message::{
-    Address, Ask, Bytes, Cause, Down, Ending, JobInfo, Loss, PHASES, Phase, RankExit, Refusal, StreamNumber,
-    Up,
+    Address, Ask, Bytes, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankExit,
+    Refusal, StreamNumber, Up,
 };
 use super::shape::{Hop, Shape};
 
@@ -54,6 +60,8 @@ pub enum Event {
         /// A line for the user.
         reason: String,
     },
+    /// What this host's processors are.
+    Processors(Processors),
     /// A rank of this host asks for an address.
     Ask(u32, Ask),
     /// A rank of this host has an address, or will never have one.
@@ -97,6 +105,8 @@ pub enum Action {
     OutputEnd(u32),
     /// Answer a rank of this host.
     Answer(u32, Ask, Address),
+    /// Tell the ranks of this host which hosts are one machine.
+    TakeMachines(Machines),
     /// Tell a child.
     Down(u32, Down),
     /// Tell the parent; at the root, decide.
@@ -132,6 +142,7 @@ pub struct Daemon {
     own: [bool; PHASES.len()],
     reported: [bool; PHASES.len()],
     directory: Directory,
+    machines: Gathered,
     signals: Vec<i32>,
     /// When the job was over.
     over: Option<Duration>,
@@ -149,6 +160,7 @@ impl Daemon {
             own: [false; PHASES.len()],
             reported: [false; PHASES.len()],
             directory: Directory::default(),
+            machines: Gathered::default(),
             signals: Vec::new(),
             over: None,
             ended: false,
@@ -215,6 +227,7 @@ impl Daemon {
                 let refusal = Refusal { daemon: self.number, status, reason };
                 actions.push(Action::Up(Up::Refused(refusal)));
             }
+            Event::Processors(own) => self.know_processors(own, actions),
             Event::Ask(local, ask) => self.ask(Asker::Rank(local), ask, actions),
             Event::Published(local, address) => {
                 let mut steps = Vec::new();
@@ -291,6 +304,9 @@ impl Daemon {
                 self.directory.learn(table, &mut steps);
                 self.take_steps(steps, actions);
             }
+            Down::Machines(of_host, processors) => {
+                self.tell_machines(Machines { of_host, processors }, actions);
+            }
             Down::Quit => self.quit(now, actions),
         }
     }
@@ -313,6 +329,10 @@ impl Daemon {
                 let mut steps = Vec::new();
                 self.directory.learn(table, &mut steps);
                 self.take_steps(steps, actions);
+            }
+            Up::Processors(said) => {
+                self.machines.hear(number, said);
+                self.pass_processors(actions);
             }
             up @ (Up::Exits(_) | Up::Refused(_) | Up::Lost(_) | Up::Signal(_) | Up::InputTaken(_)) => {
                 actions.push(Action::Up(up));
@@ -358,6 +378,36 @@ impl Daemon {
                 actions.push(Action::Up(Up::Reached(phase)));
             }
         }
+    }
+
+    /// What this host says of its processors; of interest where there are others.
+    fn know_processors(&mut self, own: Processors, actions: &mut Vec<Action>) {
+        let Some(host) = self.host() else { return };
+        self.machines.own = vec![HostProcessors { host, identity: own.identity, count: own.count }];
+        self.pass_processors(actions);
+    }
+
+    /// Once all of the subtree have said what their processors are, that goes up; from the root, what follows from it comes down.
+    fn pass_processors(&mut self, actions: &mut Vec<Action>) {
+        let Some(job) = self.job.as_ref().filter(|job| job.daemon_of.len() > 1) else { return };
+        let says = job.daemon_of.contains(&self.number);
+        let Some(said) = self.machines.complete(says, self.children.len()) else { return };
+        if self.number > 0 {
+            return actions.push(Action::Up(Up::Processors(said)));
+        }
+        if let Some(machines) = machines::of(&said, job.daemon_of.len()) {
+            self.tell_machines(machines, actions);
+        }
+    }
+
+    fn tell_machines(&mut self, machines: Machines, actions: &mut Vec<Action>) {
+        for (&number, child) in &self.children {
+            if child.state == State::Joined {
+                let Machines { of_host, processors } = machines.clone();
+                actions.push(Action::Down(number, Down::Machines(of_host, processors)));
+            }
+        }
+        actions.push(Action::TakeMachines(machines));
     }
 
     fn signal(&mut self, signal: i32, actions: &mut Vec<Action>) {

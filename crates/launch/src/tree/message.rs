@@ -55,8 +55,6 @@ pub struct JobInfo {
     pub programs: Vec<ProgramPlan>,
     /// Value of the attribute MPI_UNIVERSE_SIZE.
     pub universe_size: u32,
-    /// Processors of a host that algorithms are chosen for.
-    pub common_processors: u32,
     /// What machines cost (text of `tutti_coll::Model`), if that is known.
     pub model: Bytes,
     /// How ranks are placed and shown.
@@ -181,6 +179,8 @@ pub enum Down {
     Ask(Ask),
     /// See [`Table`].
     Table(Table),
+    /// Which hosts are one machine: the machine of each host, and the processors of a machine ([`tutti_base::Machines`]).
+    Machines(Vec<u32>, u32),
     /// The job is over.
     Quit,
 }
@@ -206,6 +206,19 @@ pub enum Up {
     Ask(Ask),
     /// See [`Table`].
     Table(Table),
+    /// What the hosts of its subtree say of their processors, once all of them have.
+    Processors(Vec<HostProcessors>),
+}
+
+/// What a host says of the processors that its ranks run on: a [`tutti_base::machines::Processors`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostProcessors {
+    /// Host of the placement.
+    pub host: u32,
+    /// The same on two hosts exactly if they share all of them.
+    pub identity: u64,
+    /// How many.
+    pub count: u32,
 }
 
 /// What is the address of this rank?

@@ -19,6 +19,7 @@ pub mod frame;
 pub mod fuzz;
 pub mod handshake;
 pub mod link;
+mod machines;
 pub mod message;
 pub mod shape;
 #[cfg(test)]

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tutti_base::Machines;
+use tutti_base::machines::Processors;
+
 use super::daemon::{Action, Daemon, Event};
 use super::message::{Address, Ask, Cause, Ending, JobInfo, Loss, Phase, ProgramPlan, RankExit, Up};
 
@@ -40,6 +43,7 @@ struct Host {
     /// An agent that never succeeds.
     never_starts: bool,
     answers: Vec<(u32, Ask, Address)>,
+    machines: Option<Machines>,
 }
 
 struct Simulation {
@@ -149,6 +153,9 @@ impl Simulation {
             Action::StartRanks => {
                 self.hosts[number as usize].ranks_run = Some(true);
                 self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Started)));
+                // Two hosts a machine.
+                let own = Processors { identity: u64::from(number / 2), count: 4 };
+                self.at(Duration::ZERO, number, Happening::Event(Event::Processors(own)));
                 self.at(self.ends_by_itself, number, Happening::RanksEnd);
             }
             Action::SignalRanks(KILL) => self.end_ranks(number),
@@ -174,6 +181,7 @@ impl Simulation {
             Action::Answer(local, ask, address) => {
                 self.hosts[number as usize].answers.push((local, ask, address));
             }
+            Action::TakeMachines(machines) => self.hosts[number as usize].machines = Some(machines),
             Action::End => self.die(number, WIRE, Cause::Closed),
             _ => {}
         }
@@ -280,10 +288,14 @@ fn hundreds_of_hosts_start_in_a_time_of_the_depth() {
         // Down: the agent, the proof, the plan; up: the word that all are there.
         let joined = simulation.reached(Phase::Joined).unwrap();
         assert_eq!(joined, (AGENT + WIRE + WIRE + WIRE) * depth, "{hosts} hosts, radix {radix}");
-        // The edges carry plan, quit, four phases less the one that needs ranks to publish, and exits of the subtree.
+        let machines = Machines { of_host: (0..hosts).map(|host| host / 2).collect(), processors: 4 };
+        let known = (hosts > 1).then_some(machines);
+        assert!(simulation.hosts.iter().all(|host| host.machines == known), "{hosts} hosts, radix {radix}");
+        // The edges carry plan, quit, four phases less the one that needs ranks to publish, what processors there are and which
+        // machines follow, and exits of the subtree.
         let busiest = (1..hosts as usize).map(|at| simulation.over_edge[at]).max().unwrap_or(0);
         let below = simulation.job.names.len() as u32;
-        assert!(busiest <= 5 + below, "{busiest} messages over an edge");
+        assert!(busiest <= 7 + below, "{busiest} messages over an edge");
     }
 }
 

@@ -1,16 +1,17 @@
 //! What the job object says about other hosts: where each rank of the job runs, and how the ranks of this one are reached.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use tutti_base::{Place, Placement};
+use tutti_base::{Machines, Place, Placement};
 
 use super::{ADDRESS_BYTES, Header, INTERFACE_BYTES, Job, RankBlock};
 
-/// Bytes of the tables of places: the ranks in the world of the local ranks; in a job of several hosts, the place of each rank.
+/// Bytes of the tables of places: the ranks in the world of the local ranks; in a job of several hosts, the place of each rank, and
+/// the machine of each host.
 pub(super) fn table_bytes(local_ranks: u32, world_size: u32, hosts: u32) -> u64 {
-    let places = if hosts > 1 { u64::from(world_size) * size_of::<[u32; 2]>() as u64 } else { 0 };
-    u64::from(local_ranks) * size_of::<u32>() as u64 + places
+    let words = if hosts > 1 { 2 * u64::from(world_size) + u64::from(hosts) } else { 0 };
+    (u64::from(local_ranks) + words) * size_of::<u32>() as u64
 }
 
 /// The tables as they lie in the object.
@@ -101,6 +102,38 @@ impl Job {
         self.bells.get()?.get(local as usize).map(AsFd::as_fd)
     }
 
+    /// Makes known which hosts are one machine, in a job of several; once, and the same on all hosts. Others than as many as there
+    /// are hosts are passed over.
+    pub fn set_machines(&self, machines: &Machines) {
+        if machines.of_host.len() != self.header.hosts as usize || !self.header.has_other_hosts() {
+            return;
+        }
+        for (word, machine) in self.machine_words().iter().zip(&machines.of_host) {
+            word.store(*machine, Ordering::Relaxed);
+        }
+        self.node().machine_processors.store(machines.processors.max(1), Ordering::Release);
+    }
+
+    /// Which hosts are one machine, once that is known. In a job of one host it never is.
+    pub fn machines(&self) -> Option<Machines> {
+        let processors = self.node().machine_processors.load(Ordering::Acquire);
+        let of_host = || self.machine_words().iter().map(|word| word.load(Ordering::Relaxed)).collect();
+        (processors > 0).then(|| Machines { of_host: of_host(), processors })
+    }
+
+    /// A word a host, of a job of several.
+    fn machine_words(&self) -> &[AtomicU32] {
+        let (local_ranks, world_size) = (self.header.local_ranks as usize, self.header.world_size as usize);
+        let hosts = if self.header.has_other_hosts() { self.header.hosts as usize } else { 0 };
+        let first = local_ranks + 2 * world_size;
+        // SAFETY: behind the places, inside the tables, which create and attach made sure lie inside the mapping, four bytes
+        // aligned; nobody gets at these words but as atomics.
+        unsafe {
+            let words = self.mapping.base().add(self.header.places_offset as usize).cast::<AtomicU32>();
+            std::slice::from_raw_parts(words.add(first).as_ptr(), hosts)
+        }
+    }
+
     #[inline]
     fn table_word(&self, index: usize) -> u32 {
         // SAFETY: the callers' indices lie in the tables, which create and attach made sure lie inside the mapping, four bytes
@@ -159,6 +192,23 @@ mod tests {
         check(&[0, 0, 0], 0, &[0, 1, 2]);
         check(&[0, 0, 1, 1], 1, &[2, 3]);
         check(&[0, 1, 2, 0, 1, 2], 2, &[2, 5]);
+    }
+
+    #[test]
+    fn machines_are_known_to_all_once_they_are_said() {
+        let check = |hosts: &[u32], said: &[u32], expected: bool| {
+            let placement = Placement::from_hosts(hosts.iter().copied()).unwrap();
+            let made = Job::create(&plan_on(placement, 0)).unwrap();
+            let job = Job::attach(made.fd().try_clone_to_owned().unwrap()).unwrap();
+            let machines = Machines { of_host: said.to_vec(), processors: 2 };
+            assert_eq!(job.machines(), None);
+            made.set_machines(&machines);
+            assert_eq!(job.machines(), expected.then_some(machines));
+            assert_eq!(job.world_rank(0), 0);
+        };
+        check(&[0, 0, 1, 2], &[0, 1, 0], true);
+        check(&[0, 1], &[0, 0, 0], false);
+        check(&[0, 0], &[0], false);
     }
 
     #[test]

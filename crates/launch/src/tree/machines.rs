@@ -1,0 +1,80 @@
+//! What the hosts of a subtree say of their processors, until all have, and what the root makes of it.
+
+use std::collections::BTreeMap;
+
+use tutti_base::Machines;
+use tutti_base::machines::Processors;
+
+use super::message::HostProcessors;
+
+/// What was said so far.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Of this host.
+    pub own: Vec<HostProcessors>,
+    of_children: BTreeMap<u32, Vec<HostProcessors>>,
+    is_passed_on: bool,
+}
+
+impl Gathered {
+    /// A child has said what its subtree's processors are; once.
+    pub fn hear(&mut self, child: u32, said: Vec<HostProcessors>) {
+        if !self.is_passed_on {
+            self.of_children.entry(child).or_insert(said);
+        }
+    }
+
+    /// All of it, once so many children have spoken and, if it `says` anything, this host: then it is to be passed on.
+    pub fn complete(&mut self, says: bool, children: usize) -> Option<Vec<HostProcessors>> {
+        let is_complete = self.of_children.len() == children && (!says || !self.own.is_empty());
+        if self.is_passed_on || !is_complete {
+            return None;
+        }
+        self.is_passed_on = true;
+        let of_children = std::mem::take(&mut self.of_children).into_values().flatten();
+        Some(std::mem::take(&mut self.own).into_iter().chain(of_children).collect())
+    }
+}
+
+/// Which of so many hosts are one machine; `None` unless each has said something once.
+pub(super) fn of(said: &[HostProcessors], hosts: usize) -> Option<Machines> {
+    let mut all: Vec<Option<Processors>> = vec![None; hosts];
+    for &HostProcessors { host, identity, count } in said {
+        let place = all.get_mut(host as usize).filter(|place| place.is_none())?;
+        *place = Some(Processors { identity, count });
+    }
+    Some(Machines::of(&all.into_iter().collect::<Option<Vec<_>>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(said: &[(u32, u64)], hosts: usize, expected: Option<&[u32]>) {
+        let said: Vec<HostProcessors> =
+            said.iter().map(|&(host, identity)| HostProcessors { host, identity, count: 2 }).collect();
+        let expected = expected.map(|of_host| Machines { of_host: of_host.to_vec(), processors: 2 });
+        assert_eq!(of(&said, hosts), expected);
+    }
+
+    #[test]
+    fn every_host_says_what_it_is_once() {
+        check(&[(1, 5), (0, 6), (2, 6)], 3, Some(&[0, 1, 0]));
+        check(&[(1, 5), (0, 6)], 3, None);
+        check(&[(1, 5), (0, 6), (1, 5)], 2, None);
+        check(&[(0, 5), (2, 6)], 2, None);
+    }
+
+    #[test]
+    fn nothing_is_passed_on_before_all_have_spoken() {
+        let host = |host| HostProcessors { host, identity: 1, count: 2 };
+        let mut gathered = Gathered::default();
+        assert_eq!(gathered.complete(true, 1), None);
+        gathered.own = vec![host(0)];
+        assert_eq!(gathered.complete(true, 1), None);
+        gathered.hear(3, vec![host(1)]);
+        gathered.hear(3, vec![host(7)]);
+        assert_eq!(gathered.complete(true, 1), Some(vec![host(0), host(1)]));
+        assert_eq!(gathered.complete(true, 1), None);
+    }
+}
