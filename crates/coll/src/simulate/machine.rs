@@ -22,6 +22,7 @@ use super::layout::Layout;
 use super::load::Load;
 use super::prices::{Prices, Way};
 use super::resources::{Processors, Time};
+use super::series::Series;
 use crate::cursor::{Cursor, Instance};
 use crate::ir::{BufferId, Index, Kind, Schedule, StepId, Tables};
 
@@ -70,6 +71,8 @@ struct Rank {
     rests: u32,
     /// Operations that it has done.
     operations: u32,
+    /// It has done one more, and computes.
+    computes: bool,
     /// It may not begin another one before others have left an earlier one.
     held_back: bool,
     end: Option<Time>,
@@ -89,11 +92,13 @@ pub(super) struct Run {
     pub forced: u64,
     /// Work of all ranks on data and messages.
     pub work: Time,
+    /// For each operation, the sums over the ranks of when they began and ended it.
+    pub turns: Vec<[Time; 2]>,
 }
 
 /// See the module.
 pub(super) struct Machine<'a> {
-    schedules: &'a [Schedule],
+    series: &'a Series<'a>,
     tables: Tables<'a>,
     unit_bytes: u64,
     layout: &'a Layout,
@@ -102,8 +107,7 @@ pub(super) struct Machine<'a> {
     queue: Queue,
     ranks: Vec<Rank>,
     pools: Vec<Processors>,
-    /// How often the operation is done, each rank beginning again as soon as it may.
-    times: u32,
+    turns: Vec<[Time; 2]>,
     /// So many operations may be under way.
     slots: u32,
     tasks: u64,
@@ -114,11 +118,10 @@ pub(super) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub fn new(
-        schedules: &'a [Schedule],
+        series: &'a Series<'a>,
         load: &'a Load,
         layout: &'a Layout,
         prices: Prices<'a>,
-        times: u32,
     ) -> Machine<'a> {
         let rank = |schedule: &Schedule| {
             let mut cursor = Cursor::default();
@@ -140,27 +143,28 @@ impl<'a> Machine<'a> {
                 spins: false,
                 rests: 0,
                 operations: 0,
+                computes: false,
                 held_back: false,
                 end: None,
             }
         };
         // All schedules that have one have the same.
         let permutation =
-            schedules.iter().map(|schedule| &schedule.permutation[..]).find(|order| !order.is_empty());
+            series.all().map(|schedule| &schedule.permutation[..]).find(|order| !order.is_empty());
         let permutation = permutation.unwrap_or_default();
         let pools = layout.pools().iter().map(|pool| Processors::new(pool.processors, pool.ranks));
         Machine {
-            schedules,
+            series,
             tables: Tables { permutation, ..load.tables() },
             unit_bytes: load.shape().unit_bytes,
             layout,
             prices,
             now: 0,
             queue: Queue::default(),
-            ranks: schedules.iter().map(rank).collect(),
+            ranks: series.of(0).iter().map(rank).collect(),
             pools: pools.collect(),
-            times,
-            slots: slots(schedules, load.shape().unit_bytes),
+            turns: vec![[0; 2]; series.order.len()],
+            slots: slots(series, load.shape().unit_bytes),
             tasks: 0,
             forced: 0,
             events: None,
@@ -182,7 +186,7 @@ impl<'a> Machine<'a> {
     fn run_on(mut self) -> (Run, Vec<trace::Event>) {
         // Where ranks share processors nobody says which of them run side by side; so not those that talk first, which are
         // neighbours or at distances that are powers of two.
-        let ranks = self.schedules.len() as u64;
+        let ranks = self.ranks.len() as u64;
         let stride = stride(ranks);
         for place in 0..ranks {
             self.acquire((place * stride % ranks) as u32, 0);
@@ -208,7 +212,7 @@ impl<'a> Machine<'a> {
         }
         let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
         (
-            Run { ends, tasks: self.tasks, forced: self.forced, work: self.prices.work },
+            Run { ends, tasks: self.tasks, forced: self.forced, work: self.prices.work, turns: self.turns },
             self.events.unwrap_or_default(),
         )
     }
@@ -269,13 +273,13 @@ impl<'a> Machine<'a> {
 
     /// Notes a piece of work that lasts until `end`.
     fn observe(&mut self, rank: u32, task: Task, end: Time) {
-        if matches!(task.work, Work::Request(_) | Work::Clear(..)) {
+        if matches!(task.work, Work::Request(_) | Work::Clear(..) | Work::Compute) {
             return;
         }
         let Instance { step, iteration } = task.instance;
         let at = |peer: Index| peer.at(iteration) as u32;
-        let schedules = self.schedules;
-        let (action, peer, what, lane, value) = match &schedules[rank as usize].steps[step.0 as usize].kind {
+        let schedule = self.schedule(rank);
+        let (action, peer, what, lane, value) = match &schedule.steps[step.0 as usize].kind {
             Kind::Send { peer, lane, from } => (Action::Send, at(*peer), Some(from), *lane, 0),
             Kind::Recv { peer, lane, into } => (Action::Receive, at(*peer), Some(into), *lane, 0),
             Kind::Copy { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
@@ -302,16 +306,31 @@ impl<'a> Machine<'a> {
         self.events.get_or_insert_default().push(event);
     }
 
-    /// A rank that has done an operation begins the next one, if there is one and it may.
+    /// What `rank` is at.
+    fn schedule(&self, rank: u32) -> &'a Schedule {
+        let series = self.series;
+        &series.of(self.ranks[rank as usize].operations)[rank as usize]
+    }
+
+    /// A rank that has done an operation computes, and begins the next one, if there is one and it may.
     fn again(&mut self, rank: u32) -> bool {
-        let schedule = &self.schedules[rank as usize];
+        let (schedule, times) = (self.schedule(rank), self.series.order.len() as u32);
         let state = &mut self.ranks[rank as usize];
         if state.end.is_some() || !(state.held_back || state.cursor.finished(schedule)) {
             return false;
         }
         if !std::mem::take(&mut state.held_back) {
+            if !std::mem::take(&mut state.computes) {
+                self.turns[state.operations as usize][1] += self.now;
+                if state.operations + 1 < times && self.series.computes(rank) > 0 {
+                    state.computes = true;
+                    let instance = Instance { step: StepId(0), iteration: 0 };
+                    state.ready.push_back(Task { instance, work: Work::Compute });
+                    return true;
+                }
+            }
             state.operations += 1;
-            if state.operations == self.times {
+            if state.operations == times {
                 state.end = Some(self.now);
             }
             self.release_held_back(rank);
@@ -321,11 +340,15 @@ impl<'a> Machine<'a> {
         if state.end.is_some() {
             return false;
         }
-        if state.operations >= least + self.slots {
+        if state.operations >= least.saturating_add(self.slots) {
             state.held_back = true;
             return false;
         }
+        self.turns[state.operations as usize][0] += self.now;
+        let schedule = self.schedule(rank);
+        let state = &mut self.ranks[rank as usize];
         state.cursor.reset(schedule);
+        state.parting = schedule.parting();
         (state.wrote, state.lends) = (false, false);
         true
     }
@@ -334,7 +357,7 @@ impl<'a> Machine<'a> {
     fn release_held_back(&mut self, rank: u32) {
         let done = self.ranks[rank as usize].operations;
         let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
-        if self.times == 1 || least < done {
+        if self.series.order.len() == 1 || least < done {
             return;
         }
         for other in 0..self.ranks.len() as u32 {
@@ -389,7 +412,7 @@ impl<'a> Machine<'a> {
 
     /// Starts what may start.
     fn advance(&mut self, rank: u32) {
-        let schedule = &self.schedules[rank as usize];
+        let schedule = self.schedule(rank);
         let mut cursor = std::mem::take(&mut self.ranks[rank as usize].cursor);
         // Moves the cursor past what is complete, which it then need not look at.
         cursor.finished(schedule);
@@ -420,8 +443,8 @@ impl<'a> Machine<'a> {
 }
 
 /// How many operations with these schedules may be under way: as many as there are slots for their banks.
-fn slots(schedules: &[Schedule], unit_bytes: u64) -> u32 {
-    let is_large = schedules.iter().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES);
+fn slots(series: &Series<'_>, unit_bytes: u64) -> u32 {
+    let is_large = series.all().any(|one| one.bank * unit_bytes > SMALL_BANK_BYTES);
     if is_large { LARGE_SLOTS } else { u32::MAX / 2 }
 }
 

@@ -18,12 +18,14 @@ mod load;
 mod machine;
 mod prices;
 mod resources;
+mod series;
 #[cfg(test)]
 mod tests;
 
 pub use layout::{Binding, Layout, Place, Pool};
 pub use load::Load;
 pub use prices::Reach;
+pub use series::{Series, Turn};
 
 use tutti_base::trace::Event;
 
@@ -76,14 +78,28 @@ const LEAST_CUT: u32 = 4;
 /// Runs `schedules`, one a rank, that do `load`.
 pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Prediction {
     assert_eq!(schedules.len(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
-    let run = run(schedules, load, stage, 1);
-    debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
+    let run = whole(&Series::repeated(schedules, 1), load, stage);
     summary(&run, stage)
+}
+
+/// Runs operations one after the other, all of which do `load` (but for their roots). Returns when each began and ended.
+pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<Turn> {
+    assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
+    let run = whole(series, load, stage);
+    let mean = |sum: &u64| *sum as f64 / series.ranks() as f64 * 1e-12;
+    run.turns.iter().map(|[begin, end]| Turn { begin_seconds: mean(begin), end_seconds: mean(end) }).collect()
+}
+
+/// Schedules that were not cut short.
+fn whole(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Run {
+    let run = machine(series, load, stage).run();
+    debug_assert!(run.forced == 0, "{} waits of schedules that were not cut have no end", run.forced);
+    run
 }
 
 /// As [`simulate()`], with what every rank did and when.
 pub fn observe(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> (Prediction, Vec<Event>) {
-    let (run, events) = machine(schedules, load, stage, 1).run_observed();
+    let (run, events) = machine(&Series::repeated(schedules, 1), load, stage).run_observed();
     (summary(&run, stage), events)
 }
 
@@ -97,7 +113,7 @@ fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bou
     if schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges) {
         return one;
     }
-    let all = summary(&run(schedules, load, stage, IN_A_ROW), stage);
+    let all = summary(&machine(&Series::repeated(schedules, IN_A_ROW), load, stage).run(), stage);
     let more = (all.seconds - one.seconds).max(0.0) / f64::from(IN_A_ROW - 1);
     Prediction { steady_seconds: stage.model.call + more, tasks: one.tasks + all.tasks, ..one }
 }
@@ -128,7 +144,7 @@ pub fn predict(
                 one.count = (*count).min(cut);
             }
         }
-        summary(&run(&schedules, load, stage, 1), stage)
+        summary(&machine(&Series::repeated(&schedules, 1), load, stage).run(), stage)
     };
     let (one, two) = (cut_to(cut), cut_to(2 * cut));
     let more = f64::from(longest - 2 * cut) / f64::from(cut);
@@ -156,14 +172,10 @@ fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
     }
 }
 
-fn run(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, times: u32) -> Run {
-    machine(schedules, load, stage, times).run()
-}
-
-fn machine<'a>(schedules: &'a [Schedule], load: &'a Load, stage: &Stage<'a>, times: u32) -> Machine<'a> {
+fn machine<'a>(series: &'a Series<'a>, load: &'a Load, stage: &Stage<'a>) -> Machine<'a> {
     let footprint = load.footprint() * f64::from(stage.layout.cache_ranks());
     let prices = Prices::new(stage.model, stage.layout, stage.reach, footprint);
-    Machine::new(schedules, load, stage.layout, prices, times)
+    Machine::new(series, load, stage.layout, prices)
 }
 
 fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {

@@ -243,3 +243,70 @@ fn a_host_passes_on_what_it_has() {
     assert!(seconds > 3.0 * link && seconds < 5.0 * link, "{seconds:e}, a link: {link:e}");
     assert!(steady_seconds > link && steady_seconds < 2.0 * link, "{steady_seconds:e}, a link: {link:e}");
 }
+
+/// The last turn of broadcasts of 8 bytes between two ranks with these roots, each rank computing for so long in between.
+fn last_turn(roots: &[u32], computing: [f64; 2]) -> Turn {
+    let (model, layout) = (Model::default(), Layout::flat(2, 2));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    let shape = Shape::new(Collective::Bcast, 2, 0, 8);
+    let generator = generator(Collective::Bcast, "knomial");
+    let write = |root| -> Vec<Schedule> {
+        (0..2).map(|rank| generator.generate(&Shape { rank, root, ..shape }, &WHOLE)).collect()
+    };
+    let operations = [write(0), write(1)];
+    let order = roots.iter().map(|root| *root as usize).collect();
+    let turns = follow(&Series::new(&operations, order, &computing), &Load::new(&shape), &stage);
+    assert_eq!((turns.len(), turns[0].begin_seconds), (roots.len(), 0.0));
+    turns[turns.len() - 1]
+}
+
+#[test]
+fn operations_in_a_row_overlap_as_their_roots_allow() {
+    let m = Model::default();
+    let message = m.step + m.message_overhead + 8.0 * m.message_byte;
+    // The times of both ranks: beginnings, and ends.
+    let seen = |roots: &[u32], computing: [f64; 2], expected: [[f64; 2]; 2]| {
+        let Turn { begin_seconds, end_seconds } = last_turn(roots, computing);
+        let mean = |times: [f64; 2]| (times[0] + times[1]) / 2.0;
+        check("begin", begin_seconds, mean(expected[0]));
+        check("end", end_seconds, mean(expected[1]));
+    };
+    let hop = 2.0 * message + m.message_latency[1];
+    seen(&[0], [0.0; 2], [[0.0; 2], [message, hop]]);
+    // A root that stays waits for nobody; the other one finds each message where it comes from computing.
+    let computes = 1e-5;
+    let pace = computes + m.step + message;
+    let third = |first: f64| first + 2.0 * pace;
+    seen(&[0, 0, 0], [computes; 2], [[third(0.0), third(hop - message)], [third(message), third(hop)]]);
+    // The next root must have the last row first, and the one before then waits for it.
+    let second = hop + m.step + computes;
+    let end = second + message;
+    let begins = [message + m.step + computes, second];
+    seen(&[0, 1], [computes; 2], [begins, [end + m.message_latency[1] + message, end]]);
+    // Who computes for longer is waited for.
+    let slow = 3e-5;
+    let begins = [message + m.step, hop + m.step + slow];
+    let end = begins[1] + message;
+    seen(&[0, 1], [0.0, slow], [[message, begins[1]], [end + m.message_latency[1] + message, end]]);
+}
+
+#[test]
+fn a_series_of_one_operation_is_that_operation() {
+    let (model, layout) = (Model::default(), Layout::bound(&machine("laptop-4x2"), &Binding::Compact, 8, 2));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    for name in ["knomial", "levels", "levels_bank", "levels_circulant"] {
+        let shape = Shape::new(Collective::Bcast, 8, 0, 100_000);
+        let write = |rank| {
+            let shape = Shape { rank, ..shape };
+            generator(Collective::Bcast, name).generate_on(&shape, &WHOLE, Some(layout.hierarchy()))
+        };
+        let schedules: Vec<Schedule> = (0..8).map(write).collect();
+        let load = Load::new(&shape);
+        let alone = simulate(&schedules, &load, &stage).mean_seconds - model.call;
+        let operations = [schedules];
+        let row = |times: usize| follow(&Series::new(&operations, vec![0; times], &[]), &load, &stage);
+        check(name, row(1)[0].end_seconds, alone);
+        let turns = row(5);
+        assert!(turns.windows(2).all(|two| two[0].end_seconds <= two[1].begin_seconds + 1e-12), "{turns:?}");
+    }
+}

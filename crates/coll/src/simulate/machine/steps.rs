@@ -35,7 +35,7 @@ const REMEMBERED: usize = 64;
 impl Machine<'_> {
     /// Starts a step; whether it was complete at once.
     pub(super) fn start(&mut self, rank: u32, instance: Instance) -> bool {
-        let kind = &self.schedules[rank as usize].steps[instance.step.0 as usize].kind;
+        let kind = &self.schedule(rank).steps[instance.step.0 as usize].kind;
         let iteration = instance.iteration;
         let own = |work| Task { instance, work };
         self.ranks[rank as usize].wrote |= kind.writes().is_some_and(|into| into.buffer == BufferId::RECV);
@@ -138,7 +138,7 @@ impl Machine<'_> {
         let bytes = self.bytes(what, instance);
         match what.length {
             Length::Blocks { division: Division::Table(_), count: 2.., .. } => {
-                bytes - bytes / self.schedules.len() as u64
+                bytes - bytes / self.ranks.len() as u64
             }
             _ => bytes,
         }

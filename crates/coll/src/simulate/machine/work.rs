@@ -11,6 +11,8 @@ use crate::simulate::resources::Time;
 pub(super) enum Work {
     /// What has no work any more: a flag was seen.
     Nothing,
+    /// Computes between two operations.
+    Compute,
     /// Sends a message that needs no handshake.
     Eager(Message),
     /// Asks whether a long message may come.
@@ -63,6 +65,7 @@ impl Machine<'_> {
         let prices = &mut self.prices;
         match task.work {
             Work::Nothing => now,
+            Work::Compute => now + self.series.computes(rank),
             Work::Eager(message) => {
                 let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
                 self.ranks[rank as usize].carried = end;
@@ -124,6 +127,8 @@ impl Machine<'_> {
                 return self.at(self.now + latency, Event::Ready(message.from, data));
             }
             Work::Post(flag, value) => self.posted(rank, flag, value),
+            // It is no step of a schedule.
+            Work::Compute => return,
             _ => {}
         }
         self.ranks[rank as usize].cursor.complete(task.instance);
