@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod asp;
+mod cluster;
 mod compare;
 mod connections;
 mod consistency;

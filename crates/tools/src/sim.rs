@@ -1,5 +1,6 @@
 //! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim start`: how long
-//! the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's ranks ([`reorder`]).
+//! the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's ranks ([`reorder`]); `tutti sim asp`: a program
+//! of broadcasts ([`asp::simulated`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
 use tutti_topo::{Level, Machine};
 
-use crate::{reorder, start};
+use crate::{asp, reorder, start};
 
 /// Which operation, with how many bytes and ranks.
 #[derive(Args, Clone)]
@@ -41,6 +42,8 @@ enum Other {
     Start(start::Options),
     /// What it brings to let the ranks of a grid be reordered, as MPI_Cart_create does: bytes times distance.
     Reorder(reorder::Options),
+    /// All shortest paths at the size of the paper: in all and in broadcasts, by what Tutti chooses and by broadcasts that know no hosts.
+    Asp(asp::simulated::Options),
 }
 
 /// Options of `tutti sim`.
@@ -98,6 +101,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     match &options.other {
         Some(Other::Start(options)) => start::run(options),
         Some(Other::Reorder(options)) => reorder::run(options),
+        Some(Other::Asp(options)) => asp::simulated::run(options),
         None => {
             crate::show(&table(&options.setup)?);
             Ok(())

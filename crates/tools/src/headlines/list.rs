@@ -4,6 +4,8 @@ use tutti_coll::registry::{Generator, Node};
 use tutti_coll::shape::Collective;
 use tutti_coll::simulate::Binding;
 
+use crate::cluster::{self, BOARDS, Cluster, SERVER, STREMI};
+
 /// One row of the table.
 pub struct Headline {
     /// System of the papers.
@@ -47,33 +49,6 @@ pub enum Shown {
     /// Simulated: how much longer it takes on one of the clusters than on the other, each time the best; no more than this
     /// fraction.
     Alike([&'static Cluster; 2], f64, Way),
-}
-
-/// Hosts of one kind, joined by a network.
-pub struct Cluster {
-    /// Name for the table.
-    pub name: &'static str,
-    /// The recorded machine.
-    pub machine: &'static str,
-    /// How many of them.
-    pub hosts: u32,
-    /// Ranks on each, a core each.
-    pub ranks_per_host: u32,
-    /// Ranks are dealt out like cards, so that neighbours are on different hosts.
-    pub by_node: bool,
-    /// The network.
-    pub network: Network,
-}
-
-/// What a network gives every host.
-#[derive(Clone, Copy)]
-pub struct Network {
-    /// Bytes a second, each way.
-    pub bandwidth: f64,
-    /// Seconds from host to host.
-    pub latency: f64,
-    /// Seconds of a processor for a message.
-    pub overhead: f64,
 }
 
 /// A way of doing an operation: the best of some algorithms under some settings.
@@ -162,33 +137,13 @@ const LEVELS: Way = way("levels", Algorithms::Levels, &[]);
 const LEVELS_PIPELINED: Way = Way { name: "levels, pipelined", pipelined: Some(true), ..LEVELS };
 const LEVELS_WHOLE: Way = Way { name: "levels, in one piece", pipelined: Some(false), ..LEVELS };
 
-/// The paper's machine of 8 NUMA nodes with 6 cores each, on 2 boards.
-const BOARDS: &str = include_str!("../../../../fixtures/machines/boards-2x4x6.txt");
-/// A current server.
-const SERVER: &str = include_str!("../../../../fixtures/machines/epyc-2x64-nps4.txt");
-
-/// Gigabit Ethernet by TCP.
-const GIGABIT: Network = Network { bandwidth: 117e6, latency: 25e-6, overhead: 5e-6 };
-/// A network of today by an interface of its own.
-const HUNDRED_GIGABIT: Network = Network { bandwidth: 12e9, latency: 1.5e-6, overhead: 0.3e-6 };
-
-/// The 32 hosts of 24 cores of ma-2012-hierknem, whose hosts are one board of the machine above.
-const STREMI: Cluster = Cluster {
-    name: "32x24 by core",
-    machine: BOARDS,
-    hosts: 32,
-    ranks_per_host: 24,
-    by_node: false,
-    network: GIGABIT,
-};
-static BY_CORE: Cluster = STREMI;
+static BY_CORE: Cluster = Cluster { name: "32x24 by core", ..STREMI };
 static BY_NODE: Cluster = Cluster { name: "32x24 by node", by_node: true, ..STREMI };
 static ONE_A_HOST: Cluster = Cluster { name: "32x1", ranks_per_host: 1, ..STREMI };
 static TWO_A_HOST: Cluster = Cluster { name: "32x2", ranks_per_host: 2, ..STREMI };
 static FOUR_A_HOST: Cluster = Cluster { name: "32x4", ranks_per_host: 4, ..STREMI };
 static EIGHT_A_HOST: Cluster = Cluster { name: "32x8", ranks_per_host: 8, ..STREMI };
-static SERVERS: Cluster =
-    Cluster { name: "32x24 servers", machine: SERVER, by_node: true, network: HUNDRED_GIGABIT, ..STREMI };
+static SERVERS: Cluster = Cluster { name: "32x24 servers", by_node: true, ..cluster::SERVERS };
 /// For which only the closed forms are left.
 static MANY: Cluster = Cluster { name: "1000x128", hosts: 1000, ranks_per_host: 128, ..SERVERS };
 

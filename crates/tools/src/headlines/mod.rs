@@ -6,6 +6,7 @@
 mod list;
 mod simulated;
 
+use crate::cluster::Cluster;
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace, Rounds};
 use crate::library::Library;
@@ -16,7 +17,7 @@ use crate::results::{Measure, Results};
 use crate::sample::Cell;
 use crate::session::Ask;
 use clap::Args;
-use list::{Algorithms, Cluster, HEADLINES, Headline, Shown, Way};
+use list::{Algorithms, HEADLINES, Headline, Shown, Way};
 use simulated::{Best, Scene};
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,13 +1,13 @@
 //! Headlines that two cores cannot show: the same schedules on the simulator, with one rank a core of a recorded machine.
 
-use super::list::{Algorithms, Cluster, Network, Way};
+use super::list::{Algorithms, Way};
+use crate::cluster::Cluster;
 use std::sync::Arc;
 use tutti_coll::Environment;
-use tutti_coll::model::{DISTANCES, Model};
 use tutti_coll::registry::{Generator, Node, registry};
 use tutti_coll::select::closed_form;
 use tutti_coll::shape::{Collective, Params, Shape};
-use tutti_coll::simulate::{Binding, Layout, Load, Reach, predict};
+use tutti_coll::simulate::{Binding, Layout, Load, predict};
 use tutti_topo::{Level, Machine};
 
 /// Pieces of work after which a simulation extrapolates.
@@ -57,26 +57,8 @@ impl Scene {
     /// # Errors
     /// The recorded machine cannot be read.
     pub fn across(collective: Collective, bytes: u64, cluster: &Cluster) -> Result<Scene, String> {
-        let machine =
-            Machine::parse(cluster.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
-        let ranks = cluster.hosts * cluster.ranks_per_host;
-        let place = if cluster.by_node { Layout::dealt } else { Layout::bound };
-        let layout = place(&machine, &Binding::Compact, ranks, cluster.hosts);
-        let Network { bandwidth, latency, overhead } = cluster.network;
-        let mut model =
-            Model { network_bandwidth: bandwidth, network_overhead: overhead, ..Model::default() };
-        model.message_latency[DISTANCES - 1] = latency;
-        let environment = Environment {
-            ranks_on_node: cluster.ranks_per_host,
-            cores: machine.count(Level::Core) as u32,
-            oversubscribed: layout.crowded(),
-            layout: Arc::new(layout),
-            node: Node::Exposed,
-            reach: Reach::Mapped,
-            model: Arc::new(model),
-            ..Environment::flat(ranks, ranks)
-        };
-        Ok(Scene { shape: Shape::new(collective, ranks, 0, bytes), environment })
+        let shape = Shape::new(collective, cluster.ranks(), 0, bytes);
+        Ok(Scene { shape, environment: cluster.environment()? })
     }
 
     /// The best that `way` holds; None if it holds nothing.
@@ -127,6 +109,7 @@ pub fn loss(good: f64, bad: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Network;
 
     const LAPTOP: &str = include_str!("../../../../fixtures/machines/laptop-4x2.txt");
 
