@@ -1,7 +1,7 @@
 //! Which algorithm, with which parameters: the one of least time.
 //!
-//! Closed forms ([`crate::cost`]) order the candidates; the best few are simulated, where the ranks are few enough for that
-//! to pay at the first use of a shape; what was measured corrects both ([`Model::correction`](crate::Model::correction)).
+//! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is certain to take longer than
+//! the best so far; where the ranks are too many for that at the first use of a shape, closed forms decide. What was measured corrects both ([`Model::correction`](crate::Model::correction)).
 //! Nothing in Tutti is a table of sizes.
 //!
 //! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a choice, and of
@@ -17,35 +17,49 @@ use crate::ir::Schedule;
 use crate::neighbours::Neighbours;
 use crate::registry::{Association, Generator, Node, Requirements, registry};
 use crate::shape::{Collective, Params, Shape};
-use crate::simulate::{Load, predict};
+use crate::simulate::{Bound, Load, predict};
 
 /// How much may be simulated.
 struct Effort {
     /// With more ranks than this, nothing: the closed forms stand.
     ranks: u32,
-    /// In all candidates together, so many ranks,
-    ranks_of_all: u32,
-    /// but at least so many candidates,
-    least: u32,
-    /// at most so many,
-    most: u32,
-    /// none whose closed form is so many times that of the best,
-    hopeless: f64,
-    /// and of each about so many pieces of work: loops are cut beyond.
+    /// The same on several hosts, where one operation is a poor sign of what many in a row take.
+    ranks_across: u32,
+    /// Of each candidate about so many pieces of work: loops are cut beyond.
     tasks: u64,
+    /// The same for each rank, if that is more.
+    tasks_of_rank: u64,
+    /// Of all candidates together so many on one host,
+    tasks_of_all: u64,
+    /// but at least so many candidates, and on several hosts, where each takes milliseconds, all that are made for these and so many
+    least: u32,
+    /// whose closed form is less than so many times the best;
+    unlikely: f64,
+    /// no candidate further than to so many times the time of the best.
+    hopeless: f64,
 }
 
-/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: less where there are more ranks.
-const FIRST_USE: Effort =
-    Effort { ranks: 64, ranks_of_all: 128, least: 4, most: 24, hopeless: 6.0, tasks: 2048 };
+/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: some ten milliseconds with ranks by the hundred.
+const FIRST_USE: Effort = Effort {
+    ranks: 256,
+    ranks_across: 64,
+    tasks: 2048,
+    tasks_of_rank: 16,
+    tasks_of_all: 50_000,
+    least: 3,
+    unlikely: 6.0,
+    hopeless: 1.5,
+};
 /// When a person asks: seconds at 4096 ranks.
 const STUDY: Effort = Effort {
     ranks: 8192,
-    ranks_of_all: u32::MAX,
-    least: u32::MAX,
-    most: u32::MAX,
-    hopeless: f64::INFINITY,
+    ranks_across: 8192,
     tasks: 200_000,
+    tasks_of_rank: 0,
+    tasks_of_all: u64::MAX,
+    least: u32::MAX,
+    unlikely: f64::INFINITY,
+    hopeless: f64::INFINITY,
 };
 /// So many parameters of one algorithm are looked at closer than by its closed form.
 const PARAMS_OF_ONE: usize = 4;
@@ -53,7 +67,7 @@ const PARAMS_OF_ONE: usize = 4;
 const PARAMS_ACROSS: usize = 2;
 /// and so many where hosts have several leaders, of which closed forms know little.
 const PARAMS_OF_LEADERS: usize = 8;
-/// An operation between hosts of so many seconds is worth simulating as many times more work,
+/// An operation of so many seconds is worth simulating as many times more work,
 const LONG: f64 = 1e-3;
 /// at most so many times.
 const MOST_TIMES: f64 = 8.0;
@@ -344,14 +358,12 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         all.extend(closer(own, shape, environment));
     }
     // The simulator knows neither topologies nor groups; for these there is one algorithm each.
-    if shape.ranks <= effort.ranks && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
+    let most = if environment.layout.hosts() > 1 { effort.ranks_across } else { effort.ranks };
+    if shape.ranks <= most && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
         all = simulated(all, shape, environment, effort);
     }
     for candidate in &mut all {
-        let name = candidate.generator.name;
-        let how = (name, candidate.params.segment * shape.unit_bytes);
-        let place = (shape.ranks, environment.layout.hosts());
-        candidate.time *= environment.model.correction(shape.collective, how, place, shape.bytes());
+        candidate.time *= correction(candidate, shape, environment);
     }
     all
 }
@@ -388,6 +400,7 @@ pub fn closed_form(generator: &Generator, shape: &Shape, params: &Params, enviro
     (generator.work)(shape, params).time(environment)
 }
 
+/// Simulates those candidates that may be the best, and leaves out the others.
 fn simulated(
     all: Vec<Candidate>,
     shape: &Shape,
@@ -395,45 +408,91 @@ fn simulated(
     effort: &Effort,
 ) -> Vec<Candidate> {
     let best = all.iter().map(|candidate| candidate.time).fold(f64::INFINITY, f64::min);
+    let times = (best / LONG).clamp(1.0, MOST_TIMES) as u64;
     let several = environment.layout.hosts() > 1;
-    let times = if several { (best / LONG).clamp(1.0, MOST_TIMES) as u64 } else { 1 };
-    let tasks = effort.tasks * times;
-    // The best of each algorithm first, then the second best: closed forms compare parameters better than algorithms.
+    let tasks =
+        effort.tasks.max(effort.tasks_of_rank * u64::from(shape.ranks)) * if several { times } else { 1 };
+    // Closed forms know nothing of levels that overlap.
+    let levels = |index: &usize| all[*index].generator.requires.several_hosts;
+    let least = ((0..all.len()).filter(levels).count() as u32).saturating_add(effort.least);
+    let tasks_of_all = if several { 0 } else { effort.tasks_of_all.saturating_mul(times) };
+    let loads = Load::all(shape);
+    let mut search = Search { environment, loads: &loads, tasks, limit: f64::INFINITY, spent: 0 };
+    let mut found: Vec<(usize, Candidate)> = Vec::new();
+    let likely = |index: &usize| !several || levels(index) || all[*index].time <= effort.unlikely * best;
+    for (count, index) in (0..).zip(by_promise(&all).into_iter().filter(likely)) {
+        if count >= least && search.spent > tasks_of_all {
+            break;
+        }
+        let factor = correction(&all[index], shape, environment);
+        if let Some(candidate) = search.simulate(all[index], factor) {
+            search.limit = search.limit.min(effort.hopeless * candidate.time * factor);
+            found.push((index, candidate));
+        }
+    }
+    found.sort_unstable_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// In which order to simulate: what is for several hosts first, then the best of each algorithm before the second best, as closed
+/// forms compare parameters better than algorithms.
+fn by_promise(all: &[Candidate]) -> Vec<usize> {
     let own = |index: usize| {
         let name = all[index].generator.name;
         all[..index].iter().filter(|other| other.generator.name == name).count()
     };
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|&one, &two| own(one).cmp(&own(two)).then(all[one].time.total_cmp(&all[two].time)));
-    // Closed forms know nothing of levels that overlap, so those are all simulated.
-    let levels = |one: &usize| all[*one].generator.requires.several_hosts;
-    order.retain(|one| levels(one) || all[*one].time <= effort.hopeless * best);
-    order.sort_by_key(|one| !levels(one));
-    let least = (order.iter().filter(|one| levels(one)).count() as u32).saturating_add(3).max(effort.least);
-    order.truncate((effort.ranks_of_all / shape.ranks).clamp(least, effort.most.max(least)) as usize);
-    order.sort_unstable();
-    let loads = Load::all(shape);
-    // While the network is busy processors have other things to do, and hosts may share them: of algorithms that are bound by the
-    // network, those win that work less.
-    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
-    let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };
-    let run = |&index: &usize| {
-        let Candidate { generator, params, .. } = all[index];
+    order.sort_by_key(|&one| !all[one].generator.requires.several_hosts);
+    order
+}
+
+/// By what measured times differ from those of the model.
+fn correction(candidate: &Candidate, shape: &Shape, environment: &Environment) -> f64 {
+    let how = (candidate.generator.name, candidate.params.segment * shape.unit_bytes);
+    let place = (shape.ranks, environment.layout.hosts());
+    environment.model.correction(shape.collective, how, place, shape.bytes())
+}
+
+/// The simulation of one candidate after the other.
+struct Search<'a> {
+    environment: &'a Environment,
+    loads: &'a [Load],
+    /// Pieces of work beyond which loops of one candidate are cut.
+    tasks: u64,
+    /// Candidates of a longer (corrected) time are given up.
+    limit: f64,
+    /// Pieces of work so far.
+    spent: u64,
+}
+
+impl Search<'_> {
+    /// What the simulator says of a candidate, whose times are to be multiplied by `factor`; `None` if it is hopeless.
+    fn simulate(&mut self, candidate: Candidate, factor: f64) -> Option<Candidate> {
+        let Candidate { generator, params, .. } = candidate;
+        let environment = self.environment;
+        // While the network is busy processors have other things to do, and hosts may share them: of algorithms that are bound by the
+        // network, those win that work less.
+        let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
+        let several = environment.layout.hosts() > 1;
+        let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };
+        // Of several loads none may be given up: what is slower at one may be faster at another.
+        let seconds = if self.loads.len() == 1 { self.limit / factor } else { f64::INFINITY };
+        let bound = Bound { tasks: self.tasks, seconds };
         let (mut time, mut work) = (1.0, 0.0);
-        for load in &loads {
-            let found = predict(generator, load, &params, &environment.stage(), tasks);
-            // The closed form of a long pipeline is better than one that never filled.
-            if !found.settled {
-                return all[index];
+        for load in self.loads {
+            let found = predict(generator, load, &params, &environment.stage(), bound);
+            self.spent += found.tasks;
+            if found.gave_up {
+                return None;
             }
             // Of two that keep the ranks equally busy, the one that is over first wins.
             time *= found.steady_seconds + found.seconds / 16.0 + found.work_seconds * weight;
             work += found.work_seconds;
         }
         // As much faster at one size is worth as much slower at another: the geometric mean.
-        Candidate { generator, params, time: time.powf(1.0 / loads.len() as f64), work, simulated: true }
-    };
-    order.iter().map(run).collect()
+        Some(Candidate { time: time.powf(1.0 / self.loads.len() as f64), work, simulated: true, ..candidate })
+    }
 }
 
 /// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by parameters if these
@@ -563,7 +622,7 @@ impl fmt::Display for Candidate {
 mod tests {
     use super::*;
     use crate::Model;
-    use crate::simulate::Layout;
+    use crate::simulate::{Binding, Layout, Reach};
     use Collective as C;
 
     fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
@@ -647,6 +706,23 @@ mod tests {
                 "{}",
                 choice.reason()
             );
+        }
+    }
+
+    /// On a server of 128 cores, what is chosen at the first use takes (almost) as short as the best of all candidates.
+    #[test]
+    fn many_cores_get_what_is_best_for_them() {
+        let path = format!("{}/../../fixtures/machines/epyc-2x64-nps4.txt", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).expect("it is there");
+        let machine = tutti_topo::Machine::parse(&text).expect("it is right");
+        let layout = Arc::new(Layout::bound(&machine, &Binding::Compact, 128, 1));
+        let environment = Environment::in_job(128, 128, 128, Arc::default());
+        let environment = Environment { node: Node::Exposed, reach: Reach::Mapped, layout, ..environment };
+        for (collective, bytes) in [(C::Barrier, 0), (C::Bcast, 64 << 10), (C::Reduce, 8), (C::Allreduce, 8)]
+        {
+            let shape = Shape::new(collective, 128, 0, bytes);
+            let (choice, all) = (select(&shape, &environment, None), study(&shape, &environment, None));
+            assert!(choice.time < 1.2 * all[0].time, "{} is best; {}", all[0], choice.reason());
         }
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::model::Model;
 use tutti_coll::registry::Association;
-use tutti_coll::simulate::{Binding, Layout, Load, Reach, Stage, predict};
+use tutti_coll::simulate::{Binding, Bound, Layout, Load, Reach, Stage, predict};
 use tutti_coll::verify::{Case, Pattern, verify_on};
 use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
 
@@ -138,7 +138,7 @@ fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     let seconds = |binding: &Binding| {
         let layout = Layout::bound(&machine, binding, 48, 1);
         let stage = Stage { model: &Model::default(), layout: &layout, reach: Reach::Call };
-        predict(generator, &load, &params, &stage, 50_000_000).seconds
+        predict(generator, &load, &params, &stage, Bound::tasks(50_000_000)).seconds
     };
     let crossed = Binding::List((0..48).map(|rank| rank % 8 * 6 + rank / 8).collect());
     1.0 - seconds(&Binding::Compact) / seconds(&crossed)

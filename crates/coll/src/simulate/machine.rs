@@ -94,6 +94,8 @@ pub(super) struct Run {
     pub work: Time,
     /// For each operation, the sums over the ranks of when they began and ended it.
     pub turns: Vec<[Time; 2]>,
+    /// It was not simulated to its end, which lies beyond the last moment that was of interest.
+    pub gave_up: bool,
 }
 
 /// See the module.
@@ -110,6 +112,8 @@ pub(super) struct Machine<'a> {
     turns: Vec<[Time; 2]>,
     /// So many operations may be under way.
     slots: u32,
+    /// What happens later is of no interest.
+    until: Time,
     tasks: u64,
     forced: u64,
     /// What every rank did, if that is asked for.
@@ -165,10 +169,16 @@ impl<'a> Machine<'a> {
             pools: pools.collect(),
             turns: vec![[0; 2]; series.order.len()],
             slots: slots(series, load.shape().unit_bytes),
+            until: Time::MAX,
             tasks: 0,
             forced: 0,
             events: None,
         }
+    }
+
+    /// Gives up an operation that is not over then.
+    pub fn until(self, until: Time) -> Self {
+        Machine { until, ..self }
     }
 
     /// As [`Machine::run`], with what every rank did.
@@ -191,9 +201,14 @@ impl<'a> Machine<'a> {
         for place in 0..ranks {
             self.acquire((place * stride % ranks) as u32, 0);
         }
+        let mut gave_up = false;
         loop {
             while let Some((time, event)) = self.queue.pop() {
                 self.now = time;
+                gave_up = time > self.until;
+                if gave_up {
+                    break;
+                }
                 match event {
                     Event::Ready(rank, task) => self.give(rank, task),
                     Event::Done(rank, task) => {
@@ -206,13 +221,20 @@ impl<'a> Machine<'a> {
                     Event::Arrived(message) => self.arrived(message),
                 }
             }
-            if !self.force() {
+            if gave_up || !self.force() {
                 break;
             }
         }
         let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
         (
-            Run { ends, tasks: self.tasks, forced: self.forced, work: self.prices.work, turns: self.turns },
+            Run {
+                ends,
+                tasks: self.tasks,
+                forced: self.forced,
+                work: self.prices.work,
+                turns: self.turns,
+                gave_up,
+            },
             self.events.unwrap_or_default(),
         )
     }
@@ -335,11 +357,11 @@ impl<'a> Machine<'a> {
             }
             self.release_held_back(rank);
         }
-        let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
-        let state = &mut self.ranks[rank as usize];
-        if state.end.is_some() {
+        if self.ranks[rank as usize].end.is_some() {
             return false;
         }
+        let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
+        let state = &mut self.ranks[rank as usize];
         if state.operations >= least.saturating_add(self.slots) {
             state.held_back = true;
             return false;
@@ -355,9 +377,12 @@ impl<'a> Machine<'a> {
 
     /// Wakes those that waited for the slowest rank, if this was it.
     fn release_held_back(&mut self, rank: u32) {
+        if self.series.order.len() == 1 {
+            return;
+        }
         let done = self.ranks[rank as usize].operations;
         let least = self.ranks.iter().map(|rank| rank.operations).min().unwrap_or(0);
-        if self.series.order.len() == 1 || least < done {
+        if least < done {
             return;
         }
         for other in 0..self.ranks.len() as u32 {

@@ -37,6 +37,25 @@ use crate::model::Model;
 use crate::registry::Generator;
 use crate::shape::Params;
 
+/// How much of an operation is worth simulating.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// Beyond (about) so many pieces of work, loops are cut short and the rest is extrapolated.
+    pub tasks: u64,
+    /// What takes longer is given up ([`Prediction::gave_up`]).
+    pub seconds: f64,
+}
+
+impl Bound {
+    /// To the end, however long it takes.
+    pub const NONE: Bound = Bound::tasks(u64::MAX);
+
+    /// To the end, with so many pieces of work.
+    pub const fn tasks(tasks: u64) -> Bound {
+        Bound { tasks, seconds: f64::INFINITY }
+    }
+}
+
 /// The machine and where the ranks are.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage<'a> {
@@ -64,8 +83,8 @@ pub struct Prediction {
     pub tasks: u64,
     /// Whether all iterations of all loops were simulated.
     pub exact: bool,
-    /// Whether loops that were cut went on long enough to fill the pipeline, so that extending them is right.
-    pub settled: bool,
+    /// Whether [`Prediction::steady_seconds`] are certain to be more than were of interest; then no more is known.
+    pub gave_up: bool,
 }
 
 /// So many operations in a row show what each of them takes.
@@ -104,13 +123,14 @@ pub fn observe(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> (Predi
 }
 
 /// The same with what each of several operations in a row takes, if `bound` allows for them.
-fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: u64) -> Prediction {
-    let one = simulate(schedules, load, stage);
-    if u64::from(IN_A_ROW) * one.tasks > bound {
-        return one;
-    }
+fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: Bound) -> Prediction {
     // Messages of several operations at once fill queues, of which nothing is known here.
-    if schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges) {
+    let alone = schedules.len() > MANY || schedules.iter().any(|schedule| schedule.order == Order::Edges);
+    if alone {
+        return once(schedules, load, stage, bound);
+    }
+    let one = simulate(schedules, load, stage);
+    if u64::from(IN_A_ROW) * one.tasks > bound.tasks {
         return one;
     }
     let all = summary(&machine(&Series::repeated(schedules, IN_A_ROW), load, stage).run(), stage);
@@ -118,21 +138,20 @@ fn simulate_in_a_row(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bou
     Prediction { steady_seconds: stage.model.call + more, tasks: one.tasks + all.tasks, ..one }
 }
 
-/// Generates and runs the schedules of an algorithm. If that takes (about) more than `bound` pieces of work, loops are cut
-/// short and the rest is extrapolated.
+/// Generates and runs the schedules of an algorithm, as far as `bound` says.
 pub fn predict(
     generator: &Generator,
     load: &Load,
     params: &Params,
     stage: &Stage<'_>,
-    bound: u64,
+    bound: Bound,
 ) -> Prediction {
     let ranks = load.shape().ranks;
     let hierarchy = Some(stage.layout.hierarchy());
     let write = |rank| generator.generate_on(&load.shape_of(rank), params, hierarchy);
     let mut schedules: Vec<Schedule> = (0..ranks).map(write).collect();
     let longest = longest(&schedules);
-    let cut = cut_for(&schedules, longest, bound);
+    let cut = cut_for(&schedules, longest, bound.tasks);
     if 2 * cut >= longest {
         return simulate_in_a_row(&schedules, load, stage, bound);
     }
@@ -144,9 +163,16 @@ pub fn predict(
                 one.count = (*count).min(cut);
             }
         }
-        summary(&machine(&Series::repeated(&schedules, 1), load, stage).run(), stage)
+        once(&schedules, load, stage, bound)
     };
-    let (one, two) = (cut_to(cut), cut_to(2 * cut));
+    let one = cut_to(cut);
+    if one.gave_up {
+        return one;
+    }
+    let two = cut_to(2 * cut);
+    if two.gave_up {
+        return two;
+    }
     let more = f64::from(longest - 2 * cut) / f64::from(cut);
     let extend = |one: f64, two: f64| two + (two - one).max(0.0) * more;
     Prediction {
@@ -156,20 +182,14 @@ pub fn predict(
         work_seconds: extend(one.work_seconds, two.work_seconds),
         tasks: one.tasks + two.tasks,
         exact: false,
-        settled: cut >= fill(generator, load, params),
+        gave_up: false,
     }
 }
 
-/// Iterations until all ranks of a pipeline are at work, up a tree and down it.
-fn fill(generator: &Generator, load: &Load, params: &Params) -> u32 {
-    let ranks = load.shape().ranks;
-    let parameters = generator.parameters;
-    match parameters.segment && !parameters.frames {
-        // Around a ring and in alltoall all ranks work from the beginning.
-        false => LEAST_CUT,
-        true if parameters.radix && params.radix != 1 => 2 * ranks.ilog2().max(1),
-        true => ranks.saturating_mul(2),
-    }
+/// One operation, if it does not take too long.
+fn once(schedules: &[Schedule], load: &Load, stage: &Stage<'_>, bound: Bound) -> Prediction {
+    let series = Series::repeated(schedules, 1);
+    summary(&machine(&series, load, stage).until(resources::time(bound.seconds)).run(), stage)
 }
 
 fn machine<'a>(series: &'a Series<'a>, load: &'a Load, stage: &Stage<'a>) -> Machine<'a> {
@@ -188,8 +208,8 @@ fn summary(run: &Run, stage: &Stage<'_>) -> Prediction {
         mean_seconds: stage.model.call + sum / run.ends.len().max(1) as f64 * 1e-12,
         work_seconds: run.work as f64 * 1e-12,
         tasks: run.tasks,
-        exact: true,
-        settled: true,
+        exact: !run.gave_up,
+        gave_up: run.gave_up,
     }
 }
 

@@ -17,7 +17,7 @@ fn seconds(collective: Collective, name: &str, params: Params, bytes: u64, ranks
     let (model, layout) = (Model::default(), Layout::flat(ranks, cores));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
     let load = Load::new(&Shape::new(collective, ranks, 0, bytes));
-    let prediction = predict(generator(collective, name), &load, &params, &stage, u64::MAX);
+    let prediction = predict(generator(collective, name), &load, &params, &stage, Bound::NONE);
     assert!(prediction.exact && prediction.mean_seconds <= prediction.seconds);
     prediction.seconds
 }
@@ -124,12 +124,12 @@ fn cut_loops_come_close() {
         let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
         let load = Load::new(&Shape::new(collective, 64, 0, bytes));
         let params = Params { segment: 8192, ..WHOLE };
-        let all = predict(generator(collective, name), &load, &params, &stage, u64::MAX);
-        let cut = predict(generator(collective, name), &load, &params, &stage, 64 * 48);
+        let all = predict(generator(collective, name), &load, &params, &stage, Bound::NONE);
+        let cut = predict(generator(collective, name), &load, &params, &stage, Bound::tasks(64 * 48));
         assert!(all.exact && !cut.exact && cut.tasks < all.tasks, "{collective} {name}");
         let ratio = cut.seconds / all.seconds;
         assert!((0.7..1.4).contains(&ratio), "{collective} {name}: {ratio}");
-        assert_eq!(cut, predict(generator(collective, name), &load, &params, &stage, 64 * 48));
+        assert_eq!(cut, predict(generator(collective, name), &load, &params, &stage, Bound::tasks(64 * 48)));
     }
 }
 
@@ -195,7 +195,7 @@ fn far_ranks_take_longer() {
         let layout = Layout::bound(&epyc, &binding, 32, 1);
         let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
         let load = Load::new(&Shape::new(Collective::Allgather, 32, 0, 4096));
-        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, u64::MAX).seconds
+        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, Bound::NONE).seconds
     };
     assert!(time(Binding::Scatter) > 1.2 * time(Binding::Compact));
 }
@@ -208,7 +208,7 @@ fn too_many_readers_are_in_each_others_way() {
         let model = Model { source_readers, source_bandwidth: 1e13, ..Model::default() };
         let stage = Stage { model: &model, layout: &layout, reach: Reach::Call };
         let params = Params { readers, ..WHOLE };
-        predict(generator(Collective::Bcast, "exposed"), &load, &params, &stage, u64::MAX).seconds
+        predict(generator(Collective::Bcast, "exposed"), &load, &params, &stage, Bound::NONE).seconds
     };
     assert!(time(8.0, 8) < time(8.0, 0), "a bound of as many as serve best helps");
     assert!(time(64.0, 8) > time(64.0, 0), "where all may read at a time, it does not");
@@ -222,7 +222,7 @@ fn links_between_memory_controllers_are_shared() {
         let layout = Layout::bound(&epyc, binding, 32, 1);
         let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
         let load = Load::new(&Shape::new(Collective::Allgather, 32, 0, 64 << 10));
-        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, u64::MAX).seconds
+        predict(generator(Collective::Allgather, "ring"), &load, &WHOLE, &stage, Bound::NONE).seconds
     };
     // All of a controller's eight ranks send to others, 31 times 64 KiB each.
     let least = 31.0 * 8.0 * 65536.0 / 5e9;
@@ -237,7 +237,7 @@ fn a_host_passes_on_what_it_has() {
     let bytes = 32 << 10;
     let load = Load::new(&Shape::new(Collective::Bcast, 4, 0, bytes));
     let chain = Params { radix: 1, ..WHOLE };
-    let prediction = predict(generator(Collective::Bcast, "levels_bank"), &load, &chain, &stage, u64::MAX);
+    let prediction = predict(generator(Collective::Bcast, "levels_bank"), &load, &chain, &stage, Bound::NONE);
     let link = bytes as f64 / model.network_bandwidth;
     let Prediction { seconds, steady_seconds, .. } = prediction;
     assert!(seconds > 3.0 * link && seconds < 5.0 * link, "{seconds:e}, a link: {link:e}");

@@ -7,7 +7,7 @@ use tutti_coll::Environment;
 use tutti_coll::registry::{Generator, Node, registry};
 use tutti_coll::select::closed_form;
 use tutti_coll::shape::{Collective, Params, Shape};
-use tutti_coll::simulate::{Binding, Layout, Load, predict};
+use tutti_coll::simulate::{Binding, Bound, Layout, Load, predict};
 use tutti_topo::{Level, Machine};
 
 /// Pieces of work after which a simulation extrapolates.
@@ -89,7 +89,8 @@ impl Scene {
         if self.shape.ranks > SIMULATED_RANKS {
             return closed_form(generator, &self.shape, params, &self.environment);
         }
-        predict(generator, &Load::new(&self.shape), params, &self.environment.stage(), BOUND).seconds
+        predict(generator, &Load::new(&self.shape), params, &self.environment.stage(), Bound::tasks(BOUND))
+            .seconds
     }
 }
 
