@@ -1,5 +1,7 @@
 """Jobs on several hosts: the programs of the tests on 4 hosts x 2 and 8 hosts x 4 ranks, on every kind of connection."""
 
+import re
+
 import pytest
 
 from harness import ROOT
@@ -161,6 +163,21 @@ def test_hosts_of_one_machine_are_known(tutti, four):
     options = [four.mpirun, "--agent", four.testbed.agent, "--host", hosts, "-genv", "TUTTI_EXPLAIN", "1"]
     outcome = four.launch([*options, program]).wait(100)
     assert "on 8 ranks on 4 hosts, up to 4 of them on one machine: " in outcome.err, str(outcome)
+
+
+def test_info_says_what_a_job_on_several_hosts_chooses(tutti, four):
+    assert tutti
+    program, hosts = four.compile("coll_move.c"), ",".join(f"n{host}:2" for host in range(4))
+    options = [four.mpirun, "--agent", four.testbed.agent, "--host", hosts]
+    job = four.launch([*options, "-genv", "TUTTI_EXPLAIN", "1", program]).wait(100)
+    said = re.search(r"Tutti: (bcast) of (\d+) bytes on 8 ranks( on 4 hosts, .*): (\S+ \(.*?\)), by the model", job.err)
+    assert said, str(job)
+    collective, size, where, choice = said.groups()
+    asked = four.launch([*options, four.testbed.program, "info", "--collective", collective, "--bytes", size]).wait(100)
+    assert asked.out.count(" bytes on 8 ranks") == 1 and where in asked.out, str(asked)
+    assert f": {choice}, least time by the model" in asked.out, str(asked)
+    machines = four.launch([*options, four.testbed.program, "info", "--machines"]).wait(100)
+    assert machines.out.startswith("machines of hosts: 0,0,0,0; processors: "), str(machines)
 
 
 def test_hostfile(tutti, four, tmp_path):

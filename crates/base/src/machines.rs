@@ -10,6 +10,9 @@ pub struct Processors {
     pub count: u32,
 }
 
+/// More processors than any machine has: what is said to be more is taken as so many, so that sums over hosts have room.
+const MOST_PROCESSORS: u32 = 1 << 16;
+
 /// Which hosts share processors: the same on all ranks of a job, who choose algorithms by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machines {
@@ -27,14 +30,29 @@ impl Machines {
             let next = known.len() as u32;
             *known.entry(host.identity).or_insert(next)
         };
-        let processors = said.iter().map(|host| host.count).min().unwrap_or(1).max(1);
-        Machines { of_host: said.iter().map(number).collect(), processors }
+        let of_host = said.iter().map(number).collect();
+        Machines { of_host, processors: possible(said.iter().map(|host| host.count).min().unwrap_or(1)) }
+    }
+
+    /// As another process says it of a job of so many hosts; `None` if that cannot be.
+    pub fn said(of_host: Vec<u32>, processors: u32, hosts: usize) -> Option<Machines> {
+        let fits = of_host.len() == hosts && of_host.iter().all(|machine| (*machine as usize) < hosts);
+        (fits && processors == possible(processors)).then_some(Machines { of_host, processors })
     }
 
     /// Where nothing is known but the number of processors: a machine of its own for each host.
     pub fn apart(hosts: u32, processors: u32) -> Machines {
-        Machines { of_host: (0..hosts).collect(), processors: processors.max(1) }
+        Machines { of_host: (0..hosts).collect(), processors: possible(processors) }
     }
+
+    /// All hosts are one machine of so many processors.
+    pub fn shared(hosts: u32, processors: u32) -> Machines {
+        Machines { of_host: vec![0; hosts as usize], processors: possible(processors) }
+    }
+}
+
+fn possible(processors: u32) -> u32 {
+    processors.clamp(1, MOST_PROCESSORS)
 }
 
 #[cfg(test)]
@@ -52,6 +70,23 @@ mod tests {
         check(&[(7, 2), (7, 2), (7, 2)], &[0, 0, 0], 2);
         check(&[(9, 8), (7, 4), (9, 8), (1, 16)], &[0, 1, 0, 2], 4);
         check(&[(1, 0)], &[0], 1);
+        check(&[(1, u32::MAX)], &[0], MOST_PROCESSORS);
         assert_eq!(Machines::apart(3, 4), Machines { of_host: vec![0, 1, 2], processors: 4 });
+        assert_eq!(Machines::shared(3, 4), Machines { of_host: vec![0; 3], processors: 4 });
+    }
+
+    fn check_said(of_host: &[u32], processors: u32, hosts: usize, is_possible: bool) {
+        let said = Machines::said(of_host.to_vec(), processors, hosts);
+        let expected = Machines { of_host: of_host.to_vec(), processors };
+        assert_eq!(said, is_possible.then_some(expected));
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_taken() {
+        check_said(&[0, 1, 0], 2, 3, true);
+        check_said(&[0, 1], 2, 3, false);
+        check_said(&[0, 1, 3], 2, 3, false);
+        check_said(&[0, 1, 0], 0, 3, false);
+        check_said(&[0, 1, 0], u32::MAX, 3, false);
     }
 }

@@ -164,12 +164,7 @@ impl Choice {
             Forced::No => "by the model",
         };
         let Shape { collective, ranks, .. } = self.shape;
-        let layout = &self.environment.layout;
-        let hosts = match (layout.hosts(), layout.hosts_on_machine()) {
-            (1, _) => String::new(),
-            (hosts, 1) => format!(" on {hosts} hosts"),
-            (hosts, sharing) => format!(" on {hosts} hosts, up to {sharing} of them on one machine"),
-        };
+        let hosts = self.environment.layout.on_hosts();
         let mut text = format!(
             "{collective} of {} bytes on {ranks} ranks{hosts}: {} ({}), {how}, {:.1} us.",
             self.shape.bytes(),
@@ -624,6 +619,7 @@ mod tests {
     use crate::Model;
     use crate::simulate::{Binding, Layout, Reach};
     use Collective as C;
+    use tutti_base::Machines;
 
     fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
         let environment = Environment::flat(ranks, cores);
@@ -671,7 +667,7 @@ mod tests {
     fn hosts_that_share_processors_take_what_works_less() {
         let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
         let model = Arc::new(Model { network_bandwidth: 1.2e8, ..Model::default() });
-        let layouts = [Layout::across(&hosts, 2), Layout::on_machines(&hosts, |_| 0, 2)];
+        let layouts = [Layout::across(&hosts, 2), Layout::on_machines(&hosts, &Machines::shared(4, 2))];
         let [apart, one] = layouts.map(|layout| {
             let environment = Environment::on_hosts(Arc::new(layout), Arc::clone(&model));
             Environment { node: Node::Exposed, ..environment }

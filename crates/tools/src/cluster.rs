@@ -1,12 +1,11 @@
 //! Hosts of recorded machines, joined by a network, on which operations are simulated.
 
-use std::sync::Arc;
-
 use tutti_coll::Environment;
 use tutti_coll::model::{DISTANCES, Model};
-use tutti_coll::registry::Node;
-use tutti_coll::simulate::{Binding, Layout, Reach};
-use tutti_topo::{Level, Machine};
+use tutti_coll::simulate::Binding;
+use tutti_topo::Machine;
+
+use crate::spread::{Near, Spread};
 
 /// Hosts of one kind, joined by a network.
 #[derive(Clone, Copy)]
@@ -68,29 +67,27 @@ impl Cluster {
         self.hosts * self.ranks_per_host
     }
 
-    /// What algorithms are chosen by and simulated on.
+    /// What algorithms are chosen by and simulated on: with what machines cost by default, and this network.
     ///
     /// # Errors
     /// The recorded machine cannot be read.
     pub fn environment(&self) -> Result<Environment, String> {
-        let machine =
-            Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
-        let ranks = self.ranks();
-        let place = if self.by_node { Layout::dealt } else { Layout::bound };
-        let layout = place(&machine, &Binding::Compact, ranks, self.hosts);
         let Network { bandwidth, latency, overhead } = self.network;
         let mut model =
             Model { network_bandwidth: bandwidth, network_overhead: overhead, ..Model::default() };
         model.message_latency[DISTANCES - 1] = latency;
-        Ok(Environment {
-            ranks_on_node: self.ranks_per_host,
-            cores: machine.count(Level::Core) as u32,
-            oversubscribed: layout.crowded(),
-            layout: Arc::new(layout),
-            node: Node::Exposed,
-            reach: Reach::Mapped,
-            model: Arc::new(model),
-            ..Environment::flat(ranks, ranks)
-        })
+        self.environment_of(model, false)
+    }
+
+    /// The same with what a model says, also of the network, and on hosts that may `share` the processors of one.
+    ///
+    /// # Errors
+    /// The recorded machine cannot be read.
+    pub fn environment_of(&self, model: Model, share: bool) -> Result<Environment, String> {
+        let machine =
+            Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
+        let map_by = if self.by_node { Near::Node } else { Near::Core };
+        let spread = Spread { hosts: self.hosts, hosts_share: share, map_by };
+        Ok(spread.environment(&machine, &Binding::Compact, self.ranks(), model))
     }
 }

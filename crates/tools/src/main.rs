@@ -23,6 +23,7 @@ mod run;
 mod sample;
 mod session;
 mod sim;
+mod spread;
 mod start;
 mod trace;
 mod tune;

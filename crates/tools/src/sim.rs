@@ -3,16 +3,16 @@
 //! of broadcasts ([`asp::simulated`]).
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use tutti_base::config::Config;
 use tutti_coll::registry::Node;
 use tutti_coll::select::{Candidate, refusal, study};
-use tutti_coll::simulate::{Binding, Layout, Reach};
+use tutti_coll::simulate::{Binding, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
 use tutti_topo::{Level, Machine};
 
+use crate::spread::Spread;
 use crate::{asp, reorder, start};
 
 /// Which operation, with how many bytes and ranks.
@@ -64,15 +64,8 @@ pub struct Setup {
     /// A recorded machine (a file as in fixtures/machines); or else this one.
     #[arg(long)]
     machine: Option<PathBuf>,
-    /// So many machines of this kind, joined by a network.
-    #[arg(long, default_value_t = 1)]
-    hosts: u32,
-    /// The hosts are this one machine, as containers of it are: they share its processors.
-    #[arg(long)]
-    hosts_share: bool,
-    /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
-    #[arg(long, default_value = "core", value_parser = ["core", "node"])]
-    map_by: String,
+    #[command(flatten)]
+    spread: Spread,
     /// On which cores the ranks are: compact, scatter, random:SEED, none, or a list of processors (0,4,8-11).
     #[arg(long, default_value = "compact", value_parser = binding)]
     bind: Binding,
@@ -152,7 +145,7 @@ fn table(options: &Setup) -> Result<String, String> {
         operation.bytes,
         shape.ranks,
         machine.name(),
-        match (options.hosts, options.hosts_share) {
+        match (options.spread.hosts, options.spread.hosts_share) {
             (1, _) => String::new(),
             (hosts, false) => format!("{hosts} machines of "),
             (hosts, true) => format!("{hosts} hosts that share "),
@@ -179,33 +172,15 @@ pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
 
 fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
-    let hosts = options.hosts.clamp(1, operation.ranks);
-    let is_dealt = options.map_by == "node";
-    let place = if is_dealt { Layout::dealt } else { Layout::bound };
-    let ranks_on_node = operation.ranks.div_ceil(hosts);
-    let cores = machine.count(Level::Core).max(1) as u32;
-    let layout = if options.hosts_share {
-        // As a job sees them: how ranks of other hosts are bound, nobody knows.
-        let host = |rank| if is_dealt { rank % hosts } else { rank / ranks_on_node };
-        Layout::on_machines(&(0..operation.ranks).map(host).collect::<Vec<_>>(), |_| 0, cores)
-    } else {
-        place(machine, &options.bind, operation.ranks, hosts)
-    };
+    let model = operation.model(options.machine.is_none())?;
     let node = match options.node.as_str() {
         "any" => Node::Any,
         "shared" => Node::Shared,
         _ => Node::Exposed,
     };
-    Ok(Environment {
-        cores: (cores / layout.hosts_on_machine()).max(1),
-        ranks_on_node,
-        oversubscribed: layout.crowded(),
-        node,
-        reach: if options.calls { Reach::Call } else { Reach::Mapped },
-        layout: Arc::new(layout),
-        model: Arc::new(operation.model(options.machine.is_none())?),
-        ..Environment::flat(operation.ranks, 1)
-    })
+    let reach = if options.calls { Reach::Call } else { Reach::Mapped };
+    let stage = options.spread.environment(machine, &options.bind, operation.ranks, model);
+    Ok(Environment { node, reach, ..stage })
 }
 
 /// A line a candidate, the fastest first.

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tutti_base::Machines;
 use tutti_base::config::Config;
 use tutti_coll::model::{Correction, size_class, variant};
 use tutti_coll::select::{refusal, variants};
@@ -25,12 +26,13 @@ use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, regis
 
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace};
-use crate::info::choice;
+use crate::info::{choice, job};
 use crate::library::{Library, Place};
 use crate::options::{Sizes, parse_sizes, parse_time};
 use crate::programs::Programs;
 use crate::report::size;
 use crate::results::{Measure, Results};
+use crate::run;
 use crate::sample::Cell;
 use crate::session::Ask;
 use crate::sim::Operation;
@@ -214,7 +216,9 @@ pub fn run(options: &Options) -> Result<(), String> {
         let left = options.budget.saturating_sub(start.elapsed()) / (stages.len() - stage) as u32;
         let environment = match &place {
             Some(place) => {
-                choice::environment_on(place.hosts.len() as u32, place.per_host, &config, model.clone())
+                let of = |rank: u32| rank / place.per_host;
+                let hosts: Vec<u32> = (0..place.ranks()).map(of).collect();
+                choice::environment_on(&hosts, &machines(&tutti, place)?, &config, model.clone())
             }
             None => choice::environment(ranks, &config, model.clone()),
         };
@@ -233,6 +237,19 @@ pub fn run(options: &Options) -> Result<(), String> {
     crate::show(&format!("kept in {}\n", path.display()));
     Ok(())
 }
+
+/// Which of the hosts are one machine, as a job on them says.
+fn machines(tutti: &Library, place: &Place) -> Result<Machines, String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let outcome = run::run(tutti.command(place.ranks(), &program).args(["info", "--machines"]), LIMIT)?;
+    let said = outcome.lines.iter().find_map(|line| job::read(line, place.hosts.len()));
+    said.ok_or_else(|| {
+        format!("a job on {} says no machines: {}", place.hosts.join(","), outcome.errors.join("\n"))
+    })
+}
+
+/// A job that only says what it is takes no longer.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// What there is to measure, with predictions.
 fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
@@ -503,7 +520,9 @@ mod tests {
 
     #[test]
     fn segments_of_several_lengths_are_measured_across_hosts() {
-        let environment = choice::environment_on(4, 4, &Config::default(), Model::default());
+        let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
+        let machines = Machines::apart(4, 2);
+        let environment = choice::environment_on(&hosts, &machines, &Config::default(), Model::default());
         let environment = Environment { node: tutti_coll::registry::Node::Exposed, ..environment };
         let operation = Operation {
             collective: Collective::Bcast,

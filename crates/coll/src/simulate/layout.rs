@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tutti_base::Machines;
 use tutti_topo::model::Places;
 use tutti_topo::{Distance, Level, Machine, ProcessorSet};
 
@@ -129,14 +130,19 @@ impl Layout {
 
     /// Ranks on these hosts, of each of which nothing is known but that it has `cores` cores.
     pub fn across(hosts: &[u32], cores: u32) -> Layout {
-        Layout::on_machines(hosts, |host| host, cores)
+        let count = hosts.iter().map(|host| host + 1).max().unwrap_or(0);
+        Layout::on_machines(hosts, &Machines::apart(count, cores))
     }
 
-    /// The same where hosts may be one machine, such as the containers of a job: those with the same `machine` share its `cores`
-    /// cores, its memory and its caches, but reach each other by the network alone.
-    pub fn on_machines(hosts: &[u32], machine: impl Fn(u32) -> u32, cores: u32) -> Layout {
+    /// The same where hosts may be one machine, such as the containers of a job: those share its cores, its memory and its caches, but
+    /// reach each other by the network alone.
+    ///
+    /// # Panics
+    /// If one of the hosts has no machine: a bug of the caller.
+    pub fn on_machines(hosts: &[u32], machines: &Machines) -> Layout {
         let hosts_in_order = dense(hosts);
-        let machines: Vec<u32> = dense(&hosts.iter().map(|host| machine(*host)).collect::<Vec<_>>());
+        let cores = machines.processors;
+        let machines = dense(&hosts.iter().map(|host| machines.of_host[*host as usize]).collect::<Vec<_>>());
         let count = machines.iter().map(|machine| machine + 1).max().unwrap_or(0);
         let mut pools = vec![Pool { processors: cores.max(1), ranks: 0 }; count as usize];
         let place = |(host, machine): (u32, u32)| {
@@ -215,6 +221,15 @@ impl Layout {
         let mut ranks = vec![0; self.hosts() as usize];
         self.places.iter().for_each(|place| ranks[place.host as usize] += 1);
         ranks.into_iter().max().unwrap_or(1)
+    }
+
+    /// Where several hosts are, for a person: ` on 4 hosts, up to 2 of them on one machine`.
+    pub fn on_hosts(&self) -> String {
+        match (self.hosts(), self.hosts_on_machine()) {
+            (1, _) => String::new(),
+            (hosts, 1) => format!(" on {hosts} hosts"),
+            (hosts, sharing) => format!(" on {hosts} hosts, up to {sharing} of them on one machine"),
+        }
     }
 
     /// The largest number of hosts that are one machine and share its processors.
@@ -413,7 +428,8 @@ pub(crate) mod tests {
     #[test]
     fn hosts_of_one_machine_share_its_processors() {
         let check = |hosts: &[u32], machines: &[u32], pools: &[(u32, u32)], most: (u32, u32)| {
-            let layout = Layout::on_machines(hosts, |host| machines[host as usize], 2);
+            let machines = Machines { of_host: machines.to_vec(), processors: 2 };
+            let layout = Layout::on_machines(hosts, &machines);
             let found: Vec<_> = layout.pools().iter().map(|pool| (pool.processors, pool.ranks)).collect();
             assert_eq!(found, pools);
             assert_eq!((layout.ranks_on_host(), layout.hosts_on_machine()), most);

@@ -4,12 +4,9 @@
 //! a message. What a rank does to its binding later makes no difference: the members must agree.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use tutti_base::Machines;
 use tutti_coll::simulate::Layout;
 use tutti_coll::{Environment, Model};
-use tutti_sys::job::Job;
 use tutti_topo::model::Places;
 use tutti_topo::{Level, Machine, ProcessorSet};
 
@@ -52,26 +49,10 @@ fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
         None => {
             // What all members know alike: not how those of other hosts are bound.
             let hosts: Vec<u32> = comm.group().iter().map(|world| job.place(world.0).host).collect();
-            let machines = machines(job);
-            let machine = |host: u32| machines.of_host[host as usize];
-            Some(Arc::new(Layout::on_machines(&hosts, machine, machines.processors)))
+            Some(Arc::new(Layout::on_machines(&hosts, &job.wait_for_machines())))
         }
     }
 }
-
-/// Which hosts of a job of several are one machine. That is known soon after all daemons have joined, so who is early waits;
-/// if one never joins, the launcher ends the job, and this process with it.
-pub fn machines(job: &Job) -> Machines {
-    loop {
-        match job.machines() {
-            Some(machines) => return machines,
-            None => std::thread::sleep(LOOK),
-        }
-    }
-}
-
-/// How often is looked whether it is known which hosts are one machine.
-const LOOK: Duration = Duration::from_micros(50);
 
 /// What all members of a communicator of several jobs know alike.
 pub fn mixed(ranks: u32, model: Arc<Model>) -> Environment {

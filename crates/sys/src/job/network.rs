@@ -2,10 +2,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use tutti_base::{Machines, Place, Placement};
 
 use super::{ADDRESS_BYTES, Header, INTERFACE_BYTES, Job, RankBlock};
+
+/// How often is looked whether it is known which hosts are one machine.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// Bytes of the tables of places: the ranks in the world of the local ranks; in a job of several hosts, the place of each rank, and
 /// the machine of each host.
@@ -121,6 +125,21 @@ impl Job {
         (processors > 0).then(|| Machines { of_host: of_host(), processors })
     }
 
+    /// Which hosts are one machine. That is known soon after all daemons have joined, so who is early waits; if one never joins, the
+    /// launcher ends the job, and this process with it.
+    ///
+    /// # Panics
+    /// In a job of one host: a bug of the caller.
+    pub fn wait_for_machines(&self) -> Machines {
+        assert!(self.header.has_other_hosts(), "of one host nobody says which machine it is");
+        loop {
+            match self.machines() {
+                Some(machines) => return machines,
+                None => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
     /// A word a host, of a job of several.
     fn machine_words(&self) -> &[AtomicU32] {
         let (local_ranks, world_size) = (self.header.local_ranks as usize, self.header.world_size as usize);
@@ -204,6 +223,7 @@ mod tests {
             assert_eq!(job.machines(), None);
             made.set_machines(&machines);
             assert_eq!(job.machines(), expected.then_some(machines));
+            assert!(!expected || job.wait_for_machines().processors == 2);
             assert_eq!(job.world_rank(0), 0);
         };
         check(&[0, 0, 1, 2], &[0, 1, 0], true);

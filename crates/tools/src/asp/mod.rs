@@ -20,6 +20,7 @@ use crate::network;
 use crate::programs::Programs;
 use crate::results::median;
 use crate::run::{self, End};
+use crate::spread::Near;
 
 /// Options of `tutti asp`.
 #[derive(Args, Clone, Debug)]
@@ -62,13 +63,6 @@ pub struct Options {
 const FLAT: [(&str, &str); 2] =
     [("binomial tree", "bcast=knomial:radix=2"), ("binary tree", "bcast=kary:radix=2:segment=1K")];
 const TIMEOUT: Duration = Duration::from_secs(600);
-
-/// Where neighbours are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Near {
-    Core,
-    Node,
-}
 
 /// One run: seconds in all, and in broadcasts.
 #[derive(Clone, Copy, Debug, PartialEq)]

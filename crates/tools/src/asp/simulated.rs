@@ -6,8 +6,9 @@ use tutti_coll::select::Choice;
 use tutti_coll::simulate::{Load, Series, Turn, follow};
 use tutti_coll::{Collective, Environment, Schedule, Shape, select};
 
-use super::{FLAT, Near, Sample, flat, table};
+use super::{FLAT, Sample, flat, table};
 use crate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
+use crate::spread::Near;
 
 /// Options of `tutti sim asp`.
 #[derive(Args, Clone, Debug)]

@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
+use tutti_base::Machines;
 use tutti_base::config::Config;
 use tutti_coll::registry::Node;
 use tutti_coll::select::candidates;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model, select};
 use tutti_launch::ranks;
+use tutti_sys::cpu;
 use tutti_topo::{Level, Machine};
 
+use super::job::OwnJob;
 use super::machine;
 use crate::sim::{Operation, refusals, rows};
+use crate::spread::Spread;
 
 /// What a job of `ranks` ranks on this machine chooses by, as its launcher would set it up.
 pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     let machine = Machine::local();
-    let cores = machine.count(Level::Core).max(1) as u32;
+    let cores = cpu::usable_processors() as u32;
     let (node, reach) = match ranks::reach(config) {
         tutti_sys::job::Reach::None => (Node::Shared, Reach::Call),
         tutti_sys::job::Reach::Call => (Node::Exposed, Reach::Call),
@@ -31,18 +35,16 @@ pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
         ..Environment::in_job(ranks, ranks, cores, model)
     };
     // Ranks are bound where there is a core for each, and none is left.
-    if ranks == cores {
+    if ranks as usize == machine.count(Level::Core) {
         environment.layout = Arc::new(Layout::bound(&machine, &Binding::Compact, ranks, 1));
     }
     environment
 }
 
-/// The same on several hosts like this machine, with so many ranks on each.
-pub fn environment_on(hosts: u32, per_host: u32, config: &Config, model: Model) -> Environment {
-    let ranks = hosts * per_host;
-    let own = environment(per_host, config, model);
-    let of = |rank: u32| rank / per_host;
-    let layout = Layout::across(&(0..ranks).map(of).collect::<Vec<_>>(), own.cores);
+/// The same on several hosts like this machine, with the host of each rank.
+pub fn environment_on(hosts: &[u32], machines: &Machines, config: &Config, model: Model) -> Environment {
+    let layout = Layout::on_machines(hosts, machines);
+    let own = environment(layout.ranks_on_host(), config, model);
     Environment {
         node: own.node,
         reach: own.reach,
@@ -52,13 +54,40 @@ pub fn environment_on(hosts: u32, per_host: u32, config: &Config, model: Model) 
     }
 }
 
-/// The choice for an operation of all ranks of a job on this machine, the others with their times, and those that cannot
-/// be used with the reason.
+/// What an operation of all ranks of a job is chosen by: of the job on several hosts that this process belongs to, if it does, or else
+/// of one that is `spread` so.
+fn surroundings(
+    operation: &mut Operation,
+    spread: &Spread,
+    own_job: Option<&OwnJob>,
+    config: &Config,
+) -> Result<Environment, String> {
+    let model = operation.model(true)?;
+    if let Some(job) = own_job.filter(|job| job.has_other_hosts()) {
+        let hosts = job.hosts();
+        operation.ranks = hosts.len() as u32;
+        let model = if operation.model.is_some() { model } else { job.model()? };
+        return Ok(environment_on(&hosts, &job.machines(), config, model));
+    }
+    if spread.hosts == 1 {
+        return Ok(environment(operation.ranks, config, model));
+    }
+    let machines = spread.machines(cpu::usable_processors() as u32);
+    Ok(environment_on(&spread.hosts_of(operation.ranks), &machines, config, model))
+}
+
+/// The choice for an operation of all ranks of a job, the others with their times, and those that cannot be used with the reason.
 ///
 /// # Errors
 /// The model cannot be read.
-pub fn explain(operation: &Operation, config: &Config) -> Result<String, String> {
-    let environment = environment(operation.ranks, config, operation.model(true)?);
+pub fn explain(
+    operation: &Operation,
+    spread: &Spread,
+    own_job: Option<&OwnJob>,
+    config: &Config,
+) -> Result<String, String> {
+    let mut operation = operation.clone();
+    let environment = surroundings(&mut operation, spread, own_job, config)?;
     let cores = environment.cores;
     let shape = operation.shape();
     let forced = config.algorithm_of(shape.collective.name());
@@ -71,10 +100,12 @@ pub fn explain(operation: &Operation, config: &Config) -> Result<String, String>
         }
     };
     Ok(format!(
-        "{} of {} bytes on {} ranks, {cores} cores: {} ({}), {how}\n{}{}  single copy: {}\n",
+        "{} of {} bytes on {} ranks{}, {cores} cores{}: {} ({}), {how}\n{}{}  single copy: {}\n",
         shape.collective,
         operation.bytes,
         shape.ranks,
+        environment.layout.on_hosts(),
+        if environment.layout.hosts() > 1 { " each" } else { "" },
         choice.generator.name,
         choice.params,
         rows(&candidates(&shape, &environment)),
@@ -86,26 +117,30 @@ pub fn explain(operation: &Operation, config: &Config) -> Result<String, String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spread::Near;
     use tutti_coll::Collective;
 
-    fn check(algorithm: &str, part: &str) {
+    fn check(algorithm: &str, hosts: u32, part: &str) {
         let operation = Operation {
             collective: Collective::Allreduce,
             bytes: 4096,
-            ranks: 3,
+            ranks: 4,
             ordered: true,
             model: None,
         };
         let config = Config { algorithm: algorithm.to_string(), ..Config::default() };
-        let text = explain(&operation, &config).unwrap();
+        let spread = Spread { hosts, hosts_share: hosts > 2, map_by: Near::Core };
+        let text = explain(&operation, &spread, None, &config).unwrap();
         assert!(text.contains(part), "{text}");
     }
 
     #[test]
     fn the_choice_is_explained() {
-        check("", "allreduce of 4096 bytes on 3 ranks");
-        check("", "ring: not possible, the operator does not commute");
-        check("allreduce=tree:radix=3", "tree (radix 3 segment");
-        check("allreduce=ring", "TUTTI_ALGORITHM names ring, which does not suit");
+        check("", 1, "allreduce of 4096 bytes on 4 ranks, ");
+        check("", 1, "ring: not possible, the operator does not commute");
+        check("allreduce=tree:radix=3", 1, "tree (radix 3 segment");
+        check("allreduce=ring", 1, "TUTTI_ALGORITHM names ring, which does not suit");
+        check("", 2, "on 4 ranks on 2 hosts, ");
+        check("", 4, "on 4 ranks on 4 hosts, up to 4 of them on one machine, 1 cores each");
     }
 }

@@ -2,12 +2,16 @@
 
 pub mod choice;
 mod functions;
+pub mod job;
 pub mod machine;
 
 use clap::Args;
 use functions::{FUNCTIONS, implemented};
+use job::OwnJob;
 use tutti_base::config::{Config, SETTINGS};
 use tutti_coll::registry::Node;
+
+use crate::spread::Spread;
 
 /// Options of `tutti info`.
 #[derive(Args)]
@@ -21,9 +25,14 @@ pub struct Options {
     /// List the algorithms of all collectives by the names that TUTTI_ALGORITHM takes.
     #[arg(long, conflicts_with_all = ["functions", "settings"])]
     algorithms: bool,
-    /// What would be chosen for a collective, and why.
+    /// Which hosts are one machine, of the job that this is run in (`mpirun ... tutti info --machines`).
+    #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms"])]
+    machines: bool,
+    /// What would be chosen for a collective, and why; run by mpirun on several hosts, what that job chooses.
     #[command(flatten)]
     operation: Option<crate::sim::Operation>,
+    #[command(flatten)]
+    spread: Spread,
 }
 
 /// Prints what was asked for.
@@ -32,8 +41,17 @@ pub struct Options {
 /// A TUTTI_ variable of the environment is wrong.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
-    let text = if let Some(operation) = &options.operation {
-        choice::explain(operation, &config)?
+    let own_job = OwnJob::find()?;
+    let is_another = own_job.as_ref().is_some_and(|job| job.rank > 0);
+    let text = if is_another && (options.machines || options.operation.is_some()) {
+        // One rank of a job speaks for all.
+        String::new()
+    } else if options.machines {
+        job::show(
+            &own_job.ok_or("--machines is asked of a job: mpirun ... tutti info --machines")?.machines(),
+        )
+    } else if let Some(operation) = &options.operation {
+        choice::explain(operation, &options.spread, own_job.as_ref(), &config)?
     } else if options.functions {
         function_list()
     } else if options.algorithms {

@@ -1,0 +1,89 @@
+//! The job that this process was started in, if it was: `mpirun ... tutti info` says what that job chooses by.
+
+use tutti_base::Machines;
+use tutti_coll::Model;
+use tutti_sys::job::{ENV_FD, ENV_RANK, Job};
+use tutti_sys::this_process;
+
+/// A rank that never calls MPI.
+pub struct OwnJob {
+    job: Job,
+    /// Its rank.
+    pub rank: u32,
+}
+
+impl OwnJob {
+    /// The job that mpirun started this process in.
+    ///
+    /// # Errors
+    /// What the environment names is no job of this version.
+    pub fn find() -> Result<Option<OwnJob>, String> {
+        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+        let (Some(fd), Some(rank)) = (number(ENV_FD), number(ENV_RANK)) else { return Ok(None) };
+        let job = this_process::adopt_descriptor(fd as i32).and_then(Job::attach);
+        let job =
+            job.map_err(|error| format!("{ENV_FD}={fd} is no job of this version of Tutti: {error}"))?;
+        Ok(Some(OwnJob { job, rank }))
+    }
+
+    /// Whether it has ranks on other hosts.
+    pub fn has_other_hosts(&self) -> bool {
+        self.job.header().has_other_hosts()
+    }
+
+    /// The host of each rank.
+    pub fn hosts(&self) -> Vec<u32> {
+        (0..self.job.header().world_size).map(|rank| self.job.place(rank).host).collect()
+    }
+
+    /// Which of its hosts are one machine; of one host, its processors.
+    pub fn machines(&self) -> Machines {
+        let header = self.job.header();
+        if self.has_other_hosts() {
+            self.job.wait_for_machines()
+        } else {
+            Machines::apart(1, header.processors)
+        }
+    }
+
+    /// What machines cost, as its launcher knows it.
+    ///
+    /// # Errors
+    /// That is no model.
+    pub fn model(&self) -> Result<Model, String> {
+        Model::parse(std::str::from_utf8(self.job.model()).unwrap_or_default())
+    }
+}
+
+/// What `tutti info --machines` says, for [`read`].
+pub fn show(machines: &Machines) -> String {
+    let of_host: Vec<String> = machines.of_host.iter().map(ToString::to_string).collect();
+    format!("machines of hosts: {}; processors: {}\n", of_host.join(","), machines.processors)
+}
+
+/// What it has said of so many hosts.
+pub fn read(line: &str, hosts: usize) -> Option<Machines> {
+    let (of_host, processors) = line.strip_prefix("machines of hosts: ")?.split_once("; processors: ")?;
+    let of_host = of_host.split(',').map(|machine| machine.parse().ok()).collect::<Option<Vec<u32>>>()?;
+    Machines::said(of_host, processors.trim().parse().ok()?, hosts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, hosts: usize, expected: Option<&[u32]>) {
+        let machines = expected.map(|of_host| Machines { of_host: of_host.to_vec(), processors: 4 });
+        assert_eq!(read(line, hosts), machines);
+        assert!(machines.is_none_or(|machines| show(&machines).trim_end() == line));
+    }
+
+    #[test]
+    fn machines_are_said_and_read() {
+        check("machines of hosts: 0,1,0; processors: 4", 3, Some(&[0, 1, 0]));
+        check("machines of hosts: 0,1,0; processors: 4", 2, None);
+        check("machines of hosts: 0,x; processors: 4", 2, None);
+        check("machines of hosts: 0,1; processors: 0", 2, None);
+        check("Tutti", 1, None);
+    }
+}
