@@ -305,7 +305,11 @@ impl Daemon {
                 self.take_steps(steps, actions);
             }
             Down::Machines(of_host, processors) => {
-                self.tell_machines(Machines { of_host, processors }, actions);
+                match Machines::said(of_host, processors, self.job_hosts()) {
+                    Some(machines) => self.tell_machines(machines, actions),
+                    // Ranks would wait for what can be, or choose otherwise than those of other hosts: such a parent is as good as lost.
+                    None => self.quit(now, actions),
+                }
             }
             Down::Quit => self.quit(now, actions),
         }
@@ -389,15 +393,21 @@ impl Daemon {
 
     /// Once all of the subtree have said what their processors are, that goes up; from the root, what follows from it comes down.
     fn pass_processors(&mut self, actions: &mut Vec<Action>) {
-        let Some(job) = self.job.as_ref().filter(|job| job.daemon_of.len() > 1) else { return };
-        let says = job.daemon_of.contains(&self.number);
+        let hosts = self.job_hosts();
+        if hosts <= 1 {
+            return;
+        }
+        let says = self.host().is_some();
         let Some(said) = self.machines.complete(says, self.children.len()) else { return };
         if self.number > 0 {
             return actions.push(Action::Up(Up::Processors(said)));
         }
-        if let Some(machines) = machines::of(&said, job.daemon_of.len()) {
-            self.tell_machines(machines, actions);
-        }
+        self.tell_machines(machines::of(&said, hosts), actions);
+    }
+
+    /// How many hosts have ranks of the job; none before the plan is there.
+    fn job_hosts(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.daemon_of.len())
     }
 
     fn tell_machines(&mut self, machines: Machines, actions: &mut Vec<Action>) {

@@ -36,33 +36,38 @@ impl Gathered {
     }
 }
 
-/// Which of so many hosts are one machine; `None` unless each has said something once.
-pub(super) fn of(said: &[HostProcessors], hosts: usize) -> Option<Machines> {
+/// Which of so many hosts are one machine: if each has said something once, or else each is one, as all ranks wait for an answer.
+pub(super) fn of(said: &[HostProcessors], hosts: usize) -> Machines {
+    let least = said.iter().map(|host| host.count).min().unwrap_or(1);
+    in_order(said, hosts).map_or_else(|| Machines::apart(hosts as u32, least), |all| Machines::of(&all))
+}
+
+/// What the hosts have said, in their order; `None` unless each has said something once.
+fn in_order(said: &[HostProcessors], hosts: usize) -> Option<Vec<Processors>> {
     let mut all: Vec<Option<Processors>> = vec![None; hosts];
     for &HostProcessors { host, identity, count } in said {
         let place = all.get_mut(host as usize).filter(|place| place.is_none())?;
         *place = Some(Processors { identity, count });
     }
-    Some(Machines::of(&all.into_iter().collect::<Option<Vec<_>>>()?))
+    all.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(said: &[(u32, u64)], hosts: usize, expected: Option<&[u32]>) {
+    fn check(said: &[(u32, u64)], hosts: usize, expected: &[u32]) {
         let said: Vec<HostProcessors> =
             said.iter().map(|&(host, identity)| HostProcessors { host, identity, count: 2 }).collect();
-        let expected = expected.map(|of_host| Machines { of_host: of_host.to_vec(), processors: 2 });
-        assert_eq!(of(&said, hosts), expected);
+        assert_eq!(of(&said, hosts), Machines { of_host: expected.to_vec(), processors: 2 });
     }
 
     #[test]
     fn every_host_says_what_it_is_once() {
-        check(&[(1, 5), (0, 6), (2, 6)], 3, Some(&[0, 1, 0]));
-        check(&[(1, 5), (0, 6)], 3, None);
-        check(&[(1, 5), (0, 6), (1, 5)], 2, None);
-        check(&[(0, 5), (2, 6)], 2, None);
+        check(&[(1, 5), (0, 6), (2, 6)], 3, &[0, 1, 0]);
+        check(&[(1, 5), (0, 5)], 3, &[0, 1, 2]);
+        check(&[(1, 5), (0, 5), (1, 5)], 2, &[0, 1]);
+        check(&[(0, 5), (2, 5)], 2, &[0, 1]);
     }
 
     #[test]

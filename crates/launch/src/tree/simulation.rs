@@ -10,7 +10,7 @@ use tutti_base::Machines;
 use tutti_base::machines::Processors;
 
 use super::daemon::{Action, Daemon, Event};
-use super::message::{Address, Ask, Cause, Ending, JobInfo, Loss, Phase, ProgramPlan, RankExit, Up};
+use super::message::{Address, Ask, Cause, Down, Ending, JobInfo, Loss, Phase, ProgramPlan, RankExit, Up};
 
 const WIRE: Duration = Duration::from_millis(1);
 const AGENT: Duration = Duration::from_millis(20);
@@ -372,4 +372,20 @@ fn a_question_of_all_costs_a_message_an_edge() {
     };
     let cost: Vec<u32> = (1..hosts as usize).map(|at| simulation.over_edge[at] - quiet[at]).collect();
     assert!(cost.iter().all(|&cost| cost == 2), "a question and an answer over each edge: {cost:?}");
+}
+
+#[test]
+fn a_parent_that_says_what_cannot_be_is_as_good_as_lost() {
+    let check = |of_host: &[u32], is_possible: bool| {
+        let job = Simulation::new(2, 0, 1, Duration::ZERO).job;
+        let (mut daemon, mut actions) = (Daemon::new(1), Vec::new());
+        for event in [Event::Plan(job), Event::Down(Down::Machines(of_host.to_vec(), 2))] {
+            daemon.handle(event, Duration::ZERO, &mut actions);
+        }
+        let told = actions.iter().any(|action| matches!(action, Action::TakeMachines(_)));
+        assert_eq!((told, daemon.is_over()), (is_possible, !is_possible), "{of_host:?}");
+    };
+    check(&[0, 0], true);
+    check(&[0, 2], false);
+    check(&[0], false);
 }

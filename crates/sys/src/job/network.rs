@@ -106,10 +106,12 @@ impl Job {
         self.bells.get()?.get(local as usize).map(AsFd::as_fd)
     }
 
-    /// Makes known which hosts are one machine, in a job of several; once, and the same on all hosts. Others than as many as there
-    /// are hosts are passed over.
+    /// Makes known which hosts are one machine, in a job of several, and the same on all hosts. Others than as many as there are
+    /// hosts are passed over, and what is said a second time, as ranks may have chosen by the first.
     pub fn set_machines(&self, machines: &Machines) {
-        if machines.of_host.len() != self.header.hosts as usize || !self.header.has_other_hosts() {
+        let is_known = self.node().machine_processors.load(Ordering::Relaxed) > 0;
+        if is_known || machines.of_host.len() != self.header.hosts as usize || !self.header.has_other_hosts()
+        {
             return;
         }
         for (word, machine) in self.machine_words().iter().zip(&machines.of_host) {
@@ -222,8 +224,10 @@ mod tests {
             let machines = Machines { of_host: said.to_vec(), processors: 2 };
             assert_eq!(job.machines(), None);
             made.set_machines(&machines);
-            assert_eq!(job.machines(), expected.then_some(machines));
+            assert_eq!(job.machines(), expected.then_some(machines.clone()));
             assert!(!expected || job.wait_for_machines().processors == 2);
+            made.set_machines(&Machines { of_host: vec![0; said.len()], processors: 3 });
+            assert_eq!(job.machines(), expected.then_some(machines));
             assert_eq!(job.world_rank(0), 0);
         };
         check(&[0, 0, 1, 2], &[0, 1, 0], true);
