@@ -9,6 +9,7 @@
 //! of different ranks, and that a step's operands are disjoint or the same.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 
 use tutti_base::traffic::TRAFFIC;
@@ -22,6 +23,12 @@ use crate::buffer::Buffer;
 
 /// Bytes of the scratch for one operand.
 const PIECE: usize = 16 << 10;
+
+thread_local! {
+    /// Where pieces are fetched to. Kept from use to use: malloc maps memory of this length anew each time, with a fault for
+    /// every page.
+    static FETCHED: Cell<Vec<MaybeUninit<u128>>> = const { Cell::new(Vec::new()) };
+}
 
 impl Bindings {
     /// Copies one range to another.
@@ -276,16 +283,25 @@ pub(super) fn in_pieces<P: NodePort>(
 ) -> Result<()> {
     // The kernel's fixed cost wants larger pieces than the first-level cache does.
     let step = (8 * PIECE as u64 / size).clamp(1, count.max(1));
-    let mut fetched = vec![MaybeUninit::<u128>::uninit(); ((step * size) as usize).div_ceil(16)];
+    let lines = ((step * size) as usize).div_ceil(size_of::<u128>());
+    // Taken away meanwhile: a user's operator may run in here.
+    let mut fetched = FETCHED.take();
+    if fetched.len() < lines {
+        fetched.resize(lines, MaybeUninit::uninit());
+    }
+    let base = fetched.as_mut_ptr().cast::<u8>();
     let mut done = 0;
-    while done < count {
+    let mut result = Ok(());
+    while result.is_ok() && done < count {
         let piece = step.min(count - done);
-        let base = fetched.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector has room for `step` elements and lives through this iteration.
+        // SAFETY: the vector has room for `step` elements and lives to the end of this function.
         let room = unsafe { Buffer::bytes_at(base, piece * size) };
-        port.pull(Remote { offset: from.offset + done * size, ..from }, &room)?;
-        use_piece(base, done, piece);
+        result = port.pull(Remote { offset: from.offset + done * size, ..from }, &room);
+        if result.is_ok() {
+            use_piece(base, done, piece);
+        }
         done += piece;
     }
-    Ok(())
+    FETCHED.set(fetched);
+    result
 }
