@@ -22,6 +22,8 @@ struct Use {
     after: u32,
     /// As much of it as was in the object when it was last looked at.
     mapped_bytes: u64,
+    /// It was converted here; else it only lies where something else was mapped before.
+    converted: bool,
 }
 
 /// Counts uses.
@@ -62,7 +64,7 @@ impl Policy {
         let entry = &mut self.buffers[place(address)];
         if entry.address != address || entry.after == 0 {
             let mapped_bytes = if known() { bytes } else { 0 };
-            *entry = Use { address, lent_bytes: 0, after, mapped_bytes };
+            *entry = Use { address, lent_bytes: 0, after, mapped_bytes, converted: false };
         }
         entry.lent_bytes = entry.lent_bytes.saturating_add(bytes);
         match () {
@@ -76,7 +78,7 @@ impl Policy {
     /// The buffer has just been converted.
     pub(super) fn converted(&mut self, address: u64, bytes: u64) {
         let entry = &mut self.buffers[place(address)];
-        (entry.lent_bytes, entry.mapped_bytes) = (0, bytes);
+        (entry.lent_bytes, entry.mapped_bytes, entry.converted) = (0, bytes, true);
     }
 
     /// The buffer cannot be converted now.
@@ -90,11 +92,10 @@ impl Policy {
     pub(super) fn lost(&mut self, address: u64, bytes: u64) -> bool {
         let first = self.after.unwrap_or(u32::MAX);
         let entry = &mut self.buffers[place(address)];
-        // In its first use it only lies where something else was mapped before.
         let lived = entry.lent_bytes / bytes.max(1);
-        let paid = first == 1 || lived <= 1 || lived > u64::from(first) * 4;
+        let paid = first == 1 || !entry.converted || lived > u64::from(first) * 4;
         entry.after = if paid { first } else { entry.after.saturating_mul(2).min(MOST_AFTER) };
-        (entry.lent_bytes, entry.mapped_bytes) = (bytes, 0);
+        (entry.lent_bytes, entry.mapped_bytes, entry.converted) = (bytes, 0, false);
         bytes >= self.at_least_bytes && entry.is_due(bytes)
     }
 
@@ -186,6 +187,24 @@ mod tests {
         assert_eq!(until_convert(&mut policy), Some(1));
         policy.refused(64, true);
         assert_eq!(until_convert(&mut policy), None);
+    }
+
+    #[test]
+    fn memory_that_is_always_fresh_is_converted_ever_more_seldom() {
+        let mut policy = Policy::new(&Config { map_after: 4, map_bytes: 1, ..Config::default() });
+        let mut conversions = 0;
+        for _ in 0..1000 {
+            // A buffer of the same address as the one before, which was unmapped.
+            for _ in 0..4 {
+                let advice = policy.advise(64, 4096, || false);
+                let is_lost = advice == Advice::Look && policy.lost(64, 4096);
+                if advice == Advice::Convert || is_lost {
+                    policy.converted(64, 4096);
+                    conversions += 1;
+                }
+            }
+        }
+        assert!(conversions < 12, "{conversions} conversions that no use made up for");
     }
 
     #[test]
