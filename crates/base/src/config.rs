@@ -245,7 +245,7 @@ impl Default for Config {
             copy_by: CopyBy::Auto,
             one_sided: OneSided::Auto,
             mapped: Mapped::Auto,
-            map_after: 20,
+            map_after: 8,
             map_bytes: 32 << 10,
             mapped_limit: 1 << 30,
             spin_us: -1,
