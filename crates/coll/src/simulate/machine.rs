@@ -39,6 +39,8 @@ enum Event {
     Go(u32),
     /// A rank has waited for so long (since its rest of this number) that it gives its processor away.
     Yield(u32, u32),
+    /// The network has brought a message to its host.
+    Carried(Message),
     /// A message, or the request for one, has arrived.
     Arrived(Message),
 }
@@ -218,6 +220,7 @@ impl<'a> Machine<'a> {
                     Event::Run(rank) => self.go(rank),
                     Event::Go(rank) => self.wake(rank),
                     Event::Yield(rank, rest) => self.yields(rank, rest),
+                    Event::Carried(message) => self.carried(message),
                     Event::Arrived(message) => self.arrived(message),
                 }
             }

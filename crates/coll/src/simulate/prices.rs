@@ -144,8 +144,8 @@ impl<'a> Prices<'a> {
         (end, end.max(carried))
     }
 
-    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. As [`Prices::send`].
-    pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
+    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. When the rank is done.
+    pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let distance = layout.distance(from, to);
         let far = match distance {
             BETWEEN_HOSTS => 0.0,
@@ -154,11 +154,15 @@ impl<'a> Prices<'a> {
         let byte = self.model.message_byte + self.beyond(0) + far.max(0.0);
         let own = now + self.overhead_between(layout, from, to) + time(bytes as f64 * byte);
         self.work += own - now;
-        let end = own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes));
-        // What has arrived has been carried.
+        own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes))
+    }
+
+    /// When the host of `to` has what another one has sent and the network carries to it until `now`: its interface takes in one
+    /// message at a time, whether its ranks compute or not.
+    pub fn land(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
+        // The first bytes came while the last ones were on the way.
         let begin = now.saturating_sub(self.service(bytes));
-        let carried = self.network(begin, layout, (to, from), bytes, 1);
-        (end, end.max(carried))
+        self.network(begin, layout, (to, from), bytes, 1).max(now)
     }
 
     /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many pairs meet.

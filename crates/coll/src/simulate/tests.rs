@@ -310,3 +310,23 @@ fn a_series_of_one_operation_is_that_operation() {
         assert!(turns.windows(2).all(|two| two[0].end_seconds <= two[1].begin_seconds + 1e-12), "{turns:?}");
     }
 }
+
+#[test]
+fn the_network_brings_segments_while_ranks_compute() {
+    let (model, layout) =
+        (Model { network_bandwidth: 1e8, ..Model::default() }, Layout::across(&[0, 1, 2], 1));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    let bytes = 64 << 10;
+    let shape = Shape::new(Collective::Bcast, 3, 0, bytes);
+    let chain = Params { radix: 1, segment: 8 << 10, ..WHOLE };
+    let write = |rank| {
+        let shape = Shape { rank, ..shape };
+        generator(Collective::Bcast, "levels").generate_on(&shape, &chain, Some(layout.hierarchy()))
+    };
+    let operations = [(0..3).map(write).collect::<Vec<Schedule>>()];
+    let link = bytes as f64 / model.network_bandwidth;
+    let series = Series::new(&operations, vec![0; 6], &[10.0 * link; 3]);
+    let turns = follow(&series, &Load::new(&shape), &stage);
+    let Turn { begin_seconds, end_seconds } = turns[5];
+    assert!(end_seconds - begin_seconds < link / 4.0, "{turns:?}, a link: {link:e}");
+}

@@ -1,7 +1,7 @@
 //! What the steps of a schedule begin with: the work they are, or what they wait for.
 
-use super::Machine;
 use super::work::{Message, Task, Work};
+use super::{Event, Machine};
 use crate::cursor::Instance;
 use crate::ir::{Access, BufferId, Division, Kind, Length, Span};
 use crate::simulate::prices::Way;
@@ -215,6 +215,16 @@ impl Machine<'_> {
         }
         state.waiting.push((rank, value, instance));
         None
+    }
+
+    /// The network has brought a message to its host, whose interface may still be busy with others.
+    pub(super) fn carried(&mut self, message: Message) {
+        let Message { from, to, bytes, .. } = message;
+        let landed = self.prices.land(self.now, self.layout, from, to, bytes);
+        if landed > self.now {
+            return self.at(landed, Event::Arrived(message));
+        }
+        self.arrived(message);
     }
 
     pub(super) fn arrived(&mut self, message: Message) {

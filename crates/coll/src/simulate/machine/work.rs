@@ -71,7 +71,7 @@ impl Machine<'_> {
                 self.ranks[rank as usize].carried = end;
                 own
             }
-            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes).1,
+            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes),
             Work::Request(_) | Work::Clear(..) => now + prices.overhead,
             Work::Data(message, recv) => {
                 let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
@@ -82,11 +82,12 @@ impl Machine<'_> {
                 own
             }
             Work::Fetch(message, end) => {
-                let (own, carried) = prices.take(now, self.layout, message.from, message.to, message.bytes);
+                let own = prices.take(now, self.layout, message.from, message.to, message.bytes);
                 if self.layout.distance(message.from, message.to) < DISTANCES - 1 {
                     return own.max(end);
                 }
-                self.ranks[rank as usize].carried = carried.max(end);
+                let landed = prices.land(now, self.layout, message.from, message.to, message.bytes);
+                self.ranks[rank as usize].carried = own.max(landed).max(end);
                 own
             }
             Work::Copy(bytes) => prices.copy(now, self.layout, rank, bytes),
@@ -114,12 +115,15 @@ impl Machine<'_> {
                 let over = Task { instance: task.instance, work: Work::Nothing };
                 return self.at(carried, Event::Ready(rank, over));
             }
-            Work::Eager(message) | Work::Request(message) => {
+            Work::Eager(message) => {
+                let distance = self.layout.distance(message.from, message.to);
+                let is_far = distance == DISTANCES - 1;
+                let event = if is_far { Event::Carried(message) } else { Event::Arrived(message) };
+                self.at(carried + self.prices.latency(distance), event);
+            }
+            Work::Request(message) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
-                self.at(carried + latency, Event::Arrived(message));
-                if matches!(task.work, Work::Request(_)) {
-                    return;
-                }
+                return self.at(carried + latency, Event::Arrived(message));
             }
             Work::Clear(message, recv) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
