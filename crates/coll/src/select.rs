@@ -1,7 +1,8 @@
 //! Which algorithm, with which parameters: the one of least time.
 //!
 //! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is certain to take longer than
-//! the best so far; where the ranks are too many for that at the first use of a shape, closed forms decide. What was measured corrects both ([`Model::correction`](crate::Model::correction)).
+//! the best so far; where the ranks are too many for that at the first use of a shape, closed forms decide. What was measured
+//! corrects both ([`Model::correction`](crate::Model::correction)).
 //! Nothing in Tutti is a table of sizes.
 //!
 //! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a choice, and of

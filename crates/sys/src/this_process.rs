@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use tutti_base::machines::Processors;
 
-use crate::{cpu, memory};
+use crate::{cpu, memory, process};
 
 /// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec. The inherited one stays open,
 /// so that a program may load the library a second time.
@@ -61,11 +61,14 @@ pub fn host_identity() -> Vec<u8> {
 }
 
 /// Equal on two hosts exactly if their processes share all processors: the machine since its start, which of its processors they
-/// may use, and, where processor time is limited, by whose limit.
-fn processors_identity() -> u64 {
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let allowed = cpu::affinity().unwrap_or_default();
+/// may use, and, where processor time is limited, by whose limit. `None` where the system does not say.
+fn processors_identity() -> Option<u64> {
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+    let allowed = cpu::affinity().ok()?;
     let mut text = boot.trim_ascii().to_vec();
+    if text.is_empty() {
+        return None;
+    }
     text.extend(allowed.iter().flat_map(|processor| (processor as u32).to_le_bytes()));
     if cpu::quota().is_some() {
         // Names of groups are those that a container sees; its name space tells them from those of others.
@@ -74,14 +77,16 @@ fn processors_identity() -> u64 {
         text.extend(space.as_os_str().as_bytes());
     }
     // FNV-1a: the same on all hosts, whatever library they were built with.
-    text.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+    Some(text.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    }))
 }
 
-/// What this host says of the processors that its ranks may use.
+/// What this host says of the processors that its ranks may use. Of which nothing is known, those are like no others.
 pub fn processors() -> Processors {
-    Processors { identity: processors_identity(), count: cpu::usable_processors() as u32 }
+    let alone = || process::random().unwrap_or_else(|_| u64::from(std::process::id()));
+    let identity = processors_identity().unwrap_or_else(alone);
+    Processors { identity, count: cpu::usable_processors() as u32 }
 }
 
 /// Has `run` called when this process exits by returning from main or by exit(3).
@@ -151,5 +156,11 @@ mod tests {
     #[test]
     fn a_descriptor_that_is_not_open_is_refused() {
         assert_eq!(adopt_descriptor(987_654).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+
+    #[test]
+    fn a_host_says_the_same_of_its_processors_every_time() {
+        assert_eq!(processors(), processors());
+        assert!(processors().count > 0);
     }
 }

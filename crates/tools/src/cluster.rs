@@ -67,23 +67,20 @@ impl Cluster {
         self.hosts * self.ranks_per_host
     }
 
-    /// What algorithms are chosen by and simulated on: with what machines cost by default, and this network.
-    ///
-    /// # Errors
-    /// The recorded machine cannot be read.
-    pub fn environment(&self) -> Result<Environment, String> {
+    /// What machines cost by default, and this network.
+    pub fn model(&self) -> Model {
         let Network { bandwidth, latency, overhead } = self.network;
         let mut model =
             Model { network_bandwidth: bandwidth, network_overhead: overhead, ..Model::default() };
         model.message_latency[DISTANCES - 1] = latency;
-        self.environment_of(model, false)
+        model
     }
 
-    /// The same with what a model says, also of the network, and on hosts that may `share` the processors of one.
+    /// What algorithms are chosen by and simulated on, on hosts that may `share` the processors of one.
     ///
     /// # Errors
     /// The recorded machine cannot be read.
-    pub fn environment_of(&self, model: Model, share: bool) -> Result<Environment, String> {
+    pub fn environment(&self, model: Model, share: bool) -> Result<Environment, String> {
         let machine =
             Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
         let map_by = if self.by_node { Near::Node } else { Near::Core };

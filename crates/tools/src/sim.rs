@@ -225,8 +225,16 @@ impl Operation {
         let config = Config::from_env().map_err(|error| error.to_string())?;
         let kept = || crate::probe::default_path(&config).filter(|path| this_machine && path.exists());
         let Some(path) = &self.model.clone().or_else(kept) else { return Ok(Model::default()) };
-        Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
+        model(path)
     }
+}
+
+/// The model of a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn model(path: &Path) -> Result<Model, String> {
+    Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 impl Setup {

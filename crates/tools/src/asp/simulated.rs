@@ -1,6 +1,8 @@
 //! `tutti sim asp`: what ASP would take on a cluster that is not here. The broadcasts of some rows in the middle of the matrix, with all
 //! ranks' computation between them, are simulated one after the other as ranks go through them, and stand for all rows.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use tutti_coll::select::Choice;
 use tutti_coll::simulate::{Load, Series, Turn, follow};
@@ -8,6 +10,7 @@ use tutti_coll::{Collective, Environment, Schedule, Shape, select};
 
 use super::{FLAT, Sample, flat, table};
 use crate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
+use crate::sim;
 use crate::spread::Near;
 
 /// Options of `tutti sim asp`.
@@ -28,6 +31,12 @@ pub struct Options {
     /// Cities: that many broadcasts of four bytes for each of them.
     #[arg(long, default_value_t = 16384, value_parser = clap::value_parser!(u32).range(3..))]
     cities: u32,
+    /// The hosts are one machine, as containers of it are: they share its processors.
+    #[arg(long)]
+    hosts_share: bool,
+    /// What machines and the network cost, as `tutti probe` found it; by default what the cluster is known for.
+    #[arg(long)]
+    model: Option<PathBuf>,
     /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
     #[arg(long)]
     update_ns: Option<f64>,
@@ -102,20 +111,27 @@ fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
     if cities < ranks {
         return Err(format!("{cities} cities are fewer than {ranks} ranks"));
     }
-    let environment = cluster.environment()?;
+    let model = match &options.model {
+        Some(path) => sim::model(path)?,
+        None => cluster.model(),
+    };
+    let environment = cluster.environment(model, options.hosts_share)?;
     let shape = Shape::new(Collective::Bcast, ranks, 0, 4 * u64::from(cities));
     let update_seconds = options.update_ns.map_or(papers_update_seconds(), |ns| ns * 1e-9);
     let mut rows: Vec<(String, Sample)> = Vec::new();
     for (name, way) in ways(options, &shape, &environment)? {
         rows.push((name, simulated(&way, &shape, &environment, update_seconds)));
     }
-    let is_papers = (cluster.name, cluster.ranks_per_host, cluster.hosts) == (STREMI.name, 24, 32);
+    let is_known = options.model.is_none() && !options.hosts_share;
+    let is_papers =
+        is_known && (cluster.name, cluster.ranks_per_host, cluster.hosts) == (STREMI.name, 24, 32);
     let said = PAPER.iter().filter(|(theirs, _)| is_papers && *theirs == cities);
     let title = format!(
-        "ASP, {cities} cities, {} hosts x {} ranks of {} by {}, simulated; an update takes {:.2} ns{}",
+        "ASP, {cities} cities, {} hosts x {} ranks of {}{} by {}, simulated; an update takes {:.2} ns{}",
         cluster.hosts,
         cluster.ranks_per_host,
         cluster.name,
+        if options.hosts_share { " that are one machine" } else { "" },
         if cluster.by_node { "node" } else { "core" },
         update_seconds * 1e9,
         if options.update_ns.is_none() { " as in the paper" } else { "" },
@@ -257,6 +273,8 @@ mod tests {
             "--cities 60 --update-ns 1.5 --algorithms levels:segment=4K",
             Ok(&["levels:segment=4K", "takes 1.50 ns\n"]),
         );
+        check("--cities 60 --hosts-share", Ok(&["stremi that are one machine by node"]));
+        check("--cities 60 --model /nowhere/model", Err("cannot read /nowhere/model"));
         check("--cities 60 --algorithms nothing", Err("no algorithm \"nothing\""));
         check("--cities 5", Err("5 cities are fewer than 6 ranks"));
     }

@@ -58,7 +58,7 @@ impl Scene {
     /// The recorded machine cannot be read.
     pub fn across(collective: Collective, bytes: u64, cluster: &Cluster) -> Result<Scene, String> {
         let shape = Shape::new(collective, cluster.ranks(), 0, bytes);
-        Ok(Scene { shape, environment: cluster.environment()? })
+        Ok(Scene { shape, environment: cluster.environment(cluster.model(), false)? })
     }
 
     /// The best that `way` holds; None if it holds nothing.
