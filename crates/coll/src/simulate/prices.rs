@@ -158,7 +158,7 @@ impl<'a> Prices<'a> {
     }
 
     /// When the host of `to` has what another one has sent and the network carries to it until `now`: its interface takes in one
-    /// message at a time, whether its ranks compute or not.
+    /// message at a time.
     pub fn land(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         // The first bytes came while the last ones were on the way.
         let begin = now.saturating_sub(self.service(bytes));

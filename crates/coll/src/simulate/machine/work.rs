@@ -71,7 +71,11 @@ impl Machine<'_> {
                 self.ranks[rank as usize].carried = end;
                 own
             }
-            Work::Take(message) => prices.take(now, self.layout, message.from, message.to, message.bytes),
+            Work::Take(message) => {
+                let Message { from, to, bytes, .. } = message;
+                let own = prices.take(now, self.layout, from, to, bytes);
+                if self.brings { own } else { own.max(prices.land(now, self.layout, from, to, bytes)) }
+            }
             Work::Request(_) | Work::Clear(..) => now + prices.overhead,
             Work::Data(message, recv) => {
                 let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
@@ -117,8 +121,8 @@ impl Machine<'_> {
             }
             Work::Eager(message) => {
                 let distance = self.layout.distance(message.from, message.to);
-                let is_far = distance == DISTANCES - 1;
-                let event = if is_far { Event::Carried(message) } else { Event::Arrived(message) };
+                let is_brought = self.brings && distance == DISTANCES - 1;
+                let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
                 self.at(carried + self.prices.latency(distance), event);
             }
             Work::Request(message) => {
