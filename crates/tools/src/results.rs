@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct Results {
     cells: BTreeMap<Cell, BTreeMap<String, Series>>,
     events: BTreeMap<String, BTreeMap<String, Series>>,
+    /// Turns in all, and those during which processors were taken away from this machine.
+    turns: [u32; 2],
     /// Cells in which a library delivered wrong data, and runs that failed, for people.
     pub failures: Vec<String>,
 }
@@ -86,6 +88,17 @@ impl Results {
         }
         let series = self.cells.entry(sample.cell).or_default().entry(library.to_string()).or_default();
         series.add(sample.us, sample.least);
+    }
+
+    /// Counts a turn of a library.
+    pub fn count_turn(&mut self, disturbed: bool) {
+        self.turns[0] += 1;
+        self.turns[1] += u32::from(disturbed);
+    }
+
+    /// How many turns there were, and in how many of them processors were taken away from this machine.
+    pub fn turns(&self) -> [u32; 2] {
+        self.turns
     }
 
     /// Adds a measured job event ([`START`], [`KILLED`]) of `library`.

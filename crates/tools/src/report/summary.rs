@@ -47,6 +47,13 @@ pub fn summary(input: &Input, out: &mut String) {
     means(input, &compared, out);
     losses(input, &compared, out);
     spreads(input, out);
+    let [turns, disturbed] = input.results.turns();
+    if disturbed > 0 {
+        let _ = writeln!(
+            out,
+            "\nWarning: a hypervisor took processors away from this machine in {disturbed} of {turns} measurements, also when they were repeated"
+        );
+    }
 }
 
 fn means(input: &Input, compared: &[Compared], out: &mut String) {
