@@ -11,7 +11,7 @@
  *               line there and back, one way), copy_bcast and copy_allgather (copies out of shared memory).
  *               Two blocking ones with their bytes, reduce@64+bcast@64, are one after the other
  *               rate is the share of a message when eight threads of each rank send windows at once (rate-bench.c)
- *   --sizes     bytes of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
+ *   --sizes     bytes (K and M allowed) of a message, of the vector of bcast, reduce, allreduce, scan, or of one rank's block; blocks of
  *               gatherv, scatterv, allgatherv, alltoallv, alltoallw and reduce_scatter are a quarter longer or shorter
  *   --changing  all data are written afresh before each iteration and read after it
  *   --ms        time for one cell (an operation with one size), about
@@ -393,7 +393,12 @@ static void refuse(const char *what, const char *value)
 
 static size_t size_of(const char *text)
 {
-    long bytes = atol(text);
+    char *end;
+    long bytes = strtol(text, &end, 10);
+    if (bytes > 0 && bytes < 1L << 31 && (*end == 'K' || *end == 'M'))
+        bytes <<= *end++ == 'K' ? 10 : 20;
+    if (*end && *end != ',')
+        refuse("a size is a number, with K or M behind it if need be, not", text);
     if (bytes < (long)sizeof(float) || bytes % (long)sizeof(float) || bytes > (1L << 30))
         refuse("a size is a multiple of 4 up to 1 GiB, not", text);
     return (size_t)bytes;
@@ -407,7 +412,7 @@ static void run_pair(const char *name, const struct options *options)
     enum kind kind = KINDS;
     enum form form = BLOCKING;
     int fits[2];
-    if (sscanf(name, "%31[a-z_]@%31[0-9]+%31[a-z_]@%31[0-9]", words[0], sizes[0], words[1], sizes[1]) != 4)
+    if (sscanf(name, "%31[a-z_]@%31[0-9KM]+%31[a-z_]@%31[0-9KM]", words[0], sizes[0], words[1], sizes[1]) != 4)
         refuse("not two operations:", name);
     for (int i = 0; i < 2; i++) {
         if (!find(words[i], &kind, &form) || form != BLOCKING || kind < BARRIER)
