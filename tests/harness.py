@@ -82,13 +82,11 @@ class Job:
 
     def output(self):
         """Standard output so far."""
-        self.out.seek(0)
-        return self.out.read().decode(errors="replace")
+        return self._so_far(self.out)
 
     def errors(self):
         """Standard error so far."""
-        self.err.seek(0)
-        return self.err.read().decode(errors="replace")
+        return self._so_far(self.err)
 
     def until(self, ready, seconds=30):
         """Waits until `ready(output, errors)`; returns whether it came to that."""
@@ -112,6 +110,11 @@ class Job:
         end(self.mark)
         status = self.process.wait() if status is None else status
         return Outcome(128 - status if status < 0 else status, self.output(), self.errors(), elapsed, timed_out, left)
+
+    @staticmethod
+    def _so_far(file):
+        """The file's text, its position left alone: the job has the same one, and would write where it was moved to."""
+        return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
     def _left(self, grace):
         """What is there so many seconds after the launcher has ended."""
