@@ -253,6 +253,26 @@ fn memory_of_a_peer_is_read() {
 }
 
 #[test]
+fn who_is_read_may_say_something_first() {
+    let mut links = job(2, &with(Connections::Static));
+    until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
+    let bytes = 1 << 20;
+    let memory = || InRuns::new(vec![5; bytes], bytes, 1);
+    let loan = links[0].lend(Peer(1), memory()).unwrap();
+    assert!(links[1].read(Peer(0), loan, memory(), bytes as u64, 1));
+    // It sees the wish, and what it has to say then does not wait behind the memory.
+    links[0].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
+    links[0].try_send(Peer(1), Header::default(), b"a wish of its own").unwrap();
+    let mut heard = 0;
+    links[1].poll(&mut |_: Peer, _: Header, _: &[u8]| {
+        heard += 1;
+        Verdict::Taken
+    });
+    assert_eq!(heard, 1);
+    until(&mut links, |links| links[1].completed() == Some(1));
+}
+
+#[test]
 fn memory_is_lent_where_there_is_a_connection() {
     let mut links = job(2, &with(Connections::Never));
     assert_eq!(links[0].lend(Peer(1), InRuns::new(vec![0; 9], 9, 1)), None);

@@ -180,7 +180,8 @@ impl Kernel {
         }
     }
 
-    /// Begins to send what the peer of a connection wants to read.
+    /// What the peer of a connection wants to read is sent from the next look on: before that this process may say what it wants to
+    /// read itself, for which it has learned now as a rule, and which would wait behind all of that.
     fn grant(&mut self, place: u32, peer: Option<Peer>, wishes: &[Wish]) -> io::Result<()> {
         for &wish in wishes {
             let strange =
@@ -195,9 +196,6 @@ impl Kernel {
                 let _ = self.poller.change(stream.socket().as_fd(), u64::from(place), stream.interest());
                 self.sending.push(place);
             }
-        }
-        if !wishes.is_empty() {
-            self.flush(place);
         }
         Ok(())
     }
