@@ -273,7 +273,7 @@ impl Default for Config {
             fabric: "auto".to_string(),
             connections: Connections::OnDemand,
             connect_messages: 16,
-            connect_bytes: 256 << 10,
+            connect_bytes: 64 << 10,
             max_connections: 0,
             counters: false,
             trace: String::new(),
