@@ -112,9 +112,6 @@ pub(super) struct Machine<'a> {
     ranks: Vec<Rank>,
     pools: Vec<Processors>,
     turns: Vec<[Time; 2]>,
-    /// The network brings messages while their receivers do something else. Where ranks share processors it does not: the system
-    /// needs those too to take messages in, and what it gets done before a rank comes is nothing to rely on.
-    brings: bool,
     /// So many operations may be under way.
     slots: u32,
     /// What happens later is of no interest.
@@ -173,7 +170,6 @@ impl<'a> Machine<'a> {
             ranks: series.of(0).iter().map(rank).collect(),
             pools: pools.collect(),
             turns: vec![[0; 2]; series.order.len()],
-            brings: !layout.crowded(),
             slots: slots(series, load.shape().unit_bytes),
             until: Time::MAX,
             tasks: 0,

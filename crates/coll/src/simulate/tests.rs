@@ -312,7 +312,7 @@ fn a_series_of_one_operation_is_that_operation() {
 }
 
 #[test]
-fn the_network_brings_segments_while_ranks_compute_that_share_no_processors() {
+fn the_network_brings_segments_while_ranks_compute() {
     let (model, layout) =
         (Model { network_bandwidth: 1e8, ..Model::default() }, Layout::across(&[0, 1, 2], 1));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };

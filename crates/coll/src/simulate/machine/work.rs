@@ -73,8 +73,7 @@ impl Machine<'_> {
             }
             Work::Take(message) => {
                 let Message { from, to, bytes, .. } = message;
-                let own = prices.take(now, self.layout, from, to, bytes);
-                if self.brings { own } else { own.max(prices.land(now, self.layout, from, to, bytes)) }
+                prices.take(now, self.layout, from, to, bytes)
             }
             Work::Request(_) | Work::Clear(..) => now + prices.overhead,
             Work::Data(message, recv) => {
@@ -121,7 +120,7 @@ impl Machine<'_> {
             }
             Work::Eager(message) => {
                 let distance = self.layout.distance(message.from, message.to);
-                let is_brought = self.brings && distance == DISTANCES - 1;
+                let is_brought = distance == DISTANCES - 1;
                 let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
                 self.at(carried + self.prices.latency(distance), event);
             }
