@@ -259,8 +259,9 @@ fn who_is_read_may_say_something_first() {
     let bytes = 1 << 20;
     let memory = || InRuns::new(vec![5; bytes], bytes, 1);
     let loan = links[0].lend(Peer(1), memory()).unwrap();
+    links[1].try_send(Peer(0), Header::default(), b"memory of its own").unwrap();
     assert!(links[1].read(Peer(0), loan, memory(), bytes as u64, 1));
-    // It sees the wish, and what it has to say then does not wait behind the memory.
+    // It sees both, and what it has to say then does not wait behind the memory.
     links[0].poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
     links[0].try_send(Peer(1), Header::default(), b"a wish of its own").unwrap();
     let mut heard = 0;

@@ -172,7 +172,14 @@ impl Kernel {
         }
         let peer = frames.peer(name);
         match result.and_then(|taken| self.grant(place, peer, &wishes).map(|()| taken)) {
-            Ok(taken) => taken,
+            Ok(taken) => {
+                // What came with the wishes may make the owner say what it wants to read itself. That would wait behind all that
+                // the socket takes now, so it is the owner's turn first.
+                if !wishes.is_empty() && !taken {
+                    self.flush(place);
+                }
+                taken
+            }
             Err(error) => {
                 self.broke(place, &error);
                 false
@@ -180,8 +187,7 @@ impl Kernel {
         }
     }
 
-    /// What the peer of a connection wants to read is sent from the next look on: before that this process may say what it wants to
-    /// read itself, for which it has learned now as a rule, and which would wait behind all of that.
+    /// What the peer of a connection wants to read is sent from the next flush on.
     fn grant(&mut self, place: u32, peer: Option<Peer>, wishes: &[Wish]) -> io::Result<()> {
         for &wish in wishes {
             let strange =
