@@ -99,7 +99,7 @@ class Job:
             time.sleep(0.02)
         return False
 
-    def wait(self, seconds, grace=0.5):
+    def wait(self, seconds, grace=3):
         """Waits for the end; kills what still runs then. Processes that outlive the launcher are in `left`."""
         try:
             status, timed_out = self.process.wait(seconds), False

@@ -65,7 +65,7 @@ def test_a_killed_launcher_ends_spawned_processes_too(tutti):
     job = tutti.begin(1, tutti.compile("spawn.c"), "stay", 2)
     assert job.until(lambda out, _: out.count("stays") == 2), job.errors()
     job.process.kill()
-    outcome = job.wait(20, grace=3)
+    outcome = job.wait(20)
     assert not outcome.left, str(outcome)
 
 
