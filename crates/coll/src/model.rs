@@ -96,6 +96,9 @@ pub struct Model {
     pub network_bandwidth: f64,
     /// What a message to or from another host costs its rank more than one within the host. Seconds.
     pub network_overhead: f64,
+    /// How long, at most, what asks for a long message waits behind those that are on their way out of its host: the kernel lets a connection
+    /// put about a millisecond's bytes before an interface; measured around rings of hosts, it is half of that in the mean. Seconds.
+    pub network_queue: f64,
     /// What measured operations took in relation to what the parameters say.
     pub corrections: Vec<Correction>,
 }
@@ -161,6 +164,7 @@ impl Default for Model {
             // Those of TCP over 10 Gbit/s: a probe across hosts knows better.
             network_bandwidth: 1.1e9,
             network_overhead: 2.5e-6,
+            network_queue: 0.5e-3,
             corrections: Vec::new(),
         }
     }
@@ -171,7 +175,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 28] = [
+static SCALARS: [Scalar; 29] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -200,6 +204,7 @@ static SCALARS: [Scalar; 28] = [
     ("sleep", |m| &mut m.sleep),
     ("network_bandwidth", |m| &mut m.network_bandwidth),
     ("network_overhead", |m| &mut m.network_overhead),
+    ("network_queue", |m| &mut m.network_queue),
 ];
 
 static VECTORS: [Vector; 4] = [

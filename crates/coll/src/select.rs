@@ -656,7 +656,7 @@ mod tests {
             choice.params.segment
         };
         let by_model = chosen("");
-        for better in [8 << 10, 512 << 10] {
+        for better in [8 << 10, 64 << 10] {
             assert_ne!(by_model, better);
             let line =
                 |segment, factor| format!("correction bcast levels:segment={segment} 16@4 23 {factor}\n");

@@ -195,6 +195,16 @@ impl<'a> Prices<'a> {
         self.overhead + if far { time(self.model.network_overhead) } else { 0 }
     }
 
+    /// When what asks for a long message, or allows it, leaves the host of `from` that has it ready `now`: it waits behind the bytes that the
+    /// interface has already, not behind messages that are still in memory.
+    pub fn leaves(&self, now: Time, layout: &Layout, from: u32, to: u32) -> Time {
+        if layout.distance(from, to) != BETWEEN_HOSTS {
+            return now;
+        }
+        let busy = self.networks[layout.place(from).host as usize][0].until();
+        busy.clamp(now, now + time(self.model.network_queue))
+    }
+
     /// How long the network carries so many bytes.
     fn service(&self, bytes: u64) -> Time {
         time(bytes as f64 / self.model.network_bandwidth)

@@ -24,6 +24,11 @@ impl Server {
         self.free = self.free.max(now) + service;
         self.free
     }
+
+    /// Until when it is busy with what it has been asked for.
+    pub fn until(&self) -> Time {
+        self.free
+    }
 }
 
 /// The processors of a pool. A rank keeps one while it has work; where ranks are more than processors, the next one gets

@@ -330,3 +330,21 @@ fn the_network_brings_segments_while_ranks_compute() {
     let Turn { begin_seconds, end_seconds } = turns[5];
     assert!(end_seconds - begin_seconds < link / 4.0, "{turns:?}, a link: {link:e}");
 }
+
+/// Around a ring of hosts that share processors, what asks for the next message waits behind the one that goes out; of two that exchange
+/// messages each has asked before.
+#[test]
+fn requests_wait_behind_what_leaves_their_host() {
+    let layout = Layout::on_machines(&[0, 1, 2, 3], &tutti_base::Machines::shared(4, 2));
+    let load = Load::new(&Shape::new(Collective::Allreduce, 4, 0, 1 << 20));
+    let check = |name, expected: bool| {
+        let [at_once, queued] = [0.0, 1e-3].map(|network_queue| {
+            let model = Model { network_bandwidth: 1.2e8, network_queue, ..Model::default() };
+            let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+            predict(generator(Collective::Allreduce, name), &load, &WHOLE, &stage, Bound::NONE).steady_seconds
+        });
+        assert_eq!(queued > 1.02 * at_once, expected, "{name}: {at_once}, {queued}");
+    };
+    check("ring", true);
+    check("rabenseifner", false);
+}

@@ -126,12 +126,14 @@ impl Machine<'_> {
             }
             Work::Request(message) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
-                return self.at(carried + latency, Event::Arrived(message));
+                let leaves = self.prices.leaves(carried, self.layout, message.from, message.to);
+                return self.at(leaves + latency, Event::Arrived(message));
             }
             Work::Clear(message, recv) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
+                let leaves = self.prices.leaves(self.now, self.layout, message.to, message.from);
                 let data = Task { instance: message.sent, work: Work::Data(message, recv) };
-                return self.at(self.now + latency, Event::Ready(message.from, data));
+                return self.at(leaves + latency, Event::Ready(message.from, data));
             }
             Work::Post(flag, value) => self.posted(rank, flag, value),
             // It is no step of a schedule.
