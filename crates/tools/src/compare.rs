@@ -3,6 +3,7 @@
 //! Times on a shared machine drift, so libraries take turns cell by cell ([`crate::crew`]): a cell is one
 //! operation with one size, some milliseconds long, and each library measures it before the next is begun.
 
+use crate::awake::Awake;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts;
 use crate::job_end;
@@ -30,7 +31,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         .map(|name| Library::find(name, &home, &options.peers))
         .collect::<Result<Vec<_>, _>>()?;
     let bench = Bench { options, programs: Programs::build(&options.out, &libraries)?, libraries };
-    let mut results = Results::default();
+    let awake = Awake::begin();
+    let mut results = Results::new(awake.is_some());
     bench.measure(&mut results);
     report::write(options, &bench.libraries, &results)
 }

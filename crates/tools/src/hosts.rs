@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_testbed::{Lines, Testbed};
 
+use crate::awake::Awake;
 use crate::compare::{self, asks};
 use crate::crew::{Crew, Pace, Rounds};
 use crate::job_end;
@@ -38,7 +39,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let testbed = Raised::new(most, &options.rate, &[&home, &options.peers, &programs.directory])?;
     let mut bench = Bench { options, libraries, programs, testbed };
     bench.learn()?;
-    let mut results = Results::default();
+    let awake = Awake::begin();
+    let mut results = Results::new(awake.is_some());
     bench.between_two(&mut results);
     bench.among_all(hosts, &mut results);
     for round in 0..options.rounds {

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod asp;
+mod awake;
 mod cluster;
 mod compare;
 mod connections;
@@ -66,6 +67,9 @@ enum Command {
     /// Several hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
+    /// Keep processors from falling asleep: a part of those commands that measure.
+    #[command(hide = true)]
+    Awake,
 }
 
 fn main() -> ExitCode {
@@ -81,6 +85,7 @@ fn main() -> ExitCode {
         Command::Headlines(options) => headlines::run(&options),
         Command::Connections(options) => connections::run(&options),
         Command::Asp(options) => asp::run(&options),
+        Command::Awake => awake::spin(),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };
     match outcome {

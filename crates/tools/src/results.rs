@@ -10,6 +10,8 @@ pub struct Results {
     events: BTreeMap<String, BTreeMap<String, Series>>,
     /// Turns in all, and those during which processors were taken away from this machine.
     turns: [u32; 2],
+    /// The processors were kept from falling asleep ([`crate::awake`]).
+    pub kept_awake: bool,
     /// Cells in which a library delivered wrong data, and runs that failed, for people.
     pub failures: Vec<String>,
 }
@@ -79,6 +81,11 @@ pub const START: &str = "start";
 pub const KILLED: &str = "killed";
 
 impl Results {
+    /// None yet; `kept_awake`: while they are measured, processors are kept from falling asleep ([`crate::awake`]).
+    pub fn new(kept_awake: bool) -> Results {
+        Results { kept_awake, ..Results::default() }
+    }
+
     /// Adds one measured cell of `library`.
     pub fn add(&mut self, library: &str, sample: Sample) {
         let Cell { op, mode, ranks, bytes } = &sample.cell;

@@ -7,6 +7,7 @@
 mod check;
 mod rules;
 
+use crate::awake::Awake;
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace, Rounds};
 use crate::library::Library;
@@ -71,7 +72,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find(SUBJECT, &home, &home)?;
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
-    let mut results = Results::default();
+    let awake = Awake::begin();
+    let mut results = Results::new(awake.is_some());
     measure(options, &tutti, &programs, &mut results);
     let text = describe(options, &sections(options, &results), &results);
     crate::show(&text);

@@ -6,6 +6,7 @@
 mod list;
 mod simulated;
 
+use crate::awake::{Awake, NOTE};
 use crate::cluster::Cluster;
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace, Rounds};
@@ -87,8 +88,12 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
         * options.ranks.len() as u32;
+    let awake = Awake::begin();
     let start = Instant::now();
     let mut table = head();
+    if awake.is_some() {
+        table += &format!("{NOTE}\n");
+    }
     crate::show(&table);
     let mut missed = 0;
     for headline in wanted {

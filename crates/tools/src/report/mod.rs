@@ -62,7 +62,9 @@ impl Input<'_> {
 /// # Errors
 /// A file cannot be written.
 pub fn write(options: &Options, libraries: &[Library], results: &Results) -> Result<(), String> {
-    let input = Input { options, libraries, results, machine: machine::describe() };
+    let mut machine = machine::describe();
+    machine.extend(results.kept_awake.then(|| crate::awake::NOTE.to_string()));
+    let input = Input { options, libraries, results, machine };
     let tables = text::tables(&input);
     crate::show(&tables);
     save(&options.out.join("report.txt"), &tables)?;

@@ -1,0 +1,132 @@
+//! Keeps the processors of a virtual machine from falling asleep while something is measured.
+//!
+//! A processor that has nothing to do is given back to the hypervisor, which may let others have it and return it late: what is measured
+//! then is the hypervisor. Libraries that spin never meet this, those that sleep do, at every wait. On one machine 40 % of the
+//! processors' time was taken away while ranks slept and woke each other, 2 % while anything kept them busy.
+//!
+//! So another process has something to do on each processor whenever nobody else has: it is in a control group of its own that the kernel
+//! takes for idle (`cpu.idle`), which gives way at once to whatever wakes up. The class `SCHED_IDLE` alone would not do: between
+//! sessions the kernel shares processors by session, and there that class counts for nothing.
+//!
+//! It takes the right to make control groups. Where that is missing, and on machines that are not virtual, processors sleep.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tutti_sys::cpu;
+
+/// Where control groups that share out processors may be.
+const ROOTS: [&str; 3] = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"];
+/// The group: one for all measurements, so that none is left behind by those that were killed.
+const GROUP: &str = "tutti-awake";
+
+/// What a report says of it.
+pub const NOTE: &str = "processors kept from falling asleep, as they are those of a virtual machine";
+
+/// Processors do not sleep for as long as this lives.
+pub struct Awake {
+    spinner: Child,
+    group: PathBuf,
+}
+
+impl Awake {
+    /// Keeps all processors that this process may use awake, if this is a virtual machine and it may.
+    pub fn begin() -> Option<Awake> {
+        if !is_virtual(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()) {
+            return None;
+        }
+        let group = ROOTS.iter().find_map(|root| idle_group(Path::new(root)))?;
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        let spinner = command.arg("awake").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok()?;
+        let mut awake = Awake { spinner, group };
+        awake.start().ok()?;
+        Some(awake)
+    }
+
+    /// It begins once it is in the group.
+    fn start(&mut self) -> std::io::Result<()> {
+        fs::write(self.group.join("cgroup.procs"), self.spinner.id().to_string())?;
+        self.spinner.stdin.as_mut().map_or(Ok(()), |stdin| stdin.write_all(b"g"))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        // It ends with its input, also if this process is killed.
+        drop(self.spinner.stdin.take());
+        let _ = self.spinner.wait();
+        // Another measurement may still be in it.
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// What the process does that keeps processors awake: nothing, on all of them, from the first byte of its input to the end of that.
+///
+/// # Errors
+/// The processors are not known.
+pub fn spin() -> Result<(), String> {
+    let mut input = std::io::stdin();
+    if !matches!(input.read(&mut [0]), Ok(1)) {
+        return Ok(());
+    }
+    let processors = cpu::affinity().map_err(|error| format!("cannot tell the processors: {error}"))?;
+    for processor in processors.iter() {
+        std::thread::spawn(move || {
+            // One that was taken away meanwhile has no thread: the others go on.
+            while cpu::set_affinity(&[processor].into_iter().collect()).is_ok() {
+                (0..1 << 20).for_each(|_| std::hint::spin_loop());
+            }
+        });
+    }
+    let _ = input.read_to_end(&mut Vec::new());
+    Ok(())
+}
+
+/// Whether `/proc/cpuinfo` tells of a hypervisor.
+fn is_virtual(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
+/// The group below `root`, if it can be made and be idle.
+fn idle_group(root: &Path) -> Option<PathBuf> {
+    // Only the second version asks for it, and refuses where it cannot be.
+    let _ = fs::write(root.join("cgroup.subtree_control"), "+cpu");
+    let group = root.join(GROUP);
+    fs::create_dir_all(&group).ok()?;
+    let idle = group.join("cpu.idle");
+    if !idle.exists() || fs::write(&idle, "1").is_err() {
+        let _ = fs::remove_dir(&group);
+        return None;
+    }
+    Some(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_machines_are_told_by_their_processors() {
+        let check = |flags: &str, expected| {
+            assert_eq!(
+                is_virtual(&format!("processor\t: 0\nflags\t\t: {flags}\nbugs\t: hypervisor\n")),
+                expected
+            );
+        };
+        check("fpu sse2 hypervisor lahf_lm", true);
+        check("fpu sse2 lahf_lm", false);
+        assert!(!is_virtual(""));
+    }
+
+    #[test]
+    fn a_folder_that_is_no_control_group_is_left_as_it_was() {
+        let root = std::env::temp_dir().join(format!("tutti-awake-{}", std::process::id()));
+        fs::create_dir_all(&root).expect("there is room");
+        assert_eq!(idle_group(&root), None);
+        assert!(!root.join(GROUP).exists());
+        fs::remove_dir_all(&root).expect("it is there");
+    }
+}
