@@ -20,7 +20,7 @@ use work::{Message, Task, Work};
 
 use super::layout::Layout;
 use super::load::Load;
-use super::prices::{Prices, Way};
+use super::prices::{Lines, Prices, Way};
 use super::resources::{Processors, Time};
 use super::series::Series;
 use crate::cursor::{Cursor, Instance};
@@ -133,7 +133,7 @@ impl<'a> Machine<'a> {
             let mut cursor = Cursor::default();
             cursor.reset(schedule);
             let (messages, flags, seen) = (Vec::new(), Vec::new(), Vec::new());
-            let ways = [(Way::Mapped, BufferId::SEND); BufferId::EXPOSURES as usize];
+            let ways = [(Way::Mapped(Lines::Known), BufferId::SEND); BufferId::EXPOSURES as usize];
             Rank {
                 cursor,
                 ready: VecDeque::new(),

@@ -19,11 +19,18 @@ pub(super) enum Way {
     /// They are in its bank.
     Bank,
     /// They are mapped.
-    Mapped,
-    /// They are mapped, and their owner has just written them.
-    Fresh,
+    Mapped(Lines),
     /// By a system call.
-    Call,
+    Call(Lines),
+}
+
+/// Where the lines are that another rank reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lines {
+    /// In its own cache, or not changed since it has read them.
+    Known,
+    /// In the cache of their owner, who has just written them: each has to come over, and to go back when it is written again.
+    Fresh,
 }
 
 /// What is lent to be read and is no longer than this travels by value, beside the bank.
@@ -102,8 +109,8 @@ impl<'a> Prices<'a> {
     pub fn way(&self, bytes: u64, read_only: bool) -> Way {
         match self.reach {
             _ if read_only && bytes <= CARRIED_BYTES => Way::Bank,
-            Reach::Mapped if bytes as f64 >= self.model.map_bytes => Way::Mapped,
-            _ => Way::Call,
+            Reach::Mapped if bytes as f64 >= self.model.map_bytes => Way::Mapped(Lines::Known),
+            _ => Way::Call(Lines::Known),
         }
     }
 
@@ -279,14 +286,14 @@ impl<'a> Prices<'a> {
                 self.model.bank_byte + (self.model.copy_byte[distance] - nearer).max(0.0) + self.beyond(0)
             }
             // Their lines go there and back, as those of a bank, whose owner pays its half when it writes.
-            false if way == Way::Fresh => {
+            false if matches!(way, Way::Mapped(Lines::Fresh) | Way::Call(Lines::Fresh)) => {
                 let line = self.model.bank_byte - nearer;
                 self.byte[distance] + 2.0 * line.max(0.0)
             }
             false => self.byte[distance],
         };
         let amount = bytes as f64;
-        let called = way == Way::Call;
+        let called = matches!(way, Way::Call(_));
         let crowding = if called { self.crowding(now, peer) } else { 1.0 };
         let fixed = match bytes {
             _ if called => {

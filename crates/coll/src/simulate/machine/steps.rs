@@ -4,7 +4,7 @@ use super::work::{Message, Task, Work};
 use super::{Event, Machine};
 use crate::cursor::Instance;
 use crate::ir::{Access, BufferId, Division, Kind, Length, Span};
-use crate::simulate::prices::Way;
+use crate::simulate::prices::{Lines, Way};
 use crate::simulate::resources::Server;
 
 /// One side of a message that waits for the other.
@@ -95,8 +95,8 @@ impl Machine<'_> {
             }
             Kind::Push { peer, ref from, ref into } => {
                 let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
-                if let Work::Access { way: way @ Way::Fresh, .. } = &mut work {
-                    *way = Way::Mapped;
+                if let Work::Access { way: Way::Mapped(lines) | Way::Call(lines), .. } = &mut work {
+                    *lines = Lines::Known;
                 }
                 own(work)
             }
@@ -152,11 +152,15 @@ impl Machine<'_> {
 
     fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
         let owner = &self.ranks[peer as usize];
+        let fresh = |buffer: BufferId| match buffer {
+            BufferId::RECV => owner.wrote,
+            // What an operation keeps of its own it has just made.
+            room => room.temporary().is_some(),
+        };
         let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
             None => Way::Bank,
-            Some((Way::Mapped, BufferId::RECV)) if owner.wrote => Way::Fresh,
-            // What an operation keeps of its own it has just made.
-            Some((Way::Mapped, room)) if room.temporary().is_some() => Way::Fresh,
+            Some((Way::Mapped(_), buffer)) if fresh(buffer) => Way::Mapped(Lines::Fresh),
+            Some((Way::Call(_), buffer)) if fresh(buffer) => Way::Call(Lines::Fresh),
             Some((way, _)) => way,
         };
         let into_bank = combine && own.buffer == BufferId::BANK;
