@@ -461,7 +461,7 @@ impl Generator {
             true if self.requires.several_hosts => SEGMENTS_ACROSS,
             true => &[0, 8 << 10, 32 << 10, 128 << 10, 512 << 10],
         };
-        let windows: &[u32] = if segment || !window { &[4] } else { &[64, 8] };
+        let windows: &[u32] = if segment || !window { &[4] } else { &[64, 4] };
         let bounds: &[u32] = if readers { &[0, 4, 8, 16] } else { &[0] };
         let ignored: &[Ignored] =
             if distances { &[Ignored::NONE, Ignored::BELOW_MEMORY] } else { &[Ignored::NONE] };
