@@ -130,6 +130,9 @@ pub struct Parameters {
     pub window: bool,
     /// Who is near whom, and so [`Params::ignored`].
     pub distances: bool,
+    /// Its messages keep their order among hosts only if they wait for who receives them: short ones would all leave at once, and overflow the
+    /// queues of the network.
+    pub asks: bool,
 }
 
 const ANY: Requirements = Requirements {
@@ -163,7 +166,9 @@ const FIXED: Parameters = Parameters {
     frames: false,
     window: false,
     distances: false,
+    asks: false,
 };
+const ASKS: Parameters = Parameters { asks: true, ..FIXED };
 const RADIX: Parameters = Parameters { radix: true, ..FIXED };
 const KNOMIAL: Parameters = Parameters { knomial: true, ..RADIX };
 const LEADERS: Parameters = Parameters { leaders: true, segment: true, ..RADIX };
@@ -234,7 +239,7 @@ static GENERATORS: &[Generator] = &[
     entry(C::ReduceScatter, "levels_bank", LEVELS_ORDERED, RADIX_NEAR, levels_bank::reduce_scatter, cost::reduce_scatter_whole),
     entry(C::Scan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
     entry(C::Exscan, "levels_bank", LEVELS_ORDERED, FIXED_NEAR, levels_scan::scan, cost::scan_doubling),
-    entry(C::Alltoall, "levels", LEVELS_SHARED, FIXED, levels_exchange::alltoall, cost::spread),
+    entry(C::Alltoall, "levels", LEVELS_SHARED, ASKS, levels_exchange::alltoall, cost::spread),
     entry(C::Bcast, "levels", LEVELS, TREE_NEAR, levels::bcast, cost::bcast_kary),
     entry(C::Bcast, "levels_circulant", LEVELS, SEVERAL_NEAR, levels_circulant::bcast, cost::bcast_circulant),
     entry(C::Allgather, "levels_ring", LEVELS, FIXED_NEAR, levels_ring::allgather, cost::allgather_ring),

@@ -80,6 +80,10 @@ const EQUAL_CROWDED: f64 = 1.1;
 
 /// An operation of less seconds waits for journeys, not for bytes.
 const BRIEF: f64 = 1e-4;
+/// Messages of so many bytes fill the queues between hosts if all are sent at once, also those that ask nobody.
+const BULK: u64 = 4096;
+/// So many may be under way then.
+const NARROW: u32 = 4;
 /// What part of the processors' time makes no difference where the network is what takes the time.
 const LITTLE_WORK: f64 = 0.01;
 
@@ -332,18 +336,21 @@ fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
 /// The candidates that can be used, or those that are forced, with their times, in the order of registration.
 fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
+    let several = environment.layout.hosts() > 1;
+    let are_long = several && shape.bytes() as f64 > environment.model.longest_eager(true);
     let possible = |generator: &&Generator| {
         generator.suits_on(shape, environment.layout.hierarchy())
+            && (are_long || !generator.parameters.asks || name.is_some())
             && generator.requires.are_met(environment.node, environment.layout.hosts())
             && name.is_none_or(|name| generator.name == name)
     };
-    let several = environment.layout.hosts() > 1;
-    let are_long = several && shape.bytes() as f64 > environment.model.longest_eager(true);
     let mut all: Vec<Candidate> = Vec::new();
     for generator in registry().iter().filter(possible) {
         let mut tried: Vec<Params> = generator.candidates(shape);
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
         tried.retain(|params| allowed(generator, params, environment));
+        let wide = several && forced.is_none() && shape.bytes() >= BULK && generator.parameters.window;
+        tried.retain(|params| !wide || params.window <= NARROW);
         tried = tried.into_iter().map(|params| simplest(generator, params, environment)).collect();
         let candidate = |params| {
             let time = closed_form(generator, shape, &params, environment);
@@ -352,9 +359,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         let new = |place: &usize| !tried[..*place].contains(&tried[*place]);
         let mut own: Vec<Candidate> =
             (0..tried.len()).filter(new).map(|place| candidate(tried[place])).collect();
-        // Closed forms do not tell windows of long messages apart, and simulations of few candidates need not come to the second.
-        let narrow = |one: &Candidate| if are_long { one.params.window } else { 0 };
-        own.sort_by(|one, two| one.time.total_cmp(&two.time).then(narrow(one).cmp(&narrow(two))));
+        own.sort_by(|one, two| one.time.total_cmp(&two.time));
         all.extend(closer(own, shape, environment));
     }
     // The simulator knows neither topologies nor groups; for these there is one algorithm each.
