@@ -223,8 +223,21 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
     if !generator.candidates(shape).iter().any(|params| allowed(generator, params, environment)) {
         return Some("it associates operands in its own way, which deterministic results forbid".to_string());
     }
+    if generator.candidates(shape).iter().all(|params| floods(generator, params, shape, environment)) {
+        return Some("messages so short would all be sent at once (unless it is forced)".to_string());
+    }
     let fits = generator.candidates(shape).iter().any(|params| fits(generator, shape, params, environment));
     (!fits).then(|| format!("it needs a bank of more than {} bytes", environment.bank_bytes))
+}
+
+/// Whether messages between hosts would all be sent at once and overflow the queues on their way: TCP notices by a time-out, which
+/// takes as long as the data do.
+fn floods(generator: &Generator, params: &Params, shape: &Shape, environment: &Environment) -> bool {
+    let several = environment.layout.hosts() > 1;
+    let nobody_waits =
+        generator.parameters.asks && shape.bytes() as f64 <= environment.model.longest_eager(true);
+    let many = generator.parameters.window && shape.bytes() >= BULK && params.window > NARROW;
+    several && (nobody_waits || many)
 }
 
 /// Whether the node has banks as large as the algorithm asks for; which is the same on all ranks.
@@ -337,10 +350,8 @@ fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
 fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
     let several = environment.layout.hosts() > 1;
-    let are_long = several && shape.bytes() as f64 > environment.model.longest_eager(true);
     let possible = |generator: &&Generator| {
         generator.suits_on(shape, environment.layout.hierarchy())
-            && (are_long || !generator.parameters.asks || name.is_some())
             && generator.requires.are_met(environment.node, environment.layout.hosts())
             && name.is_none_or(|name| generator.name == name)
     };
@@ -349,8 +360,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
         let mut tried: Vec<Params> = generator.candidates(shape);
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
         tried.retain(|params| allowed(generator, params, environment));
-        let wide = several && forced.is_none() && shape.bytes() >= BULK && generator.parameters.window;
-        tried.retain(|params| !wide || params.window <= NARROW);
+        tried.retain(|params| forced.is_some() || !floods(generator, params, shape, environment));
         tried = tried.into_iter().map(|params| simplest(generator, params, environment)).collect();
         let candidate = |params| {
             let time = closed_form(generator, shape, &params, environment);
@@ -726,6 +736,17 @@ mod tests {
         for (collective, bytes) in [(C::Scatter, 256 << 10), (C::Scatter, 4 << 20), (C::Gather, 4 << 20)] {
             let choice = select(&Shape::new(collective, 16, 0, bytes), &environment, Some("linear"));
             assert_eq!((choice.generator.name, choice.params.window), ("linear", 4), "{}", choice.reason());
+        }
+        let environment = Environment { node: Node::Exposed, reach: Reach::Mapped, ..environment };
+        let levels = |one: &&Generator| one.collective == C::Alltoall && one.name == "levels";
+        let levels = registry().iter().find(levels).expect("it is there");
+        for (bytes, waits) in [(16 << 10, false), (256 << 10, true)] {
+            let shape = Shape::new(C::Alltoall, 16, 0, bytes);
+            let choice = select(&shape, &environment, None);
+            let narrow = !choice.generator.parameters.window || choice.params.window <= 4;
+            assert!(narrow && (waits || choice.generator.name != "levels"), "{}", choice.reason());
+            let refusal = refusal(levels, &shape, &environment);
+            assert_eq!(refusal.is_none(), waits, "{bytes}: {refusal:?}");
         }
     }
 
