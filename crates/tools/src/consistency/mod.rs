@@ -7,7 +7,7 @@
 mod check;
 mod rules;
 
-use crate::awake::Awake;
+use crate::awake::{Awake, NOTE};
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace, Rounds};
 use crate::library::Library;
@@ -184,6 +184,9 @@ fn describe(options: &Options, sections: &[Section], results: &Results) -> Strin
         "Self-consistency: time by what it may be (least/median); a violation is above {} in both\n",
         options.tolerance
     );
+    if results.kept_awake {
+        let _ = writeln!(out, "{NOTE}");
+    }
     for Section { title, findings } in sections {
         let violated = findings.iter().filter(|one| one.violates(options.tolerance)).count();
         let _ = writeln!(out, "\n{title}: {violated} violations in {} comparisons", findings.len());

@@ -88,7 +88,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
         * options.ranks.len() as u32;
-    let awake = Awake::begin();
+    let awake = (left > 0).then(Awake::begin).flatten();
     let start = Instant::now();
     let mut table = head();
     if awake.is_some() {
