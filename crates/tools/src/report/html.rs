@@ -29,7 +29,7 @@ pub fn page(input: &Input) -> String {
     let _ = write!(out, "<p>{}</p>", facts.join("<br>"));
     let _ = write!(
         out,
-        "<p>Rounds over all cells, the libraries in turn cell by cell, {} ms each; medians of the rounds. Plain: the same data in each \
+        "<p>Rounds over all cells, the libraries in turn cell by cell, {} ms each; medians of the rounds, and of their ratios. Plain: the same data in each \
          iteration; changing: written afresh and read, without the time of writing and reading.</p>",
         input.options.ms
     );
