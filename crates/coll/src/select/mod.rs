@@ -1,0 +1,388 @@
+//! Which algorithm, with which parameters: the one of least time.
+//!
+//! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is certain to take longer than
+//! the best so far; where the ranks are too many for that at the first use of a shape, closed forms decide. What was measured
+//! corrects both ([`Model::correction`](crate::Model::correction)).
+//! Nothing in Tutti is a table of sizes.
+//!
+//! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a choice, and of
+//! two that are as good as each other the one registered first wins, so
+//! sizes that differ little rarely differ in that.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::cost::Environment;
+use crate::hierarchy::Ignored;
+use crate::ir::Schedule;
+use crate::neighbours::Neighbours;
+use crate::registry::{Generator, registry};
+use crate::shape::{Collective, Params, Shape};
+use crate::simulate::Load;
+
+mod search;
+#[cfg(test)]
+mod tests;
+mod usable;
+
+pub use search::closed_form;
+pub use usable::refusal;
+
+use search::{Effort, FIRST_USE, STUDY, closer, correction, simulated};
+use usable::{allowed, floods, ordered};
+
+/// Times that differ by less are equal.
+const EQUAL: f64 = 1.02;
+/// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which costs those that wait
+/// for each other more than the simulation knows.
+const EQUAL_CROWDED: f64 = 1.1;
+/// An operation of less seconds waits for journeys, not for bytes.
+const BRIEF: f64 = 1e-4;
+/// What part of the processors' time makes no difference where the network is what takes the time.
+const LITTLE_WORK: f64 = 0.01;
+
+/// An algorithm that could do it.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    /// The algorithm.
+    pub generator: &'static Generator,
+    /// Its best parameters.
+    pub params: Params,
+    /// Its time, in seconds.
+    pub time: f64,
+    /// What all ranks together work for it, in seconds, if it was simulated.
+    pub work: f64,
+    /// Whether it was simulated; or else it is the closed form's.
+    pub simulated: bool,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forced {
+    No,
+    Yes,
+    DoesNotSuit,
+}
+
+/// An algorithm with its parameters, and why.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The algorithm.
+    pub generator: &'static Generator,
+    /// Its parameters.
+    pub params: Params,
+    /// Its time in the model, in seconds.
+    pub time: f64,
+    forced: Forced,
+    shape: Shape,
+    environment: Environment,
+}
+
+impl Choice {
+    /// Whether the user asked for it.
+    pub fn is_forced(&self) -> bool {
+        self.forced == Forced::Yes
+    }
+
+    /// It in numbers, for others who would choose the same: [`Choice::of_words`].
+    pub fn words(&self) -> [u64; 4] {
+        let index = registry().iter().position(|other| std::ptr::eq(other, self.generator));
+        let index = index.expect("a choice is a registered algorithm") as u64;
+        let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
+        [
+            index | u64::from(ignored.bits()) << 16 | u64::from(window) << 24 | u64::from(readers) << 32,
+            u64::from(radix) | u64::from(fan_out) << 32,
+            segment,
+            self.time.to_bits(),
+        ]
+    }
+
+    /// What another rank has chosen for `shape`, by the model; `None` if the words say nothing that suits.
+    pub fn of_words(words: [u64; 4], shape: &Shape, environment: &Environment) -> Option<Choice> {
+        let shape = common(shape, environment);
+        let generator = registry().get((words[0] & 0xffff) as usize)?;
+        let params = Params {
+            radix: words[1] as u32,
+            fan_out: (words[1] >> 32) as u32,
+            segment: words[2],
+            window: (words[0] >> 24) as u32 & 0xff,
+            readers: (words[0] >> 32) as u32,
+            ignored: Ignored::of_bits((words[0] >> 16) as u8),
+        };
+        let suits = generator.suits(&shape) && params.radix > 0 && params.window > 0;
+        let time = f64::from_bits(words[3]);
+        let environment = environment.clone();
+        suits.then_some(Choice { generator, params, time, forced: Forced::No, shape, environment })
+    }
+
+    /// Why this one, in a sentence and a list, for a person.
+    pub fn reason(&self) -> String {
+        let how = match self.forced {
+            Forced::Yes => "as it was forced",
+            Forced::DoesNotSuit => "as the forced one does not suit",
+            Forced::No => "by the model",
+        };
+        let Shape { collective, ranks, .. } = self.shape;
+        let hosts = self.environment.layout.on_hosts();
+        let mut text = format!(
+            "{collective} of {} bytes on {ranks} ranks{hosts}: {} ({}), {how}, {:.1} us.",
+            self.shape.bytes(),
+            self.generator.name,
+            self.params,
+            self.time * 1e6
+        );
+        for Candidate { generator, params, time, simulated, .. } in candidates(&self.shape, &self.environment)
+        {
+            let closed = if simulated { "" } else { ", closed form" };
+            text += &format!(" {} ({params}): {:.1} us{closed}.", generator.name, time * 1e6);
+        }
+        text
+    }
+}
+
+/// The class of a count: the next higher one of four an octave. Powers of two are in it themselves, so limits that are
+/// powers of two (the eager size) do not lie inside a class.
+pub fn class(count: u64) -> u64 {
+    let Some(octave) = count.checked_ilog2() else { return 0 };
+    let (power, step) = (1 << octave, (1_u64 << octave).div_ceil(4));
+    (count - power).div_ceil(step).saturating_mul(step).saturating_add(power)
+}
+
+/// The parameters in their simplest form: what makes no difference among these ranks is left out, so that nothing is looked at twice.
+fn simplest(generator: &Generator, mut params: Params, environment: &Environment) -> Params {
+    if !environment.layout.hierarchy().levels().any(|distance| params.ignored.contains(distance)) {
+        params.ignored = Ignored::NONE;
+    }
+    let most_far = environment.layout.hosts();
+    if generator.parameters.leaders {
+        params.radix = params.radix.min(environment.ranks_on_node);
+        params.fan_out = params.fan_out.min(most_far);
+    } else if generator.requires.several_hosts {
+        params.radix = params.radix.min(most_far);
+    }
+    params
+}
+
+/// What all ranks agree on of a shape, and what choices depend on: shapes that have this in common share one.
+pub fn common(shape: &Shape, environment: &Environment) -> Shape {
+    use Collective as C;
+    let count = match shape.collective {
+        C::Gatherv | C::Scatterv | C::Alltoallv => 0,
+        _ => class(shape.count),
+    };
+    Shape { count, rank: 0, root: 0, in_place: false, own: 0, ..ordered(shape, environment) }
+}
+
+/// The same in numbers, for ranks of one communicator in one job.
+pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
+    let Shape { collective, count, unit_bytes, commutative, .. } = common(shape, environment);
+    // A datatype of 2^48 bytes is none.
+    [
+        u64::from(commutative) | (environment.node as u64) << 1 | (collective as u64) << 8 | unit_bytes << 16,
+        count,
+    ]
+}
+
+/// One algorithm with its best parameters for each length of segments that is worth a try, the best first. Where
+/// they have been measured ([`Model::correction`](crate::Model::correction)), selection looks at all of those.
+pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let shape = common(shape, environment);
+    let mut segments: Vec<u64> = generator.candidates(&shape).iter().map(|params| params.segment).collect();
+    segments.sort_unstable();
+    segments.dedup();
+    let best = |segment: u64| {
+        let name = crate::model::variant(generator.name, Some(segment * shape.unit_bytes));
+        let times = timed(Some(&name), &shape, environment, &FIRST_USE).into_iter();
+        times.min_by(|one, two| one.time.total_cmp(&two.time))
+    };
+    let mut variants: Vec<Candidate> = segments.into_iter().filter_map(best).collect();
+    variants.sort_by(|one, two| one.time.total_cmp(&two.time));
+    variants
+}
+
+/// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
+/// others are simulated.
+pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
+    let shape = common(shape, environment);
+    of_each(timed(None, &shape, environment, &FIRST_USE))
+}
+
+/// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that is `forced`, as in
+/// [`select`].
+pub fn study(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Vec<Candidate> {
+    let shape = Shape { rank: 0, in_place: false, own: 0, ..ordered(shape, environment) };
+    of_each(timed(forced, &shape, environment, &STUDY))
+}
+
+fn of_each(mut timed: Vec<Candidate>) -> Vec<Candidate> {
+    timed.sort_by(|one, two| one.time.total_cmp(&two.time));
+    let mut seen: Vec<&str> = Vec::new();
+    timed.retain(|candidate| {
+        let first = !seen.contains(&candidate.generator.name);
+        seen.push(candidate.generator.name);
+        first
+    });
+    timed
+}
+
+/// The candidates that can be used, or those that are forced, with their times, in the order of registration.
+fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort: &Effort) -> Vec<Candidate> {
+    let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
+    let several = environment.layout.hosts() > 1;
+    let possible = |generator: &&Generator| {
+        generator.suits_on(shape, environment.layout.hierarchy())
+            && generator.requires.are_met(environment.node, environment.layout.hosts())
+            && name.is_none_or(|name| generator.name == name)
+    };
+    let mut all: Vec<Candidate> = Vec::new();
+    for generator in registry().iter().filter(possible) {
+        let mut tried: Vec<Params> = generator.candidates(shape);
+        tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
+        tried.retain(|params| allowed(generator, params, environment));
+        tried.retain(|params| forced.is_some() || !floods(generator, params, shape, environment));
+        tried = tried.into_iter().map(|params| simplest(generator, params, environment)).collect();
+        let candidate = |params| {
+            let time = closed_form(generator, shape, &params, environment);
+            Candidate { generator, params, time, work: 0.0, simulated: false }
+        };
+        let new = |place: &usize| !tried[..*place].contains(&tried[*place]);
+        let mut own: Vec<Candidate> =
+            (0..tried.len()).filter(new).map(|place| candidate(tried[place])).collect();
+        own.sort_by(|one, two| one.time.total_cmp(&two.time));
+        all.extend(closer(own, shape, environment));
+    }
+    // The simulator knows neither topologies nor groups; for these there is one algorithm each.
+    let most = if several { effort.ranks_across } else { effort.ranks };
+    if shape.ranks <= most && shape.first_group == 0 && !shape.collective.is_of_neighbours() {
+        all = simulated(all, shape, environment, effort);
+    }
+    for candidate in &mut all {
+        candidate.time *= correction(candidate, shape, environment);
+    }
+    all
+}
+
+/// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by parameters if these
+/// follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
+pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
+    let common = common(shape, environment);
+    let mut choices = Vec::new();
+    let mut wanted = Forced::No;
+    if let Some(forced) = forced {
+        choices = timed(Some(forced), &common, environment, &FIRST_USE);
+        wanted = if choices.is_empty() { Forced::DoesNotSuit } else { Forced::Yes };
+    }
+    if choices.is_empty() {
+        choices = timed(None, &common, environment, &FIRST_USE);
+    }
+    let &Candidate { generator, params, time, .. } = best(&choices, environment)
+        .expect("every collective has an algorithm for any shape, and that has candidates");
+    Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
+}
+
+/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes
+/// the time, the first of those with which the ranks work least, as there may be more ranks than processors. If that
+/// makes little difference, several leaders of a host are better than one: the network has something to do also while
+/// one of them has no processor; and few messages at a time are better than many, which only fill the queues of the network until one
+/// overflows (12 blocks of 256 KiB at once over 200 Mbit/s took twice their time).
+fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
+    let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
+    let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
+    let limit = least * if crowded { EQUAL_CROWDED } else { EQUAL };
+    let best_of = |generator: &Generator| {
+        let own = choices.iter().filter(|choice| std::ptr::eq(choice.generator, generator));
+        own.map(|choice| choice.time).fold(f64::INFINITY, f64::min)
+    };
+    let equal = || {
+        let near = choices.iter().filter(|choice| choice.time <= limit);
+        near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL)
+    };
+    let first = equal().next()?;
+    if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
+        return Some(first);
+    }
+    let simulated = || equal().filter(|choice| choice.simulated);
+    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
+    let work = simulated().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
+    let most = work + LITTLE_WORK * least * f64::from(processors);
+    let leaders = |choice: &Candidate| match choice.generator.parameters.leaders {
+        true => choice.params.radix.min(environment.ranks_on_node),
+        false => 1,
+    };
+    let near = || simulated().filter(|choice| choice.work <= most);
+    let generator = near().next()?.generator;
+    near().filter(|choice| std::ptr::eq(choice.generator, generator)).min_by(|one, two| {
+        let fewer = leaders(two).cmp(&leaders(one)).then(one.params.window.cmp(&two.params.window));
+        fewer.then(one.work.total_cmp(&two.work))
+    })
+}
+
+/// Sets the parameters that a forced choice names; what cannot be read is passed over.
+fn force(params: &mut Params, text: &str, shape: &Shape) {
+    for (name, value) in text.split(':').skip(1).filter_map(|part| part.split_once('=')) {
+        match (name.trim(), value.trim(), size(value.trim())) {
+            ("radix", "flat", _) => params.radix = Params::FLAT,
+            ("radix", _, Some(radix)) if radix > 0 => {
+                params.radix = radix.min(u64::from(Params::FLAT)) as u32
+            }
+            ("fan_out", "flat", _) => params.fan_out = Params::FLAT,
+            ("fan_out", _, Some(radix)) => params.fan_out = radix.min(u64::from(Params::FLAT)) as u32,
+            ("readers", _, Some(readers)) => params.readers = readers.min(u64::from(shape.ranks)) as u32,
+            ("segment", _, Some(bytes)) => params.segment = bytes.div_ceil(shape.unit_bytes.max(1)),
+            ("window", _, Some(window)) if window > 0 => {
+                params.window = window.min(u64::from(crate::ir::Loop::MAX_WINDOW)) as u32;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A number with K, M or nothing behind it.
+fn size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// What a communicator keeps of an operation that it did: the schedule, and how it came about. The
+/// [`Shape`] is the key of a cache of plans.
+#[derive(Debug)]
+pub struct Plan {
+    /// What was asked for.
+    pub shape: Shape,
+    /// What was chosen.
+    pub choice: Choice,
+    /// What to do.
+    pub schedule: Schedule,
+}
+
+impl Plan {
+    /// Selects and generates.
+    pub fn new(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Plan {
+        Plan::chosen(shape, select(shape, environment, forced), None)
+    }
+
+    /// Generates what was chosen, for this or another shape of its class, and for a rank with these neighbours.
+    pub fn chosen(shape: &Shape, choice: Choice, neighbours: Option<&Arc<Neighbours>>) -> Plan {
+        let hierarchy = Some(choice.environment.layout.hierarchy());
+        let ordered = ordered(shape, &choice.environment);
+        let schedule = choice.generator.generate_among(&ordered, &choice.params, hierarchy, neighbours);
+        Plan { shape: *shape, choice, schedule }
+    }
+
+    /// Whether what the ranks that share a cache touch is more than it holds, or nearly so: then copies had better pass it by.
+    pub fn exceeds_cache(&self) -> bool {
+        let Environment { layout, model, .. } = &self.choice.environment;
+        let footprint = Load::new(&self.shape).footprint() * f64::from(layout.cache_ranks());
+        footprint > 0.75 * model.cache_bytes
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.generator.name, self.params)
+    }
+}
