@@ -29,12 +29,12 @@ pub use search::closed_form;
 pub use usable::refusal;
 
 use search::{Effort, FIRST_USE, STUDY, closer, correction, simulated};
-use usable::{allowed, floods, ordered};
+use usable::{allowed, asks, floods, ordered};
 
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
 /// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which costs those that wait
-/// for each other more than the simulation knows.
+/// for each other more than the simulation knows. (What asks waits, so that it is no match for what asks nobody.)
 const EQUAL_CROWDED: f64 = 1.1;
 /// An operation of less seconds waits for journeys, not for bytes.
 const BRIEF: f64 = 1e-4;
@@ -275,45 +275,56 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     if choices.is_empty() {
         choices = timed(None, &common, environment, &FIRST_USE);
     }
-    let &Candidate { generator, params, time, .. } = best(&choices, environment)
+    let &Candidate { generator, params, time, .. } = best(&choices, &common, environment)
         .expect("every collective has an algorithm for any shape, and that has candidates");
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
 }
 
 /// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes
 /// the time, the first of those with which the ranks work least, as there may be more ranks than processors. If that
-/// makes little difference, several leaders of a host are better than one: the network has something to do also while
-/// one of them has no processor; and few messages at a time are better than many, which only fill the queues of the network until one
-/// overflows (12 blocks of 256 KiB at once over 200 Mbit/s took twice their time).
-fn best<'a>(choices: &'a [Candidate], environment: &Environment) -> Option<&'a Candidate> {
+/// makes little difference, several leaders of a host are better than one where messages ask: the network has something to do also while
+/// one of them has no processor. Messages that ask nobody wait in the kernel instead, so that several leaders of one algorithm take turns
+/// for nothing (1 MiB on 4 hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and 10.7 ms, reduce 9.3 and 12). And few
+/// messages at a time are better than many, which only fill the queues of the network until one overflows (12 blocks of
+/// 256 KiB at once over 200 Mbit/s took twice their time).
+fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
-    let limit = least * if crowded { EQUAL_CROWDED } else { EQUAL };
+    let tells = |choice: &Candidate| choice.simulated && !asks(&choice.params, shape, environment);
+    let best_tells = choices.iter().any(|choice| choice.time <= least && tells(choice));
+    let limit = |choice: &Candidate| match crowded && (tells(choice) || !best_tells) {
+        true => least * EQUAL_CROWDED,
+        false => least * EQUAL,
+    };
     let best_of = |generator: &Generator| {
         let own = choices.iter().filter(|choice| std::ptr::eq(choice.generator, generator));
         own.map(|choice| choice.time).fold(f64::INFINITY, f64::min)
     };
     let equal = || {
-        let near = choices.iter().filter(|choice| choice.time <= limit);
+        let near = choices.iter().filter(|choice| choice.time <= limit(choice));
         near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL)
     };
     let first = equal().next()?;
     if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
         return Some(first);
     }
-    let simulated = || equal().filter(|choice| choice.simulated);
-    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
-    let work = simulated().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
-    let most = work + LITTLE_WORK * least * f64::from(processors);
     let leaders = |choice: &Candidate| match choice.generator.parameters.leaders {
         true => choice.params.radix.min(environment.ranks_on_node),
         false => 1,
     };
+    let takes_turns = |choice: &Candidate| {
+        let same = |other: &&Candidate| std::ptr::eq(other.generator, choice.generator);
+        tells(choice) && equal().filter(same).any(|other| tells(other) && leaders(other) < leaders(choice))
+    };
+    let simulated = || equal().filter(|choice| choice.simulated && !takes_turns(choice));
+    let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
+    let work = simulated().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
+    let most = work + LITTLE_WORK * least * f64::from(processors);
     let near = || simulated().filter(|choice| choice.work <= most);
     let generator = near().next()?.generator;
     near().filter(|choice| std::ptr::eq(choice.generator, generator)).min_by(|one, two| {
-        let fewer = leaders(two).cmp(&leaders(one)).then(one.params.window.cmp(&two.params.window));
-        fewer.then(one.work.total_cmp(&two.work))
+        let more = leaders(two).cmp(&leaders(one)).then(one.params.window.cmp(&two.params.window));
+        more.then(one.work.total_cmp(&two.work))
     })
 }
 

@@ -1,6 +1,5 @@
 //! Choices by the model: what must win, what must not, and that all ranks and neighbouring sizes agree.
 
-use super::usable::asks;
 use super::*;
 use crate::Model;
 use crate::registry::Node;
@@ -61,7 +60,7 @@ fn hosts_that_share_processors_take_what_works_less() {
     let shape = Shape::new(C::Allreduce, 16, 0, 16 << 10);
     let chosen = |environment: &Environment| {
         let found = candidates(&shape, environment);
-        best(&found, environment).map(|choice| (choice.generator.name, choice.params))
+        best(&found, &shape, environment).map(|choice| (choice.generator.name, choice.params))
     };
     // What either choice costs where processors are shared.
     let time = |wanted: Option<(&str, Params)>| {
