@@ -34,8 +34,10 @@ use usable::{allowed, asks, floods, ordered};
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
 /// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which costs those that wait
-/// for each other more than the simulation knows. (What asks waits, so that it is no match for what asks nobody.)
+/// for each other more than the simulation knows.
 const EQUAL_CROWDED: f64 = 1.1;
+/// The same where one asks before it sends, and so waits more than the other.
+const EQUAL_ASKING: f64 = 1.05;
 /// An operation of less seconds waits for journeys, not for bytes.
 const BRIEF: f64 = 1e-4;
 /// What part of the processors' time makes no difference where the network is what takes the time.
@@ -292,7 +294,8 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
     let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
     let tells = |choice: &Candidate| choice.simulated && !asks(&choice.params, shape, environment);
     let best_tells = choices.iter().any(|choice| choice.time <= least && tells(choice));
-    let limit = |choice: &Candidate| match crowded && (tells(choice) || !best_tells) {
+    let limit = |choice: &Candidate| match crowded {
+        true if best_tells && !tells(choice) => least * EQUAL_ASKING,
         true => least * EQUAL_CROWDED,
         false => least * EQUAL,
     };
