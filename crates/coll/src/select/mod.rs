@@ -303,11 +303,10 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
         let own = choices.iter().filter(|choice| std::ptr::eq(choice.generator, generator));
         own.map(|choice| choice.time).fold(f64::INFINITY, f64::min)
     };
-    let equal = || {
-        let near = choices.iter().filter(|choice| choice.time <= limit(choice));
-        near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL)
-    };
-    let first = equal().next()?;
+    let near = choices.iter().filter(|choice| choice.time <= limit(choice));
+    let equal: Vec<&Candidate> =
+        near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL).collect();
+    let first = *equal.first()?;
     if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
         return Some(first);
     }
@@ -316,16 +315,18 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
         false => 1,
     };
     let takes_turns = |choice: &Candidate| {
-        let same = |other: &&Candidate| std::ptr::eq(other.generator, choice.generator);
-        tells(choice) && equal().filter(same).any(|other| tells(other) && leaders(other) < leaders(choice))
+        let same = |other: &&&Candidate| std::ptr::eq(other.generator, choice.generator);
+        let fewer = |other: &&Candidate| tells(other) && leaders(other) < leaders(choice);
+        tells(choice) && equal.iter().filter(same).any(fewer)
     };
-    let simulated = || equal().filter(|choice| choice.simulated && !takes_turns(choice));
+    let simulated: Vec<&Candidate> =
+        equal.iter().copied().filter(|choice| choice.simulated && !takes_turns(choice)).collect();
     let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
-    let work = simulated().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
+    let work = simulated.iter().map(|choice| choice.work).fold(f64::INFINITY, f64::min);
     let most = work + LITTLE_WORK * least * f64::from(processors);
-    let near = || simulated().filter(|choice| choice.work <= most);
-    let generator = near().next()?.generator;
-    near().filter(|choice| std::ptr::eq(choice.generator, generator)).min_by(|one, two| {
+    let mut idle = simulated.into_iter().filter(|choice| choice.work <= most).peekable();
+    let generator = idle.peek()?.generator;
+    idle.filter(|choice| std::ptr::eq(choice.generator, generator)).min_by(|one, two| {
         let more = leaders(two).cmp(&leaders(one)).then(one.params.window.cmp(&two.params.window));
         more.then(one.work.total_cmp(&two.work))
     })
