@@ -163,6 +163,8 @@ pub struct Config {
     pub map_bytes: u64,
     /// Most memory of a process that is mapped. A fork copies it.
     pub mapped_limit: u64,
+    /// Changes of mapped memory are told by the kernel, which is asked at each use otherwise.
+    pub mapped_watch: bool,
     /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
@@ -248,6 +250,7 @@ impl Default for Config {
             map_after: 8,
             map_bytes: 32 << 10,
             mapped_limit: 1 << 30,
+            mapped_watch: true,
             spin_us: -1,
             yield_rounds: 64,
             move_apart: true,

@@ -29,4 +29,5 @@ pub mod signal;
 pub mod socket;
 pub mod spawning;
 pub mod this_process;
+pub mod userfault;
 pub mod xpmem;

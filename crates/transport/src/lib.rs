@@ -17,6 +17,9 @@ pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]
 pub mod bridges;
+#[cfg(loom)]
+#[path = "exposure/count.rs"]
+pub mod count;
 #[cfg(not(loom))]
 pub mod directory;
 #[cfg(not(loom))]
@@ -61,6 +64,8 @@ pub mod window;
 mod conformance;
 #[cfg(all(test, loom))]
 mod loom_banks;
+#[cfg(all(test, loom))]
+mod loom_known;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(all(test, loom))]

@@ -124,6 +124,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.mapped_limit.to_string(),
     },
     Setting {
+        name: "TUTTI_MAPPED_WATCH",
+        kind: "0 | 1",
+        doc: "have the kernel tell when mapped memory is unmapped or moved, instead of asking at each use",
+        set: |c, v| flag(v).map(|x| c.mapped_watch = x),
+        show: |c| u8::from(c.mapped_watch).to_string(),
+    },
+    Setting {
         name: "TUTTI_SPIN_US",
         kind: "microseconds",
         doc: "how long a wait spins before it parks; -1: by ranks and cores",

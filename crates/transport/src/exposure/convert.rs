@@ -27,7 +27,7 @@
 //!   the same to mapped memory (`discard`); it serves programs that are linked to it. Behind it, the pages are locked
 //!   (mlock2 with ONFAULT), which makes the kernel refuse all discarding with an error (EINVAL), as for any locked memory:
 //!   allocators that purge by calls of their own (jemalloc, mimalloc, tcmalloc) are told and know how to deal with it, and
-//!   nothing is without effect in silence. A userfaultfd would need privileges and a thread. Where RLIMIT_MEMLOCK is too
+//!   nothing is without effect in silence. Where RLIMIT_MEMLOCK is too
 //!   low, only memory of the C library's own malloc is converted: it discards free memory only (malloc_trim, the tops
 //!   of thread arenas) and clears for calloc whatever it has had in use before.
 //! - registrations of pages with devices: the reason of a refusal;
@@ -45,8 +45,8 @@
 #![allow(unsafe_code)]
 
 use tutti_sys::maps::{Area, Maps};
-use tutti_sys::remap;
 use tutti_sys::signal::Mask;
+use tutti_sys::{remap, userfault};
 
 use super::object::{HUGE_BYTES, Object, state, threads};
 use super::record::PAGE_BYTES;
@@ -138,7 +138,7 @@ impl Alone {
     fn new(idle: bool) -> Result<Alone, Refusal> {
         const LAST_SIGNAL: i32 = 64;
         let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Refusal::System)?;
-        let ring = |target: &str| target.contains("io_uring");
+        let ring = |_, target: &str| target.contains("io_uring");
         if !idle || threads() != 1 || maps.contains("/[aio]") || has_descriptor(ring)? {
             return Err(Refusal::Gaps);
         }
@@ -153,11 +153,12 @@ impl Drop for Alone {
 }
 
 /// Whether this process has a descriptor of that kind.
-fn has_descriptor(kind: impl Fn(&str) -> bool) -> Result<bool, Refusal> {
+fn has_descriptor(kind: impl Fn(i32, &str) -> bool) -> Result<bool, Refusal> {
     let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
     let is = |entry: std::fs::DirEntry| {
         let target = std::fs::read_link(entry.path());
-        target.is_ok_and(|target| target.to_str().is_some_and(&kind))
+        let fd = entry.file_name().to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
+        target.is_ok_and(|target| target.to_str().is_some_and(|target| kind(fd, target)))
     };
     Ok(descriptors.flatten().any(is))
 }
@@ -280,7 +281,7 @@ fn check_process() -> Result<u64, Refusal> {
     if kilobytes("VmPin:").is_some_and(|size| size > 0) {
         return Err(Refusal::Pinned);
     }
-    if has_descriptor(|target| target == "anon_inode:[userfaultfd]")? {
+    if has_descriptor(|fd, target| target == "anon_inode:[userfaultfd]" && !userfault::is_watcher(fd))? {
         return Err(Refusal::Userfault);
     }
     Ok(kilobytes("VmLck:").unwrap_or(0) << 10)

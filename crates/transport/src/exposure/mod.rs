@@ -14,8 +14,10 @@
 mod back_ends;
 mod blocks;
 mod convert;
+mod count;
 mod discard;
 mod fork;
+mod known;
 mod loans;
 mod object;
 mod peers;
@@ -40,6 +42,7 @@ pub use window::Window;
 
 use blocks::Blocks;
 use convert::Bounds;
+use known::Known;
 use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
@@ -60,6 +63,8 @@ pub struct Statistics {
     pub mapped: u64,
     /// Times that a buffer was lent through the back end.
     pub unmapped: u64,
+    /// Times that the kernel was asked where a buffer is mapped.
+    pub asked: u64,
     /// Mapped buffers that the program has unmapped or changed.
     pub lost: u64,
     /// Conversions refused, by reason ([`Refusal`] as index).
@@ -94,6 +99,7 @@ pub struct Exposures {
     /// Address ranges that were made shared: a hint that it is worth asking the kernel.
     hints: Vec<(u64, u64)>,
     blocks: Blocks,
+    known: Known,
     peers: Peers,
     /// Records lent and not withdrawn.
     loans: Loans,
@@ -126,6 +132,7 @@ impl Exposures {
             object: None,
             hints: Vec::new(),
             blocks: Blocks::default(),
+            known: Known::new(config.mapped_watch),
             peers: Peers::default(),
             loans: Loans::default(),
             lends: 0,
@@ -152,13 +159,15 @@ impl Exposures {
 
     /// What has happened so far, for people: a line a fact.
     pub fn report(&self) -> Vec<String> {
-        let Statistics { conversions, converted_bytes, mapped, unmapped, lost, refused } = self.statistics;
+        let Statistics { conversions, converted_bytes, mapped, unmapped, asked, lost, refused } =
+            self.statistics;
         let mut lines = vec![
             match self.back_end {
                 Ok(back_end) => format!("memory is lent by {back_end:?}"),
                 Err(why) => format!("memory cannot be lent: {why}"),
             },
-            format!("{mapped} loans were mapped, {unmapped} were not"),
+            self.known.report(),
+            format!("{mapped} loans were mapped, {unmapped} were not; the kernel was asked {asked} times"),
             format!("{conversions} buffers became shared, {} KiB; {lost} were lost", converted_bytes >> 10),
         ];
         let reasons = Refusal::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
@@ -360,13 +369,26 @@ impl Exposures {
     }
 
     /// Where a buffer that was mapped is now.
-    fn look(&self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
+    #[inline]
+    fn look(&mut self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
         let object = self.object.filter(|object| object.is_current())?;
-        let place = match self.blocks.find(start, bytes) {
-            Some(place) => Some(place),
-            None => object.find(start, bytes, access != Access::Read).filter(|place| place.is_worth(bytes)),
+        let known = if access == Access::Read { self.known.place(start, bytes) } else { None };
+        let place = match known.or_else(|| self.blocks.find(start, bytes)) {
+            Some(place) => place,
+            None => self.ask(object, start, bytes, access)?,
         };
-        place.map(|place| (object, place))
+        Some((object, place))
+    }
+
+    /// Where the kernel says that it is.
+    fn ask(&mut self, object: &Object, start: u64, bytes: u64, access: Access) -> Option<Place> {
+        self.statistics.asked += 1;
+        let place =
+            object.find(start, bytes, access != Access::Read).filter(|place| place.is_worth(bytes))?;
+        if access == Access::Read {
+            self.known.keep(object, start, bytes, place);
+        }
+        Some(place)
     }
 
     /// A buffer is not mapped any more; whether to convert it at once.

@@ -6,7 +6,7 @@
 //! private memory would.
 //!
 //! Nothing here says where in this process a slot is mapped. The program may unmap, move, split and protect its
-//! memory as it likes; the kernel is asked at every use ([`Object::find`]).
+//! memory as it likes; the kernel is asked at every use ([`Object::find`]), or tells of changes ([`super::known`]).
 //!
 //! # Safety
 //! Pages are given back ([`State::sweep`]) only where no mapping of this process shows them any more and no peer uses
@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tutti_sys::maps::{Area, Maps};
-use tutti_sys::{memory, remap};
+use tutti_sys::{memory, remap, userfault};
 
 use super::fork;
 use super::record::PAGE_BYTES;
@@ -335,11 +335,12 @@ fn walk(object: &Object) -> Option<Vec<(u64, u64)>> {
     Some(found)
 }
 
-/// How many threads this process has; many, where that cannot be told.
+/// How many threads this process has beside the one that hears of changes; many, where that cannot be told.
 pub(super) fn threads() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(usize::MAX)
+    let all: Option<usize> = line.and_then(|count| count.trim().parse().ok());
+    all.map_or(usize::MAX, |all| all.saturating_sub(userfault::threads()))
 }
 
 const _: () = assert!(HUGE_BYTES.is_multiple_of(PAGE_BYTES) && SLOTS as u64 <= OBJECT_BYTES >> SLOT_SHIFT);

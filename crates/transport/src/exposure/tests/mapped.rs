@@ -73,52 +73,103 @@ fn a_buffer_is_mapped_after_some_uses_and_never_when_that_is_off() {
     });
 }
 
+/// Long buffers are looked up at each use, short ones once.
+const LENGTHS: [usize; 2] = [64 << 10, MIB];
+
 #[test]
 fn unmapped_and_mapped_again_is_never_stale() {
+    for bytes in LENGTHS {
+        with_owner(&at_once(), |owner| {
+            let memory = map(bytes);
+            for round in 0..5 {
+                owner.lend(memory, bytes, Access::ReadWrite);
+                owner.lend(memory, bytes, Access::Read);
+                unmap(memory, bytes);
+                assert!(map_at(memory, bytes));
+                // SAFETY: fresh memory.
+                assert!((0..bytes).all(|index| unsafe { memory.add(index).read() } == 0), "{round}");
+                owner.lend(memory, bytes, Access::Read);
+            }
+            if possible() {
+                assert!(owner.exposures.statistics().lost >= 1);
+                assert!(owner.exposures.statistics().conversions >= 2);
+            }
+        });
+    }
+}
+
+/// Maps fresh memory at addresses that nothing is mapped at; whether nothing was.
+fn map_at(memory: *mut u8, bytes: usize) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: replaces nothing.
+    let got = unsafe { libc::mmap(memory.cast(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    got.cast() == memory
+}
+
+#[test]
+fn the_kernel_is_asked_once() {
+    let asked = |config: &Config, expected: std::ops::RangeInclusive<u64>| {
+        with_owner(config, |owner| {
+            let memory = map(16 * PAGE);
+            owner.lend(memory, 16 * PAGE, Access::Read);
+            let before = owner.exposures.statistics().asked;
+            assert!((0..20).all(|_| owner.lend(memory, 16 * PAGE, Access::Read) == possible()));
+            let asked = owner.exposures.statistics().asked - before;
+            assert!(!possible() || expected.contains(&asked), "{asked}: {:?}", owner.exposures.report());
+        });
+    };
+    // Where it does not tell, it is asked.
+    asked(&at_once(), 0..=20);
+    asked(&Config { mapped_watch: false, ..at_once() }, 20..=20);
+}
+
+#[test]
+fn addresses_that_another_thread_gives_back_are_not_known_any_more() {
     with_owner(&at_once(), |owner| {
-        let memory = map(MIB);
-        for round in 0..5 {
-            owner.lend(memory, MIB, Access::ReadWrite);
-            unmap(memory, MIB);
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            // SAFETY: addresses that were just given back.
-            let again =
-                unsafe { libc::mmap(memory.cast(), MIB, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-            assert_eq!(again.cast(), memory);
-            // SAFETY: fresh memory.
-            assert!((0..MIB).all(|index| unsafe { memory.add(index).read() } == 0), "{round}");
-            owner.lend(memory, MIB, Access::Read);
-        }
-        if possible() {
-            assert!(owner.exposures.statistics().lost >= 1);
-            assert!(owner.exposures.statistics().conversions >= 2);
+        let bytes = 4 * PAGE;
+        for _ in 0..300 {
+            let memory = map(bytes);
+            owner.lend(memory, bytes, Access::Read);
+            owner.lend(memory, bytes, Access::Read);
+            let address = memory.expose_provenance();
+            std::thread::scope(|scope| {
+                scope.spawn(|| unmap(ptr::with_exposed_provenance_mut(address), bytes));
+                // They are free before the call has returned. Somebody else may be faster.
+                if (0..1_000_000).any(|_| map_at(memory, bytes)) {
+                    owner.lend(memory, bytes, Access::Read);
+                }
+            });
+            unmap(memory, bytes);
         }
     });
 }
 
 #[test]
 fn moved_grown_split_and_protected_memory_stays_right() {
-    with_owner(&at_once(), |owner| {
-        let memory = map(MIB);
-        owner.lend(memory, MIB, Access::Read);
-        // SAFETY: grows memory of the test; the old address is used no more.
-        let grown: *mut u8 =
-            unsafe { libc::mremap(memory.cast(), MIB, 3 * MIB, libc::MREMAP_MAYMOVE) }.cast();
-        assert!(owner.holds(grown, MIB));
-        // SAFETY: as large as that now.
-        assert!((MIB..3 * MIB).all(|index| unsafe { grown.add(index).read() } == 0), "what is new is zero");
-        lend_all(owner, grown, 3 * MIB);
-        let other = map(MIB);
-        owner.lend(other, MIB, Access::ReadWrite);
-        lend_all(owner, grown, 3 * MIB);
+    for unit in LENGTHS {
+        with_owner(&at_once(), |owner| moved_grown_split_and_protected(owner, unit));
+    }
+}
 
-        protect(grown.wrapping_add(MIB), MIB, libc::PROT_READ);
-        owner.lend_as_it_is(grown, 3 * MIB, Access::Read);
-        protect(grown.wrapping_add(MIB), MIB, libc::PROT_READ | libc::PROT_WRITE);
-        lend_all(owner, grown, 3 * MIB);
-        unmap(grown.wrapping_add(2 * MIB), MIB);
-        lend_all(owner, grown, 2 * MIB);
-    });
+fn moved_grown_split_and_protected(owner: &mut Owner, unit: usize) {
+    let memory = map(unit);
+    owner.lend(memory, unit, Access::Read);
+    // SAFETY: grows memory of the test; the old address is used no more.
+    let grown: *mut u8 = unsafe { libc::mremap(memory.cast(), unit, 3 * unit, libc::MREMAP_MAYMOVE) }.cast();
+    assert!(owner.holds(grown, unit));
+    // SAFETY: as large as that now.
+    assert!((unit..3 * unit).all(|index| unsafe { grown.add(index).read() } == 0), "what is new is zero");
+    lend_all(owner, grown, 3 * unit);
+    let other = map(unit);
+    owner.lend(other, unit, Access::ReadWrite);
+    lend_all(owner, grown, 3 * unit);
+
+    protect(grown.wrapping_add(unit), unit, libc::PROT_READ);
+    owner.lend_as_it_is(grown, 3 * unit, Access::Read);
+    protect(grown.wrapping_add(unit), unit, libc::PROT_READ | libc::PROT_WRITE);
+    lend_all(owner, grown, 3 * unit);
+    unmap(grown.wrapping_add(2 * unit), unit);
+    lend_all(owner, grown, 2 * unit);
 }
 
 fn lend_all(owner: &mut Owner, memory: *mut u8, bytes: usize) -> bool {
