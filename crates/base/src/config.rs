@@ -248,7 +248,7 @@ impl Default for Config {
             one_sided: OneSided::Auto,
             mapped: Mapped::Auto,
             map_after: 8,
-            map_bytes: 32 << 10,
+            map_bytes: 8 << 10,
             mapped_limit: 1 << 30,
             mapped_watch: true,
             spin_us: -1,

@@ -79,6 +79,8 @@ pub struct Model {
     pub reduce_byte: f64,
     /// To publish a span of memory; and for a peer to find it where it is mapped. Seconds.
     pub expose: f64,
+    /// To write a byte again that another rank has read in place, and the other way round: its line has to be taken back. Seconds.
+    pub rewrite_byte: f64,
     /// A single copy by system call, whatever its size. Seconds.
     pub single_copy_call: f64,
     /// A page of it. Seconds.
@@ -138,7 +140,7 @@ impl Default for Model {
             message_byte: 0.05e-9,
             eager_bytes: 16384.0,
             network_eager_bytes: 65536.0,
-            map_bytes: 32768.0,
+            map_bytes: 16384.0,
             fragment_bytes: 32768.0,
             line: nanoseconds([30.0, 45.0, 65.0, 110.0, 120.0, 170.0, 300.0, 2000.0]),
             line_gap: 15e-9,
@@ -155,6 +157,7 @@ impl Default for Model {
             cache_bytes: 33554432.0,
             reduce_byte: 0.05e-9,
             expose: 400e-9,
+            rewrite_byte: 0.08e-9,
             single_copy_call: 2.2e-6,
             single_copy_page: 0.1e-6,
             spin: 0.3e-6,
@@ -175,7 +178,7 @@ type Scalar = (&'static str, fn(&mut Model) -> &mut f64);
 /// One parameter with a value a distance.
 type Vector = (&'static str, fn(&mut Model) -> &mut ByDistance);
 
-static SCALARS: [Scalar; 29] = [
+static SCALARS: [Scalar; 30] = [
     ("call", |m| &mut m.call),
     ("step", |m| &mut m.step),
     ("message_overhead", |m| &mut m.message_overhead),
@@ -196,6 +199,7 @@ static SCALARS: [Scalar; 29] = [
     ("cache_bytes", |m| &mut m.cache_bytes),
     ("reduce_byte", |m| &mut m.reduce_byte),
     ("expose", |m| &mut m.expose),
+    ("rewrite_byte", |m| &mut m.rewrite_byte),
     ("single_copy_call", |m| &mut m.single_copy_call),
     ("single_copy_page", |m| &mut m.single_copy_page),
     ("spin", |m| &mut m.spin),

@@ -329,7 +329,8 @@ fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> 
     let accord = Accord::begin(banks, number, &run.said, Some(&turn));
     if !accord.is_lost() && turn.grant(banks) {
         let slot = *turn.slot();
-        let mut port = BankPort { banks, slot, bank_bytes: room.bytes, carried_bytes: 0, looks };
+        let (bank_bytes, near_bytes) = (room.bytes, room.near_bytes);
+        let mut port = BankPort { banks, slot, bank_bytes, carried_bytes: 0, near_bytes, looks };
         let status = run.execution.dash(&mut port);
         let carried_bytes = port.carried_bytes;
         if let Status::Done = status {
@@ -455,7 +456,7 @@ fn prepare(
         None => {
             drop(state);
             let plan = Arc::new(plan(held, process, comm, &shape, means));
-            let room = is_within_node(&plan).then(|| Room::of(&plan));
+            let room = is_within_node(&plan).then(|| Room::of(process, &plan));
             let banks = comm.collectives.node.banks(held);
             let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
             // Members of banks have other numbers there, which straight-line code does not know.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-use tutti_base::config::Config;
+use tutti_base::config::{Config, Mapped};
 use tutti_base::traffic::Totals;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::clock;
@@ -101,6 +101,8 @@ pub struct Process {
     pub direct_looks: u32,
     /// How often a blocking collective looks at a flag before it looks at everything else.
     pub flag_looks: u32,
+    /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter is copied beside a bank.
+    pub near_bytes: u64,
     /// A wait looks for the last time before it sleeps.
     about_to_sleep: AtomicBool,
     /// Memory that is lent to the other processes of the node.
@@ -221,6 +223,7 @@ impl Process {
         let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
         let link = Links::new(near, far);
         let exposures = Exposures::new(&config);
+        let near_bytes = near_bytes(&config, crowded);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
         let further =
@@ -260,6 +263,7 @@ impl Process {
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
             direct_looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
             flag_looks: if crowded { CROWDED_LOOKS } else { FREE_FLAG_LOOKS },
+            near_bytes,
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
             waiter,
@@ -431,6 +435,14 @@ fn no_link(error: &std::io::Error) -> Error {
 }
 
 /// The link to other hosts.
+/// See [`Process::near_bytes`]. Whoever copies waits for nobody, which counts for more where ranks share processors; and to ask the
+/// kernel whether memory is mapped takes as long as to copy.
+fn near_bytes(config: &Config, crowded: bool) -> u64 {
+    const NEAR_BYTES: u64 = 16 << 10;
+    let pays = !crowded && config.mapped != Mapped::Never && config.mapped_watch;
+    if pays { NEAR_BYTES } else { u64::MAX }
+}
+
 fn far_link(config: &Config, job: &Arc<Job>, rank: WorldRank, network: Network) -> Result<Box<FabricLink>> {
     let header = job.header();
     let identity = Identity {

@@ -31,10 +31,16 @@ pub(super) enum Lines {
     Known,
     /// In the cache of their owner, who has just written them: each has to come over, and to go back when it is written again.
     Fresh,
+    /// In the cache of who has read them last, where all wait for who writes them next: a root that gives others its memory to read, or who
+    /// writes into memory that its owner has read.
+    Read,
 }
 
-/// What is lent to be read and is no longer than this travels by value, beside the bank.
+/// What is lent to be read and is no longer than this travels by value, beside the bank, unless it can be mapped and all ranks have processors
+/// of their own.
 const CARRIED_BYTES: u64 = 32 << 10;
+/// More of what a rank has read is not in its own cache any more.
+const OWN_CACHE_BYTES: u64 = 256 << 10;
 /// Bytes that come with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;
@@ -43,6 +49,10 @@ const BETWEEN_HOSTS: usize = DISTANCES - 1;
 pub(super) struct Prices<'a> {
     model: &'a Model,
     reach: Reach,
+    /// What is lent to be read travels by value if it is shorter.
+    carried_bytes: f64,
+    /// Seconds a byte. None where ranks share processors: who reads and who writes again often do so on the same one.
+    rewrite_byte: f64,
     pub step: Time,
     pub overhead: Time,
     pub post: Time,
@@ -81,9 +91,14 @@ impl<'a> Prices<'a> {
         for (byte, memory) in byte.iter_mut().zip(model.memory_byte) {
             *byte += miss * (memory - *byte).max(0.0);
         }
+        let crowded = layout.crowded();
+        let is_near = reach == Reach::Mapped && !crowded;
+        let most = if is_near { model.map_bytes } else { f64::INFINITY };
         Prices {
             model,
             reach,
+            carried_bytes: most.min(CARRIED_BYTES as f64 + 1.0),
+            rewrite_byte: if crowded { 0.0 } else { model.rewrite_byte },
             step: time(model.step),
             overhead: time(model.message_overhead),
             post: time(model.post),
@@ -108,7 +123,7 @@ impl<'a> Prices<'a> {
     /// How others get at exposed memory of so many bytes.
     pub fn way(&self, bytes: u64, read_only: bool) -> Way {
         match self.reach {
-            _ if read_only && bytes <= CARRIED_BYTES => Way::Bank,
+            _ if read_only && (bytes as f64) < self.carried_bytes => Way::Bank,
             Reach::Mapped if bytes as f64 >= self.model.map_bytes => Way::Mapped(Lines::Known),
             _ => Way::Call(Lines::Known),
         }
@@ -293,6 +308,12 @@ impl<'a> Prices<'a> {
             false => self.byte[distance],
         };
         let amount = bytes as f64;
+        let rewritten = match way {
+            Way::Mapped(Lines::Read) | Way::Call(Lines::Read) => {
+                bytes.min(OWN_CACHE_BYTES) as f64 * self.rewrite_byte
+            }
+            _ => 0.0,
+        };
         let called = matches!(way, Way::Call(_));
         let crowding = if called { self.crowding(now, peer) } else { 1.0 };
         let fixed = match bytes {
@@ -309,7 +330,7 @@ impl<'a> Prices<'a> {
             (true, true) => self.model.reduce_byte,
             (true, false) => self.model.reduce_byte - self.model.copy_byte[0],
         };
-        let own = now + time((crowding * (fixed + amount * (byte + combined))).max(0.0));
+        let own = now + time((crowding * (fixed + rewritten + amount * (byte + combined))).max(0.0));
         self.work += own - now;
         let source = self.sources[peer as usize].book(now, time(amount / self.model.source_bandwidth));
         let memory = if bank { now } else { self.memory(now, layout, peer, bytes) };

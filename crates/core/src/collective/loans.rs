@@ -16,7 +16,7 @@ use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_coll::ir::Access;
 use tutti_data::copy::copy_streaming;
 use tutti_transport::Peer;
-use tutti_transport::exposure::{self, Window};
+use tutti_transport::exposure::{self, Record, Window};
 use tutti_transport::single_copy::CopyError;
 
 use super::carrying::Carrier;
@@ -46,42 +46,41 @@ impl CommPort<'_> {
 
     /// Publishes own memory.
     pub(super) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
+        let near = access == Access::Read && memory.bytes() >= self.process.near_bytes;
+        let record = if near { self.record_near(number, memory) } else { None };
+        if record.is_some() || !self.carry(number, memory, access) {
+            let record = record.unwrap_or_else(|| self.record(number, memory, access));
+            self.carrier().lend(number, record);
+            self.ticket.exposed.push(record);
+        }
+    }
+
+    /// Copies it beside the bank, if that is the better way.
+    fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
         let mut used = self.ticket.carried_bytes;
         let is_carried = self.carrier().carry(number, memory, access, &mut used);
         self.ticket.carried_bytes = used;
-        if is_carried {
-            return;
-        }
-        let me = self.banks().0.me();
-        self.publish(number, access, |exposures, access, edges, carrier| {
-            // SAFETY: see the module.
-            unsafe {
-                match memory {
-                    Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
-                    Exposed::Table(..) | Exposed::Rows(..) => exposures.expose_entries(
-                        (0..memory.runs()).map(|row| memory.run(row)),
-                        carrier.table(me, number),
-                        access,
-                        edges,
-                    ),
-                }
-            }
-        });
+        is_carried
     }
 
-    fn publish(
-        &mut self,
-        number: u16,
-        access: Access,
-        lend: impl FnOnce(
-            &mut exposure::Exposures,
-            exposure::Access,
-            Option<NonNull<exposure::EdgeRoom>>,
-            Carrier<'_>,
-        ) -> exposure::Record,
-    ) {
+    /// The record of memory that peers read without the system's help; `None` if it is not mapped.
+    fn record_near(&mut self, number: u16, memory: Exposed<'_>) -> Option<Record> {
+        if !self.process.exposures.borrow_mut(self.held).is_told() {
+            return None;
+        }
+        let record = self.record(number, memory, Access::Read);
+        if !record.is_wholly_near() {
+            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+            return None;
+        }
+        Some(record)
+    }
+
+    /// Lends it; the record is to be published.
+    fn record(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Record {
+        let me = self.banks().0.me();
         let (banks, slot) = self.banks();
-        let edges = banks.edges(slot, banks.me(), usize::from(number));
+        let edges = banks.edges(slot, me, usize::from(number));
         let edges = edges.and_then(|room| NonNull::new(room.cast()));
         let access = match access {
             Access::Read => exposure::Access::Read,
@@ -89,9 +88,19 @@ impl CommPort<'_> {
             Access::ReadWrite => exposure::Access::ReadWrite,
         };
         let carrier = self.carrier();
-        let record = lend(&mut self.process.exposures.borrow_mut(self.held), access, edges, carrier);
-        carrier.lend(number, record);
-        self.ticket.exposed.push(record);
+        let mut exposures = self.process.exposures.borrow_mut(self.held);
+        // SAFETY: see the module.
+        unsafe {
+            match memory {
+                Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
+                Exposed::Table(..) | Exposed::Rows(..) => exposures.expose_entries(
+                    (0..memory.runs()).map(|row| memory.run(row)),
+                    carrier.table(me, number),
+                    access,
+                    edges,
+                ),
+            }
+        }
     }
 
     /// What a peer has published, or the entry of it.

@@ -85,17 +85,20 @@ pub struct Room {
     lends: bool,
     /// Copies of lent memory pass the caches by.
     streams: bool,
+    /// What is lent to be read is lent where it is mapped, from so many bytes on.
+    pub near_bytes: u64,
     /// Of which class its slots are, once it is known of which banks.
     class: Option<Class>,
 }
 
 impl Room {
     /// Of a schedule within the node.
-    pub fn of(plan: &Plan) -> Room {
+    pub fn of(process: &Process, plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         let lends = plan.choice.generator.requires.node == Node::Exposed;
-        Room { bytes, lends, streams: lends && plan.exceeds_cache(), class: None }
+        let streams = lends && plan.exceeds_cache();
+        Room { bytes, lends, streams, near_bytes: process.near_bytes, class: None }
     }
 
     /// In these banks, for which it was selected.
@@ -173,7 +176,7 @@ impl Neighbourhood {
         number: u32,
         plan: &Plan,
     ) -> Option<Neighbourhood> {
-        let room = Room::of(plan);
+        let room = Room::of(process, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
         let door = open(process, comm, number, layout);
@@ -266,6 +269,8 @@ pub struct BankPort<'a> {
     pub bank_bytes: usize,
     /// What is carried beside it.
     pub carried_bytes: usize,
+    /// What is read from so many bytes on is for a port that lends.
+    pub near_bytes: u64,
     /// Looks at a flag beyond the first.
     pub looks: u32,
 }
@@ -284,6 +289,9 @@ impl NodePort for BankPort<'_> {
 
     #[inline]
     fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
+        if memory.bytes() >= self.near_bytes {
+            return false;
+        }
         let mut used = self.carried_bytes;
         let is_carried = self.carrier().carry(number, memory, access, &mut used);
         self.carried_bytes = used;

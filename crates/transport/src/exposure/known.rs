@@ -70,6 +70,12 @@ impl Known {
         Known { hearing, buffers: Box::new([nothing; BUFFERS]) }
     }
 
+    /// Whether the kernel tells of changes, as far as is known.
+    #[inline]
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self.hearing, Hearing::Deaf(_))
+    }
+
     /// For people.
     pub(super) fn report(&self) -> String {
         match &self.hearing {

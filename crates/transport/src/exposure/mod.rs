@@ -142,6 +142,12 @@ impl Exposures {
         }
     }
 
+    /// Whether to lend mapped memory is cheap: the kernel tells when it changes.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.known.is_told() && self.back_end == Ok(BackEnd::Attach)
+    }
+
     /// By what any memory of this process can be lent to peers of the same user, or why it cannot. What one process finds
     /// holds for its job as a rule (it is a property of the system), but the job has to agree on it: a peer's
     /// record must be usable by all.

@@ -160,6 +160,11 @@ impl Record {
         Pid(self.pid)
     }
 
+    /// Whether all of it is in reach of who maps it: what is not mapped lies in the room for edges.
+    pub fn is_wholly_near(&self) -> bool {
+        self.is_near() && (self.edges != 0 || self.near_start == 0 && self.near_end == self.bytes)
+    }
+
     /// Whether part of it can be mapped.
     pub(super) fn is_near(&self) -> bool {
         self.near_start < self.near_end

@@ -96,7 +96,7 @@ impl Machine<'_> {
             Kind::Push { peer, ref from, ref into } => {
                 let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
                 if let Work::Access { way: Way::Mapped(lines) | Way::Call(lines), .. } = &mut work {
-                    *lines = Lines::Known;
+                    *lines = Lines::Read;
                 }
                 own(work)
             }
@@ -152,15 +152,18 @@ impl Machine<'_> {
 
     fn access(&self, peer: u32, theirs: BufferId, own: &Span, instance: Instance, combine: bool) -> Work {
         let owner = &self.ranks[peer as usize];
-        let fresh = |buffer: BufferId| match buffer {
-            BufferId::RECV => owner.wrote,
+        let lines = |buffer: BufferId| match buffer {
+            BufferId::RECV if owner.wrote => Lines::Fresh,
+            // A root's, which has nothing else to do than to write it again.
+            BufferId::RECV => Lines::Read,
             // What an operation keeps of its own it has just made.
-            room => room.temporary().is_some(),
+            room if room.temporary().is_some() => Lines::Fresh,
+            _ => Lines::Known,
         };
         let way = match theirs.exposure().map(|slot| owner.ways[usize::from(slot)]) {
             None => Way::Bank,
-            Some((Way::Mapped(_), buffer)) if fresh(buffer) => Way::Mapped(Lines::Fresh),
-            Some((Way::Call(_), buffer)) if fresh(buffer) => Way::Call(Lines::Fresh),
+            Some((Way::Mapped(_), buffer)) => Way::Mapped(lines(buffer)),
+            Some((Way::Call(_), buffer)) => Way::Call(lines(buffer)),
             Some((way, _)) => way,
         };
         let into_bank = combine && own.buffer == BufferId::BANK;
