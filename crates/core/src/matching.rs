@@ -36,7 +36,7 @@ pub struct Pattern {
 /// Posted receives and kept messages.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
-    contexts: HashMap<u32, Context, BuildHasherDefault<NumberHasher>>,
+    contexts: Numbered<u32, Context>,
     /// The queues that contexts name by their places.
     queues: Vec<Queues<R, M>>,
     /// Places of contexts that were forgotten.
@@ -54,7 +54,7 @@ pub struct Matcher<R, M> {
 #[derive(Debug)]
 struct Context {
     /// By source.
-    sources: HashMap<u32, u32, BuildHasherDefault<NumberHasher>>,
+    sources: Numbered<u32, u32>,
     /// Of receives from any source.
     any_source: u32,
 }
@@ -357,6 +357,9 @@ fn first_arrived<M>(queue: &VecDeque<Arrived<M>>, tag: Option<i32>) -> Option<(u
 fn take_at<T>(queue: &mut VecDeque<T>, position: usize) -> Option<T> {
     if position == 0 { queue.pop_front() } else { queue.remove(position) }
 }
+
+/// A map whose keys are numbers of this process, or made of them: nobody outside chooses them.
+pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// A hash for small numbers that nobody hostile chooses: one multiplication.
 #[derive(Debug, Default)]

@@ -1,7 +1,5 @@
 //! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
 
-use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
@@ -27,7 +25,7 @@ use crate::context::Contexts;
 use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
-use crate::matching::NumberHasher;
+use crate::matching::Numbered;
 use crate::p2p::{Limits, PointToPoint};
 use crate::single_copy::Reader;
 use crate::tool::settings;
@@ -94,7 +92,7 @@ pub struct Process {
     /// `MPI_COMM_SELF`.
     pub myself: Arc<Communicator>,
     /// Every communicator of this process that is not freed, by context.
-    pub communicators: GiantCell<HashMap<u32, Arc<Communicator>, BuildHasherDefault<NumberHasher>>>,
+    pub communicators: GiantCell<Numbered<u32, Arc<Communicator>>>,
     /// Context numbers.
     pub contexts: GiantCell<Contexts>,
     /// How often a blocking receive looks for its message before it is posted.

@@ -4,7 +4,6 @@
 //! alone decides, and the sender streams if it is not asked otherwise. The choice can be explained
 //! (`TUTTI_EXPLAIN=1`).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,6 +15,7 @@ use tutti_transport::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
 use tutti_transport::{CrossMemoryAttach, Peer};
 
 use crate::buffer::Buffer;
+use crate::matching::Numbered;
 use crate::wire::Offer;
 
 /// Reads messages out of peers' memory.
@@ -31,7 +31,7 @@ pub struct Reader {
     /// What is mapped of the peers' memory. Collectives have mappings of their own, which belong to the lock of the exposures; a message
     /// may be read in any lane.
     peers: Peers,
-    verdicts: HashMap<u32, Result<Pid, CopyError>>,
+    verdicts: Numbered<u32, Result<Pid, CopyError>>,
 }
 
 /// Most pieces of memory in one call to the kernel (its own limit is 1024).
@@ -52,7 +52,7 @@ impl Reader {
             job,
             copier: CrossMemoryAttach::new(),
             peers: Peers::default(),
-            verdicts: HashMap::new(),
+            verdicts: Numbered::default(),
         }
     }
 

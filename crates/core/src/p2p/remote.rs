@@ -4,7 +4,7 @@
 //! The sender lends its buffer with the offer, where the link takes it; the receiver decides whether it reads or asks for
 //! the stream. A buffer of many short pieces is streamed: a copy costs less than the kernel's look at each of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tutti_transport::exposure::{LentMessage, Record};
@@ -12,6 +12,7 @@ use tutti_transport::{Link, Loan, Peer};
 
 use super::{PointToPoint, State};
 use crate::buffer::Buffer;
+use crate::matching::Numbered;
 use crate::request::{RequestId, Work};
 use crate::wire::{Offer, Packet};
 
@@ -31,15 +32,15 @@ struct Wanted {
 pub(super) struct Remote {
     at_least_bytes: u64,
     /// By the send, and the other way round.
-    lent: HashMap<RequestId, Loan>,
-    lenders: HashMap<Loan, RequestId>,
+    lent: Numbered<RequestId, Loan>,
+    lenders: Numbered<Loan, RequestId>,
     /// What is lent to receivers of the same host, by the send.
-    near: HashMap<RequestId, LentMessage>,
+    near: Numbered<RequestId, LentMessage>,
     /// Loans whose messages went another way.
     unread: Vec<Loan>,
     wanted: VecDeque<Wanted>,
     /// Receives under way, and whose memory they read.
-    reading: HashMap<RequestId, Peer>,
+    reading: Numbered<RequestId, Peer>,
 }
 
 impl Remote {
@@ -47,12 +48,12 @@ impl Remote {
     pub(super) fn new(at_least_bytes: u64) -> Remote {
         Remote {
             at_least_bytes,
-            lent: HashMap::new(),
-            lenders: HashMap::new(),
-            near: HashMap::new(),
+            lent: Numbered::default(),
+            lenders: Numbered::default(),
+            near: Numbered::default(),
             unread: Vec::new(),
             wanted: VecDeque::new(),
-            reading: HashMap::new(),
+            reading: Numbered::default(),
         }
     }
 

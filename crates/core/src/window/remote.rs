@@ -4,8 +4,7 @@
 //! transport is bounded, and so is the number of answers that are awaited. A flush asks the target to answer when it has done all that
 //! was sent to it before, so operations need no acknowledgement of their own.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeSet, VecDeque};
 
 use tutti_base::Result;
 use tutti_base::ids::Plane;
@@ -19,13 +18,11 @@ use super::{Lock, Window};
 use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
-use crate::matching::{Envelope, NumberHasher};
+use crate::matching::{Envelope, Numbered};
 use crate::p2p::{Mode, SendSpec};
 use crate::process::Process;
 use crate::progress::wait_until;
 use crate::request::{Request, RequestId, Work};
-
-type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
 /// Active messages of a window.
 #[derive(Debug, Default)]
