@@ -1,10 +1,12 @@
 //! What the operating system says about this machine, for people.
 
 use std::fs::read_to_string;
+use std::sync::atomic::AtomicU64;
 
 use tutti_base::config::{Config, RemoteRead};
 use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Query};
+use tutti_sys::userfault::Watcher;
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
 pub fn describe() -> Vec<String> {
@@ -55,7 +57,7 @@ pub fn back_ends() -> Vec<String> {
         Err(error) => format!("no: {error}"),
     };
     let mapped = match tutti_sys::maps::Maps::open() {
-        Ok(_) => format!("there; {}", lockable(tutti_sys::this_process::lockable_bytes())),
+        Ok(_) => format!("there; {}; {}", lockable(tutti_sys::this_process::lockable_bytes()), told()),
         Err(_) => "MPI_Alloc_mem only: the kernel has no PROCMAP_QUERY (Linux 6.11)".to_string(),
     };
     vec![
@@ -64,6 +66,15 @@ pub fn back_ends() -> Vec<String> {
         format!("process_vm_readv and process_vm_writev: {attach}"),
         format!("KNEM: {}", verdict(tutti_sys::knem::Device::open().map(drop))),
     ]
+}
+
+/// How changes of mapped memory are noticed.
+fn told() -> String {
+    let count: &'static AtomicU64 = Box::leak(Box::default());
+    match Watcher::start(count) {
+        Ok(_) => "the kernel tells of changes".to_string(),
+        Err(error) => format!("the kernel is asked for changes at each use ({error})"),
+    }
 }
 
 /// What can carry messages between hosts, and what would be chosen.
