@@ -22,6 +22,8 @@ pub struct Watcher {
     /// Both belong to the thread, which closes them.
     faults: RawFd,
     stop: RawFd,
+    /// The process: a child of fork has the descriptors, but not the thread.
+    pid: u32,
 }
 
 /// struct uffdio_api.
@@ -104,7 +106,7 @@ impl Watcher {
         thread::start(faults.as_raw_fd(), stop.as_raw_fd(), count)?;
         THREADS.fetch_add(1, Ordering::Relaxed);
         DESCRIPTOR.store(faults.as_raw_fd(), Ordering::Relaxed);
-        Ok(Watcher { faults: faults.into_raw_fd(), stop: stop.into_raw_fd() })
+        Ok(Watcher { faults: faults.into_raw_fd(), stop: stop.into_raw_fd(), pid: std::process::id() })
     }
 
     /// Watches what is mapped in a range of whole pages.
@@ -132,7 +134,11 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
+        if std::process::id() != self.pid {
+            return;
+        }
         THREADS.fetch_sub(1, Ordering::Relaxed);
+        DESCRIPTOR.store(-1, Ordering::Relaxed);
         let one = 1u64;
         // SAFETY: the descriptor is open until the thread has read of this.
         unsafe { libc::write(self.stop, (&raw const one).cast(), size_of::<u64>()) };
