@@ -436,7 +436,7 @@ fn no_link(error: &std::io::Error) -> Error {
 /// See [`Process::near_bytes`]. Whoever copies waits for nobody, which counts for more where ranks share processors; and to ask the
 /// kernel whether memory is mapped takes as long as to copy.
 fn near_bytes(config: &Config, crowded: bool) -> u64 {
-    const NEAR_BYTES: u64 = 16 << 10;
+    const NEAR_BYTES: u64 = 8 << 10;
     let pays = !crowded && config.mapped != Mapped::Never && config.mapped_watch;
     if pays { NEAR_BYTES } else { u64::MAX }
 }

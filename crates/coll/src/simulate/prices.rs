@@ -40,7 +40,7 @@ pub(super) enum Lines {
 /// of their own.
 const CARRIED_BYTES: u64 = 32 << 10;
 /// More of what a rank has read is not in its own cache any more.
-const OWN_CACHE_BYTES: u64 = 256 << 10;
+const OWN_CACHE_BYTES: u64 = 128 << 10;
 /// Bytes that come with a flag in one line.
 const BESIDE_FLAG: u64 = 56;
 const PAGE: u64 = 4096;

@@ -179,7 +179,7 @@ fn exposed_memory_costs_what_its_reach_costs() {
     let copy = m.step + bytes as f64 * m.copy_byte[1];
     let pages = 256.0 * m.single_copy_page;
     // A root's memory, as much of it as its cache holds.
-    let again = f64::from(256 << 10) * m.rewrite_byte;
+    let again = f64::from(128 << 10) * m.rewrite_byte;
     let expected = [(Reach::Mapped, m.line[1] + m.expose), (Reach::Call, m.single_copy_call + pages)];
     for (reach, fixed) in expected {
         let stage = Stage { model: &m, layout: &layout, reach };
