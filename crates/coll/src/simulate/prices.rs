@@ -49,8 +49,8 @@ const BETWEEN_HOSTS: usize = DISTANCES - 1;
 pub(super) struct Prices<'a> {
     model: &'a Model,
     reach: Reach,
-    /// What is lent to be read travels by value if it is shorter.
-    carried_bytes: f64,
+    /// What can be mapped is lent even where it is so short that it could travel by value.
+    lends_short: bool,
     /// Seconds a byte. None where ranks share processors: who reads and who writes again often do so on the same one.
     rewrite_byte: f64,
     pub step: Time,
@@ -92,12 +92,10 @@ impl<'a> Prices<'a> {
             *byte += miss * (memory - *byte).max(0.0);
         }
         let crowded = layout.crowded();
-        let is_near = reach == Reach::Mapped && !crowded;
-        let most = if is_near { model.map_bytes } else { f64::INFINITY };
         Prices {
             model,
             reach,
-            carried_bytes: most.min(CARRIED_BYTES as f64 + 1.0),
+            lends_short: !crowded,
             rewrite_byte: if crowded { 0.0 } else { model.rewrite_byte },
             step: time(model.step),
             overhead: time(model.message_overhead),
@@ -122,10 +120,13 @@ impl<'a> Prices<'a> {
 
     /// How others get at exposed memory of so many bytes.
     pub fn way(&self, bytes: u64, read_only: bool) -> Way {
-        match self.reach {
-            _ if read_only && (bytes as f64) < self.carried_bytes => Way::Bank,
-            Reach::Mapped if bytes as f64 >= self.model.map_bytes => Way::Mapped(Lines::Known),
-            _ => Way::Call(Lines::Known),
+        let is_mapped = self.reach == Reach::Mapped && bytes as f64 >= self.model.map_bytes;
+        let may_travel = read_only && bytes <= CARRIED_BYTES;
+        match (may_travel, is_mapped) {
+            (true, true) if self.lends_short => Way::Mapped(Lines::Known),
+            (true, _) => Way::Bank,
+            (false, true) => Way::Mapped(Lines::Known),
+            (false, false) => Way::Call(Lines::Known),
         }
     }
 

@@ -109,6 +109,12 @@ impl Carrier<'_> {
         }
     }
 
+    /// Bytes of what is for others.
+    #[inline]
+    pub(super) fn bytes(&self, memory: Exposed<'_>) -> u64 {
+        Spread::of(memory, self.rank).bytes
+    }
+
     /// Copies memory beside the bank if that is the better way; whether it was. `used` bytes there are taken.
     #[inline]
     pub(super) fn carry(&self, number: u16, memory: Exposed<'_>, access: Access, used: &mut usize) -> bool {

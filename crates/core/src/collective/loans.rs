@@ -46,7 +46,7 @@ impl CommPort<'_> {
 
     /// Publishes own memory.
     pub(super) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
-        let near = access == Access::Read && memory.bytes() >= self.process.near_bytes;
+        let near = access == Access::Read && self.carrier().bytes(memory) >= self.process.near_bytes;
         let record = if near { self.record_near(number, memory) } else { None };
         if record.is_some() || !self.carry(number, memory, access) {
             let record = record.unwrap_or_else(|| self.record(number, memory, access));
@@ -78,8 +78,8 @@ impl CommPort<'_> {
 
     /// Lends it; the record is to be published.
     fn record(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> Record {
-        let me = self.banks().0.me();
         let (banks, slot) = self.banks();
+        let me = banks.me();
         let edges = banks.edges(slot, me, usize::from(number));
         let edges = edges.and_then(|room| NonNull::new(room.cast()));
         let access = match access {

@@ -289,7 +289,7 @@ impl NodePort for BankPort<'_> {
 
     #[inline]
     fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
-        if memory.bytes() >= self.near_bytes {
+        if self.carrier().bytes(memory) >= self.near_bytes {
             return false;
         }
         let mut used = self.carried_bytes;

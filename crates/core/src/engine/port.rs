@@ -107,16 +107,6 @@ impl Exposed<'_> {
         }
     }
 
-    /// Bytes of all runs.
-    #[inline]
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Exposed::Run(_, bytes) => *bytes,
-            Exposed::Table(count, entry) => (0..*count).map(|row| entry(row).1).sum(),
-            Exposed::Rows(_, rows) => rows.bytes,
-        }
-    }
-
     /// Run `number`.
     #[inline]
     pub fn run(&self, number: u32) -> (*mut u8, u64) {

@@ -26,10 +26,9 @@ use tutti_sys::userfault::{self, Watcher};
 
 use super::count::Count;
 use super::object::{Object, Place};
+use super::policy::{BUFFERS, place};
 use super::record::PAGE_BYTES;
 
-/// Buffers that are remembered; others take the places of these.
-const BUFFERS: usize = 256;
 /// Longer buffers are looked up each time: that costs less than to read of all their pages, and little in comparison.
 const MOST_BYTES: u64 = 64 * PAGE_BYTES;
 
@@ -149,9 +148,3 @@ fn touch(start: u64, end: u64) {
         at = (at | (PAGE_BYTES - 1)) + 1;
     }
 }
-
-fn place(start: u64) -> usize {
-    (start.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
-}
-
-const _: () = assert!(BUFFERS == 256, "a place is eight bits");

@@ -8,7 +8,7 @@
 use tutti_base::config::{Config, Mapped};
 
 /// Buffers that are remembered; others take the places of these.
-const BUFFERS: usize = 256;
+pub(super) const BUFFERS: usize = 256;
 /// Uses after which a buffer is given up for good: conversions are tried at `after`, times four each time.
 const MOST_AFTER: u32 = 1 << 24;
 
@@ -115,7 +115,9 @@ impl Use {
     }
 }
 
-fn place(address: u64) -> usize {
+/// Where a buffer is remembered that begins at `address`.
+#[inline]
+pub(super) fn place(address: u64) -> usize {
     (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
 }
 
