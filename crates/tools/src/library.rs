@@ -66,7 +66,8 @@ impl Place {
 }
 
 impl Library {
-    /// The library `name`: Tutti installed under `home`, others under `peers`.
+    /// The library `name`: Tutti installed under `home`, others under `peers`, among them `before`: another Tutti, for how
+    /// much a change to it helps.
     ///
     /// # Errors
     /// No such library, or it is not installed.
@@ -74,16 +75,25 @@ impl Library {
         let place = |peer: &str| std::path::absolute(peers.join(peer)).unwrap_or_else(|_| peers.join(peer));
         let library = match name {
             "tutti" => tutti(home),
+            "before" => Library { name: name.to_string(), ..tutti(&place(name)) },
             "mpich" => mpich(&place("mpich"), name, &[]),
             "mpich-p2p" => mpich(&place("mpich"), name, &[("MPIR_CVAR_DEVICE_COLLECTIVES", "none")]),
             "openmpi" => openmpi(&place("openmpi")),
             "impi" => impi(&place("impi")),
-            _ => return Err(format!("{name}: no such library (tutti, mpich, mpich-p2p, openmpi, impi)")),
+            _ => {
+                return Err(format!(
+                    "{name}: no such library (tutti, before, mpich, mpich-p2p, openmpi, impi)"
+                ));
+            }
         };
         if Path::new(&library.launcher[0]).exists() {
             return Ok(library);
         }
-        let how = if name == "tutti" { "make stage" } else { "make peers" };
+        let how = match name {
+            "tutti" => "make stage",
+            "before" => "a link to the stage of another build",
+            _ => "make peers",
+        };
         Err(format!("{name} is not installed: {} is missing; {how} installs it", library.launcher[0]))
     }
 

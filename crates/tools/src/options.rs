@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
           value_parser = ["plain", "changing"])]
     pub modes: Vec<String>,
-    /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi). The first is compared with the others.
+    /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi, or `before` for another build of Tutti). The first is compared with the others.
     #[arg(long, value_delimiter = ',')]
     pub libraries: Vec<String>,
     /// Rounds over all cells and libraries; the median counts, and the least.
