@@ -23,7 +23,7 @@ use super::carrying::Carrier;
 use super::node::Turn;
 use super::port::CommPort;
 use crate::buffer::Buffer;
-use crate::engine::{Exposed, Remote};
+use crate::engine::{Exposed, Remote, copy_to_peer};
 
 /// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
 const STREAMED_BYTES: u64 = 16 << 10;
@@ -163,9 +163,13 @@ impl CommPort<'_> {
             let (offset, bytes) = (into.offset + position, piece.len() as u64);
             // SAFETY: the piece is this process's own; the schedule gives each part of the window to one peer.
             unsafe {
-                match self.streamed(&window, offset, bytes) {
-                    Some(into) => copy_streaming(piece.as_ptr(), into, piece.len()),
-                    None => return window.write(offset, piece.as_ptr(), bytes),
+                if let Some(into) = self.streamed(&window, offset, bytes) {
+                    copy_streaming(piece.as_ptr(), into, piece.len());
+                } else if let Some(into) = window.direct(offset, bytes) {
+                    copy_to_peer(piece.as_ptr(), into, piece.len());
+                    TRAFFIC.mapped.add(bytes);
+                } else {
+                    return window.write(offset, piece.as_ptr(), bytes);
                 }
             }
             Ok(())

@@ -10,18 +10,15 @@
 //! shown that every span lies inside its buffer and that the operands of a step are disjoint or the same.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use tutti_base::Result;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::Schedule;
 use tutti_coll::ir::{Access, BufferId, Kind, Length, Range, Span, Start, StepId, Tables};
 use tutti_data::Reducer;
-use tutti_sys::clock;
 
+use super::copies::{copy, copy_to_bank};
 use super::port::{Exposed, NodePort, Remote, Rows};
 use crate::buffer::Buffer;
-use crate::p2p::pace::Pace;
 
 /// Longer programs are run from the schedule: what they do takes longer than looking it up.
 const MOST: usize = 512;
@@ -305,71 +302,6 @@ impl Program {
                 })
             }
             _ => unreachable!("the other instructions are done where they are met"),
-        }
-    }
-}
-
-/// Copies; short lengths without a call.
-///
-/// # Safety
-/// Both are valid for `bytes` bytes and disjoint.
-#[inline(always)]
-unsafe fn copy(from: *const u8, into: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match bytes {
-            8 => into.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            4 => into.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy_nonoverlapping(from, into, bytes),
-        }
-    }
-}
-
-/// Copies from here on go past the caches where others read them next: lines that this core has written would come to
-/// them one by one, and have to be taken back from them for the next operation.
-const STREAMED_BYTES: usize = 4 << 10;
-
-/// These are looked at: where the cores are near and the lines have left the reader's cache, as those of a bank that moves about
-/// have ([`tutti_transport::banks::Banks::spread`]), the way through the caches is the shorter one.
-const TIMED_BYTES: usize = (8 << 10) + 1;
-/// And these take longer through the caches in any case: 64 KiB by reduce 5.4 us and past them 4.8.
-const LONG_BYTES: usize = 32 << 10;
-/// Slow: so many bytes, or fewer, a tick of the clock. Past the caches it is about as many.
-const SLOW_BYTES: u64 = 4;
-
-/// As [`copy_to_bank`], in the way that is the better one at present.
-///
-/// # Safety
-/// As for [`copy`].
-unsafe fn copy_timed(from: *const u8, into: *mut u8, bytes: usize) {
-    /// What the process knows of writing to its banks. Another thread's knowledge may get lost.
-    static STREAMED: AtomicU16 = AtomicU16::new(0);
-    let mut pace = Pace { streamed: STREAMED.load(Ordering::Relaxed) };
-    // SAFETY: the caller's promise.
-    unsafe {
-        if pace.passes_by() {
-            tutti_data::copy::copy_streaming(from, into, bytes);
-        } else {
-            let begun = clock::ticks();
-            std::ptr::copy_nonoverlapping(from, into, bytes);
-            pace.took(clock::ticks().wrapping_sub(begun), bytes as u64 / SLOW_BYTES);
-        }
-    }
-    STREAMED.store(pace.streamed, Ordering::Relaxed);
-}
-
-/// Copies to the own bank.
-///
-/// # Safety
-/// As for [`copy`].
-#[inline(always)]
-pub(crate) unsafe fn copy_to_bank(from: *const u8, into: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match bytes {
-            0..STREAMED_BYTES => copy(from, into, bytes),
-            TIMED_BYTES..LONG_BYTES => copy_timed(from, into, bytes),
-            _ => tutti_data::copy::copy_streaming(from, into, bytes),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Deliberately absent: knowledge of how a message travels ([`Port`] does), and of communicators.
 
 mod compiled;
+mod copies;
 pub mod execution;
 pub mod memory;
 mod node;
@@ -15,7 +16,7 @@ pub mod port;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compiled::copy_to_bank;
+pub(crate) use copies::{copy_to_bank, copy_to_peer};
 pub use execution::{Execution, Status};
 pub use memory::{Array, Bindings, Memory};
 pub use port::{Exposed, NodePort, Port, Remote, Rows, Started};

@@ -16,7 +16,7 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::ir::{Access, BufferId, Kind, Range};
 
-use super::compiled::copy_to_bank;
+use super::copies::copy_to_bank;
 use super::memory::{Bindings, Line};
 use super::port::{Exposed, NodePort, Remote};
 use crate::buffer::Buffer;
