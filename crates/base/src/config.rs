@@ -165,6 +165,8 @@ pub struct Config {
     pub mapped_limit: u64,
     /// Changes of mapped memory are told by the kernel, which is asked at each use otherwise.
     pub mapped_watch: bool,
+    /// Mapped memory that distant cores have read is written back to main memory.
+    pub mapped_home: bool,
     /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
@@ -251,6 +253,7 @@ impl Default for Config {
             map_bytes: 8 << 10,
             mapped_limit: 1 << 30,
             mapped_watch: true,
+            mapped_home: true,
             spin_us: -1,
             yield_rounds: 64,
             move_apart: true,

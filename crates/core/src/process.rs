@@ -220,7 +220,7 @@ impl Process {
         let near = ShmLink::new(Arc::clone(&job), local).map_err(|error| no_link(&error))?;
         let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
         let link = Links::new(near, far);
-        let exposures = Exposures::new(&config);
+        let exposures = Exposures::new(&config).of_job(Arc::clone(&job));
         let near_bytes = near_bytes(&config, crowded);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));

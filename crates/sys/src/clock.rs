@@ -17,3 +17,14 @@ pub fn ticks() -> u64 {
     #[cfg(not(target_arch = "x86_64"))]
     return now_ns();
 }
+
+/// The same after all loads before it: for how long a load takes.
+#[inline]
+pub fn ticks_after_loads() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: changes no state that the program sees.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    ticks()
+}

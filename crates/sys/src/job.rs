@@ -51,7 +51,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 8;
+const LAYOUT_VERSION: u32 = 9;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
@@ -210,6 +210,16 @@ pub struct NodeBlock {
     machine_processors: AtomicU32,
     /// Which slots for windows are taken.
     pub slots: Slots,
+    /// How far the processors are from each other just now.
+    pub distance: Distance,
+}
+
+/// What ranks have found about the distance of their processors. A cache line of its own: it is read often and hardly ever changes.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub struct Distance {
+    /// Votes for far ones less those for near ones, within bounds that the ranks know. One may get lost.
+    pub votes: AtomicU32,
 }
 
 /// What a thread needs to sleep.

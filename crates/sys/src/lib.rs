@@ -4,6 +4,7 @@
 //! Each unsafe block says SAFETY and the invariant. Deliberately absent: policy. What to do about a
 //! failed call is decided above.
 
+pub mod cache;
 pub mod clock;
 pub mod cma;
 pub mod cpu;

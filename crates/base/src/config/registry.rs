@@ -131,6 +131,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| u8::from(c.mapped_watch).to_string(),
     },
     Setting {
+        name: "TUTTI_MAPPED_HOME",
+        kind: "0 | 1",
+        doc: "write mapped memory that distant cores have read back to main memory, where its owner writes it afresh each time",
+        set: |c, v| flag(v).map(|x| c.mapped_home = x),
+        show: |c| u8::from(c.mapped_home).to_string(),
+    },
+    Setting {
         name: "TUTTI_SPIN_US",
         kind: "microseconds",
         doc: "how long a wait spins before it parks; -1: by ranks and cores",

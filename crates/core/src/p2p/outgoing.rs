@@ -290,8 +290,12 @@ impl State {
 
     /// The peer has what it wanted of a message.
     pub(super) fn done(&mut self, from: Peer, sender: RequestId) {
-        match self.requests.get(sender).map(|request| &request.work) {
-            Some(Work::Send { peer, .. }) if *peer == from.0 => {
+        match self.requests.get(sender) {
+            Some(Request { work: Work::Send { peer, .. }, detached, .. }) if *peer == from.0 => {
+                // Of a request that was freed the program may know otherwise that its buffer is its own again.
+                if !detached {
+                    self.remote.was_read(sender);
+                }
                 self.remote.give_back(sender);
                 self.requests.complete(sender, None);
             }

@@ -78,6 +78,13 @@ impl Remote {
         self.near.get(&sender).map(|lent| Box::new(lent.record))
     }
 
+    /// The receiver has read the message of `sender`, whose buffer is still lent.
+    pub(super) fn was_read(&self, sender: RequestId) {
+        if let Some(lent) = self.near.get(&sender) {
+            lent.was_read();
+        }
+    }
+
     /// The message of `sender` went another way, or is there.
     pub(super) fn give_back(&mut self, sender: RequestId) {
         self.near.remove(&sender);

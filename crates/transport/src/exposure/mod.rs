@@ -17,6 +17,7 @@ mod convert;
 mod count;
 mod discard;
 mod fork;
+mod homing;
 mod known;
 mod loans;
 mod object;
@@ -30,6 +31,7 @@ mod window;
 mod tests;
 
 use std::ptr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use back_ends::{BackEnd, Unavailable};
@@ -42,12 +44,15 @@ pub use window::Window;
 
 use blocks::Blocks;
 use convert::Bounds;
+use homing::Homing;
 use known::Known;
 use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
 use record::Layout;
 use tutti_base::config::{Config, Mapped};
+use tutti_sys::cache;
+use tutti_sys::job::Job;
 
 use crate::Peer;
 use crate::single_copy::Lent;
@@ -65,6 +70,8 @@ pub struct Statistics {
     pub unmapped: u64,
     /// Times that the kernel was asked where a buffer is mapped.
     pub asked: u64,
+    /// Loans whose memory is sent home afterwards: far peers read it, and it changes from loan to loan.
+    pub homed: u64,
     /// Mapped buffers that the program has unmapped or changed.
     pub lost: u64,
     /// Conversions refused, by reason ([`Refusal`] as index).
@@ -77,6 +84,13 @@ pub struct LentMessage {
     /// What the receiver has to know ([`Peers::read`]).
     pub record: Record,
     loans: Loans,
+}
+
+impl LentMessage {
+    /// The receiver has read it, and the memory is still as it was lent: what [`Exposures::withdraw`] does for other loans.
+    pub fn was_read(&self) {
+        send_home(&self.record);
+    }
 }
 
 impl Drop for LentMessage {
@@ -100,6 +114,7 @@ pub struct Exposures {
     hints: Vec<(u64, u64)>,
     blocks: Blocks,
     known: Known,
+    homing: Homing,
     peers: Peers,
     /// Records lent and not withdrawn.
     loans: Loans,
@@ -133,6 +148,7 @@ impl Exposures {
             hints: Vec::new(),
             blocks: Blocks::default(),
             known: Known::new(config.mapped_watch),
+            homing: Homing::new(config.mapped_home),
             peers: Peers::default(),
             loans: Loans::default(),
             lends: 0,
@@ -140,6 +156,24 @@ impl Exposures {
             statistics: Statistics::default(),
             lock: true,
         }
+    }
+
+    /// Of a rank of a job.
+    #[must_use]
+    pub fn of_job(self, job: Arc<Job>) -> Exposures {
+        Exposures { homing: self.homing.of_job(job), ..self }
+    }
+
+    /// Whether the next wait of an owner for its peers is to find out how long the line takes ([`Exposures::line_took`]).
+    #[inline]
+    pub fn looks_out(&self) -> bool {
+        self.homing.is_due()
+    }
+
+    /// A line came from the core of a peer that has just written it, and took so many ticks; `None`: none came while it was
+    /// looked for.
+    pub fn line_took(&mut self, ticks: Option<u64>) {
+        self.homing.line_took(ticks);
     }
 
     /// Whether to lend mapped memory is cheap: the kernel tells when it changes.
@@ -165,7 +199,7 @@ impl Exposures {
 
     /// What has happened so far, for people: a line a fact.
     pub fn report(&self) -> Vec<String> {
-        let Statistics { conversions, converted_bytes, mapped, unmapped, asked, lost, refused } =
+        let Statistics { conversions, converted_bytes, mapped, unmapped, asked, homed, lost, refused } =
             self.statistics;
         let mut lines = vec![
             match self.back_end {
@@ -174,6 +208,7 @@ impl Exposures {
             },
             self.known.report(),
             format!("{mapped} loans were mapped, {unmapped} were not; the kernel was asked {asked} times"),
+            format!("{homed} loans were written back to memory after far peers had read them"),
             format!("{conversions} buffers became shared, {} KiB; {lost} were lost", converted_bytes >> 10),
         ];
         let reasons = Refusal::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
@@ -282,6 +317,7 @@ impl Exposures {
     /// The owner's end of the loan: all peers are done with what `record` names.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
+        send_home(record);
         self.loans.end();
         if record.by == BackEnd::Knem as u32 {
             BackEnd::Knem.copier().withdraw(record.key);
@@ -370,6 +406,12 @@ impl Exposures {
             return record;
         };
         self.statistics.mapped += 1;
+        // SAFETY: the caller's promise: readable, and nobody writes what is lent for being read.
+        let word = |at| unsafe { address.add(at as usize).cast::<u64>().read_unaligned() };
+        if access == Access::Read && own == bytes && self.homing.pays(start, bytes, word) {
+            record.goes_home = 1;
+            self.statistics.homed += 1;
+        }
         // SAFETY: the caller's promise.
         unsafe { place.publish(object, record, access, edges) }
     }
@@ -516,6 +558,16 @@ impl Exposures {
 fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
     let (readable, writable) = (access != Access::Write, access != Access::Read);
     by.copier().lend(record.address, record.bytes, readable, writable).unwrap_or(u64::MAX)
+}
+
+/// Drops what peers have read from the caches, where that is to be done.
+#[inline]
+fn send_home(record: &Record) {
+    if record.goes_home != 0 {
+        let first: *const u8 = ptr::without_provenance((record.address + record.near_start) as usize);
+        // SAFETY: still valid, as it was lent; and only a processor that can says that it is to be done.
+        unsafe { cache::drop_lines(first, (record.near_end - record.near_start) as usize) };
+    }
 }
 
 impl Place {

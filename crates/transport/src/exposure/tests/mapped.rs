@@ -611,3 +611,26 @@ fn pages_are_the_same_until_they_are_given_back_or_mapped_elsewhere() {
         assert_eq!(pages(start, start + 4 * PAGE as u64, true), given_back);
     });
 }
+
+#[test]
+fn what_far_peers_read_of_changing_memory_is_sent_home_and_stays_what_it_is() {
+    with_owner(&at_once(), |owner| {
+        let memory = map(16 * PAGE);
+        for content in 0..8u8 {
+            owner.exposures.line_took(Some(450));
+            // SAFETY: memory of this test, which nobody else uses between two loans.
+            unsafe { memory.write_bytes(content, 16 * PAGE) };
+            // SAFETY: valid until it is unmapped below.
+            let record = unsafe { owner.exposures.expose(memory, (16 * PAGE) as u64, Access::Read, None) };
+            let goes_home = record.goes_home != 0;
+            assert!(!goes_home || content >= 2, "{content}");
+            let can = possible() && tutti_sys::cache::can_drop_lines();
+            assert!(goes_home || content < 6 || !can, "{content}");
+            owner.exposures.withdraw(&record);
+            // SAFETY: as above.
+            let is_there = unsafe { std::slice::from_raw_parts(memory, 16 * PAGE) };
+            assert!(is_there.iter().all(|&byte| byte == content), "{content}");
+        }
+        unmap(memory, 16 * PAGE);
+    });
+}
