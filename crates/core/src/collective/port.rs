@@ -26,7 +26,7 @@ use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::Record;
 
 /// Looks at a flag of who finds out how far the peer is: some microseconds.
-const WATCHED_LOOKS: u32 = 200;
+const WATCHED_LOOKS: u32 = 150;
 
 /// Only schedules that have a turn take steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";

@@ -21,7 +21,7 @@ use super::policy::{BUFFERS, place};
 const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
 /// After so many loans it is looked again how far the peers are, so often at most: where ranks share processors, most of
 /// those that are waited for are not running.
-const LOANS: u32 = 8;
+const LOANS: u32 = 16;
 const LOOKS: u32 = 4;
 
 /// Ticks of the clock that a line takes of a core that shares the last level of caches, at most; one of another core takes two to

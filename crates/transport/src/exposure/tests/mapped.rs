@@ -625,7 +625,7 @@ fn what_far_peers_read_of_changing_memory_is_sent_home_and_stays_what_it_is() {
             let goes_home = record.goes_home != 0;
             assert!(!goes_home || content >= 2, "{content}");
             let can = possible() && tutti_sys::cache::can_drop_lines();
-            assert!(goes_home || content < 6 || !can, "{content}");
+            assert!(goes_home || content < 3 || !can, "{content}");
             owner.exposures.withdraw(&record);
             // SAFETY: as above.
             let is_there = unsafe { std::slice::from_raw_parts(memory, 16 * PAGE) };
