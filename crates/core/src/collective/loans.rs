@@ -95,6 +95,7 @@ impl CommPort<'_> {
                 Exposed::Run(base, bytes) => exposures.expose(base, bytes, access, edges),
                 Exposed::Table(..) | Exposed::Rows(..) => exposures.expose_entries(
                     (0..memory.runs()).map(|row| memory.run(row)),
+                    Some(carrier.rank),
                     carrier.table(me, number),
                     access,
                     edges,

@@ -8,6 +8,11 @@
 //! It pays only where peers are far and the content changes from loan to loan. How far they are is no property that can be asked for:
 //! a hypervisor moves processors about. So an owner that waits for its peers looks now and then how long the line takes by which one of them
 //! says that it is done. That the content changes shows in some words of it.
+//!
+//! # Safety
+//! Memory is looked at when it is about to be lent for being read, and dropped from the caches when it is withdrawn: as long as it is
+//! lent its owner has promised that it is valid and that nobody writes it.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,8 +38,11 @@ const FAR_TICKS: u64 = 5000;
 const FAR_VOTE: u32 = 2;
 const MOST_VOTES: u32 = 4;
 
-/// Words of the content that are looked at.
-const WORDS: u64 = 8;
+/// Words of the content that are looked at, at least one of each piece.
+const WORDS: usize = 8;
+const WORD_BYTES: u64 = size_of::<u64>() as u64;
+/// Memory in more pieces is left alone.
+const PIECES: usize = 1024;
 /// So many changes in a row make it likely that it will be changed again.
 const CHANGES: u32 = 2;
 
@@ -45,12 +53,21 @@ pub(super) struct Homing {
     loans: u32,
     /// So many looks, at most, are to find out how far the peers are.
     due_looks: u32,
+    /// What is lent in pieces and to be sent home, by number.
+    pieces: Vec<(u32, Box<[Piece]>)>,
+    last: u32,
     /// Of the ranks of a host all know what one has found: those that share processors find something rarely.
     job: Option<Arc<Job>>,
     /// Of a process without a job.
     own: Distance,
     seen: Box<[Seen; BUFFERS]>,
 }
+
+/// Address and bytes of memory that was lent.
+pub(super) type Piece = (*mut u8, u64);
+
+/// Number of a loan that is sent home as a whole.
+pub(super) const WHOLE: u32 = 1;
 
 /// A buffer, what it held when it was lent last, and how often in a row that was something new.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,12 +78,17 @@ struct Seen {
     changes: u32,
 }
 
+// SAFETY: the addresses are of memory that is lent, which is bound to operations and not to threads.
+unsafe impl Send for Homing {}
+
 impl Homing {
     pub(super) fn new(is_on: bool) -> Homing {
         Homing {
             is_on: is_on && cache::can_drop_lines(),
             loans: 0,
             due_looks: 0,
+            pieces: Vec::new(),
+            last: WHOLE,
             job: None,
             own: Distance::default(),
             seen: Box::new([Seen::default(); BUFFERS]),
@@ -78,9 +100,43 @@ impl Homing {
         Homing { job: Some(job), ..self }
     }
 
-    /// Whether memory that is about to be lent is to be sent home afterwards. `word` reads of it.
+    /// Whether memory that is about to be lent as a whole is to be sent home afterwards: [`WHOLE`], or 0.
+    ///
+    /// # Safety
+    /// It can be read, and nobody writes it.
     #[inline]
-    pub(super) fn pays(&mut self, start: u64, bytes: u64, word: impl Fn(u64) -> u64) -> bool {
+    pub(super) unsafe fn of_whole(&mut self, piece: Piece) -> u32 {
+        // SAFETY: the caller's promise.
+        u32::from(self.pays(piece.1) && unsafe { self.changes(std::iter::once(piece)) }) * WHOLE
+    }
+
+    /// The same of memory in pieces; a number for [`Homing::take`], or 0.
+    ///
+    /// # Safety
+    /// As for [`Homing::of_whole`].
+    pub(super) unsafe fn of_pieces(&mut self, pieces: impl Iterator<Item = Piece> + Clone) -> u32 {
+        let (count, bytes) = pieces.clone().fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes));
+        // SAFETY: the caller's promise.
+        let pays = count <= PIECES
+            && self.pays(bytes)
+            && unsafe { self.changes(pieces.clone().filter(|one| one.1 >= WORD_BYTES)) };
+        if !pays {
+            return 0;
+        }
+        self.last = self.last.wrapping_add(1).max(WHOLE + 1);
+        self.pieces.push((self.last, pieces.collect()));
+        self.last
+    }
+
+    /// The pieces of this number: they are withdrawn.
+    pub(super) fn take(&mut self, number: u32) -> Box<[Piece]> {
+        let place = self.pieces.iter().position(|&(other, _)| other == number);
+        place.map_or_else(Box::default, |place| self.pieces.swap_remove(place).1)
+    }
+
+    /// Whether it pays for so many bytes, if they change.
+    #[inline]
+    fn pays(&mut self, bytes: u64) -> bool {
         if !self.is_on || !BYTES.contains(&bytes) {
             return false;
         }
@@ -88,7 +144,7 @@ impl Homing {
         if self.loans.is_multiple_of(LOANS) {
             self.due_looks = LOOKS;
         }
-        is_far(self.distance().votes.load(Ordering::Relaxed)) && self.changes(start, bytes, word)
+        is_far(self.distance().votes.load(Ordering::Relaxed))
     }
 
     /// Whether the next wait for a peer is to find out how long the line takes.
@@ -113,17 +169,45 @@ impl Homing {
         self.job.as_ref().map_or(&self.own, |job| &job.node().distance)
     }
 
-    /// Whether the content is another one each time.
-    fn changes(&mut self, start: u64, bytes: u64, word: impl Fn(u64) -> u64) -> bool {
-        let apart = (bytes - size_of::<u64>() as u64) / (WORDS - 1);
-        let content = (0..WORDS).fold(0, |sum: u64, at| {
-            (sum.rotate_left(7) ^ word(at * apart)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        });
+    /// Whether the content is another one each time. No piece is shorter than a word.
+    ///
+    /// # Safety
+    /// As for [`Homing::of_whole`].
+    unsafe fn changes(&mut self, pieces: impl Iterator<Item = Piece> + Clone) -> bool {
+        let Some((first, _)) = pieces.clone().next() else { return false };
+        let words = (WORDS / pieces.clone().count()).max(1) as u64;
+        let (mut content, mut bytes) = (0u64, 0);
+        for (start, length) in pieces {
+            for word in 0..words {
+                // In the middle of as many parts.
+                let at = (length * (2 * word + 1) / (2 * words)).min(length - WORD_BYTES);
+                // SAFETY: the caller's promise; the word is within the piece.
+                let read = unsafe { start.add(at as usize).cast::<u64>().read_unaligned() };
+                content = (content.rotate_left(7) ^ read).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+            bytes += length;
+        }
+        self.is_new(first as u64, bytes, content)
+    }
+
+    /// Whether what begins at `start` holds something new each time it is lent, this time `content`.
+    fn is_new(&mut self, start: u64, bytes: u64, content: u64) -> bool {
         let seen = &mut self.seen[place(start)];
         let is_it = seen.start == start && seen.bytes == bytes;
         let changes = if is_it && seen.content != content { seen.changes + 1 } else { 0 };
         *seen = Seen { start, bytes, content, changes: changes.min(CHANGES) };
         changes >= CHANGES
+    }
+}
+
+/// Drops from the caches what peers have read.
+///
+/// # Safety
+/// It is valid still, as it was lent; and it was found that it is to be sent home.
+pub(super) unsafe fn send_home(pieces: &[Piece]) {
+    for &(start, bytes) in pieces {
+        // SAFETY: the caller's promise; that it is to be done says only who can.
+        unsafe { cache::drop_lines(start, bytes as usize) };
     }
 }
 
@@ -163,37 +247,50 @@ mod tests {
         check(&[(450, 8), (10_000, 100)], true);
     }
 
-    /// Of loans of one buffer that hold these, which are to be sent home.
-    fn check_loans(contents: &[u64], expected: &[bool]) {
+    /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
+    fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
         let mut homing = Homing::new(true);
-        let got: Vec<bool> =
-            contents.iter().map(|&content| homing.changes(4096, 65536, |at| content + at)).collect();
-        assert_eq!(got, expected, "{contents:?}");
+        (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
+        let mut memory = vec![0u8; 100_000];
+        let got = contents.iter().map(|&content| {
+            memory.fill(content);
+            let base = memory.as_mut_ptr();
+            let length = 100_000 / pieces;
+            // SAFETY: the vector's own memory, which nobody writes meanwhile.
+            unsafe {
+                match pieces {
+                    1 => homing.of_whole((base, 100_000)),
+                    _ => homing.of_pieces((0..pieces).map(|piece| (base.add(piece * length), length as u64))),
+                }
+            }
+        });
+        let got: Vec<u32> = got.collect();
+        let homed: Vec<bool> = got.iter().map(|&number| number != 0).collect();
+        let expected = if cache::can_drop_lines() { expected.to_vec() } else { vec![false; expected.len()] };
+        assert_eq!(homed, expected, "{pieces} {contents:?}");
+        for number in got.into_iter().filter(|&number| number > WHOLE) {
+            assert_eq!(homing.take(number).len(), pieces);
+        }
+        assert!(homing.pieces.is_empty());
     }
 
     #[test]
     fn what_changes_each_time_is_sent_home() {
-        check_loans(&[1, 2, 3, 4, 4, 5, 6, 7], &[false, false, true, true, false, false, true, true]);
-        check_loans(&[1, 1, 1], &[false; 3]);
-    }
-
-    #[test]
-    fn all_words_that_are_read_are_within_the_memory() {
-        for bytes in [*BYTES.start(), *BYTES.start() + 1, 100_001, *BYTES.end()] {
-            Homing::new(true).changes(0, bytes, |at| {
-                assert!(at + 8 <= bytes);
-                0
-            });
+        let (contents, expected) =
+            ([1, 2, 3, 4, 4, 5, 6, 7], [false, false, true, true, false, false, true, true]);
+        for pieces in [1, 2, 3, 7, 100, PIECES] {
+            check_loans(pieces, &contents, &expected);
+            check_loans(pieces, &[1, 1, 1], &[false; 3]);
         }
+        check_loans(PIECES + 1, &contents, &[false; 8]);
     }
 
     #[test]
-    fn two_buffers_are_told_apart() {
+    fn buffers_that_take_each_others_place_are_told_apart() {
         let mut homing = Homing::new(true);
         for content in 0..100 {
-            let (first, second) =
-                (homing.changes(4096, 65536, |_| content), homing.changes(4096, 32768, |_| content));
-            assert!(!first && !second, "each takes the other's place");
+            let (first, second) = (homing.is_new(4096, 65536, content), homing.is_new(4096, 32768, content));
+            assert!(!first && !second);
         }
     }
 
@@ -201,8 +298,7 @@ mod tests {
     fn only_what_is_of_the_right_length_is_looked_at() {
         let mut homing = Homing::new(true);
         (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
-        for bytes in [*BYTES.start() - 1, *BYTES.end() + 1] {
-            assert!(!homing.pays(4096, bytes, |_| unreachable!("it is not looked at")));
-        }
+        assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
+        assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
     }
 }

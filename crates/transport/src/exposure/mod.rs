@@ -51,7 +51,6 @@ use object::{Object, Place};
 use policy::{Advice, Policy};
 use record::Layout;
 use tutti_base::config::{Config, Mapped};
-use tutti_sys::cache;
 use tutti_sys::job::Job;
 
 use crate::Peer;
@@ -89,7 +88,10 @@ pub struct LentMessage {
 impl LentMessage {
     /// The receiver has read it, and the memory is still as it was lent: what [`Exposures::withdraw`] does for other loans.
     pub fn was_read(&self) {
-        send_home(&self.record);
+        if self.record.goes_home != 0 {
+            // SAFETY: the caller says so; and it was found that it is to be done.
+            unsafe { homing::send_home(&[self.record.piece()]) };
+        }
     }
 }
 
@@ -232,11 +234,18 @@ impl Exposures {
         access: Access,
         edges: Option<ptr::NonNull<EdgeRoom>>,
     ) -> Record {
-        // SAFETY: the caller's promise.
-        unsafe { self.lend(address, bytes, access, edges, bytes) }
+        // SAFETY: the caller's promise, also that nobody writes what is lent for being read.
+        unsafe {
+            let mut record = self.lend(address, bytes, access, edges, bytes);
+            if access == Access::Read && record.is_near() {
+                record.goes_home = self.homing.of_whole((address, bytes));
+            }
+            self.statistics.homed += u64::from(record.goes_home != 0);
+            record
+        }
     }
 
-    /// Lends the entries that `rows` gives as (address, bytes), `table` being room for as many rows in memory that the
+    /// Lends the entries that `rows` gives as (address, bytes), of which no peer uses entry `own`, `table` being room for as many rows in memory that the
     /// peers can read: they name an entry ([`Window::entry`]). Otherwise as [`Exposures::expose`].
     ///
     /// # Safety
@@ -244,12 +253,21 @@ impl Exposures {
     pub unsafe fn expose_entries(
         &mut self,
         rows: impl Iterator<Item = (*mut u8, u64)> + Clone,
+        own: Option<u32>,
         table: *mut Entry,
         access: Access,
         edges: Option<ptr::NonNull<EdgeRoom>>,
     ) -> Record {
-        // SAFETY: the caller's promise.
-        unsafe { self.expose_table(rows, table, access, edges, Layout::Entries) }
+        let others = (0..).zip(rows.clone()).filter(|&(row, _)| Some(row) != own).map(|(_, piece)| piece);
+        // SAFETY: the caller's promise, also that nobody writes what is lent for being read.
+        unsafe {
+            let mut record = self.expose_table(rows, table, access, edges, Layout::Entries);
+            if access == Access::Read && record.is_near() {
+                record.goes_home = self.homing.of_pieces(others);
+            }
+            self.statistics.homed += u64::from(record.goes_home != 0);
+            record
+        }
     }
 
     /// Lends the runs of a buffer that is not contiguous: as [`Exposures::expose_entries`], but peers count through the
@@ -317,10 +335,24 @@ impl Exposures {
     /// The owner's end of the loan: all peers are done with what `record` names.
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
-        send_home(record);
         self.loans.end();
+        if record.goes_home != 0 {
+            self.send_home(record);
+        }
         if record.by == BackEnd::Knem as u32 {
             BackEnd::Knem.copier().withdraw(record.key);
+        }
+    }
+
+    /// Drops what peers have read from the caches.
+    #[cold]
+    fn send_home(&mut self, record: &Record) {
+        // SAFETY: memory that is lent is valid until it is withdrawn; and it was found that it is to be done.
+        unsafe {
+            match record.goes_home {
+                homing::WHOLE => homing::send_home(&[record.piece()]),
+                number => homing::send_home(&self.homing.take(number)),
+            }
         }
     }
 
@@ -334,7 +366,7 @@ impl Exposures {
             return None;
         }
         // SAFETY: the caller's promise.
-        let record = unsafe { self.lend(address, bytes, Access::Read, None, bytes) };
+        let record = unsafe { self.expose(address, bytes, Access::Read, None) };
         let lent = LentMessage { record, loans: self.loans.clone() };
         let Record { near_start, near_end, .. } = record;
         (record.is_near() && near_start < PAGE_BYTES && bytes - near_end < PAGE_BYTES).then_some(lent)
@@ -406,12 +438,6 @@ impl Exposures {
             return record;
         };
         self.statistics.mapped += 1;
-        // SAFETY: the caller's promise: readable, and nobody writes what is lent for being read.
-        let word = |at| unsafe { address.add(at as usize).cast::<u64>().read_unaligned() };
-        if access == Access::Read && own == bytes && self.homing.pays(start, bytes, word) {
-            record.goes_home = 1;
-            self.statistics.homed += 1;
-        }
         // SAFETY: the caller's promise.
         unsafe { place.publish(object, record, access, edges) }
     }
@@ -558,16 +584,6 @@ impl Exposures {
 fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
     let (readable, writable) = (access != Access::Write, access != Access::Read);
     by.copier().lend(record.address, record.bytes, readable, writable).unwrap_or(u64::MAX)
-}
-
-/// Drops what peers have read from the caches, where that is to be done.
-#[inline]
-fn send_home(record: &Record) {
-    if record.goes_home != 0 {
-        let first: *const u8 = ptr::without_provenance((record.address + record.near_start) as usize);
-        // SAFETY: still valid, as it was lent; and only a processor that can says that it is to be done.
-        unsafe { cache::drop_lines(first, (record.near_end - record.near_start) as usize) };
-    }
 }
 
 impl Place {

@@ -71,7 +71,7 @@ pub struct Record {
     pub(super) edges: u32,
     /// The [`super::BackEnd`] that reaches it where it is not mapped.
     pub(super) by: u32,
-    /// Whether the owner sends it home when it is withdrawn; nothing to peers.
+    /// What the owner sends home when it is withdrawn ([`super::homing`]); nothing to peers.
     pub(super) goes_home: u32,
     /// How the back end knows this memory (0 where the address says it all).
     pub(super) key: u64,
@@ -165,6 +165,11 @@ impl Record {
     /// Whether all of it is in reach of who maps it: what is not mapped lies in the room for edges.
     pub fn is_wholly_near(&self) -> bool {
         self.is_near() && (self.edges != 0 || self.near_start == 0 && self.near_end == self.bytes)
+    }
+
+    /// All of it, at its owner.
+    pub(super) fn piece(&self) -> (*mut u8, u64) {
+        (std::ptr::without_provenance_mut(self.address as usize), self.bytes)
     }
 
     /// Whether part of it can be mapped.

@@ -16,7 +16,7 @@ fn check(rows: &[(usize, usize)]) {
     let mut table = vec![Entry::default(); rows.len()];
     let lent = || rows.iter().map(|&(offset, bytes)| (base.wrapping_add(offset), bytes as u64));
     // SAFETY: the table has as many rows.
-    let record = unsafe { exposures.expose_entries(lent(), table.as_mut_ptr(), Access::Read, None) };
+    let record = unsafe { exposures.expose_entries(lent(), None, table.as_mut_ptr(), Access::Read, None) };
     // SAFETY: the table of the record.
     let window = unsafe { exposures.open(Peer(0), &record, ptr::null(), table.as_ptr()) };
     for (index, &(offset, bytes)) in rows.iter().enumerate() {

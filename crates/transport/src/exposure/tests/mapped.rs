@@ -236,7 +236,8 @@ fn check_gaps(owner: &mut Owner, gap: usize, mapped: bool) {
     let rows = (0..8).map(|entry| (memory.wrapping_add(40 + entry * (ENTRY + gap)), ENTRY as u64));
     let mut table = [Entry::default(); 8];
     // SAFETY: the table has as many rows.
-    let record = unsafe { owner.exposures.expose_entries(rows, table.as_mut_ptr(), Access::Read, None) };
+    let record =
+        unsafe { owner.exposures.expose_entries(rows, None, table.as_mut_ptr(), Access::Read, None) };
     owner.exposures.withdraw(&record);
     assert_eq!(record.is_near(), mapped && possible(), "{gap} {:?}", owner.exposures.statistics());
     assert!(bytes.iter().enumerate().all(|(index, &byte)| byte == pattern(7, index)));
