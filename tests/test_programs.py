@@ -119,6 +119,7 @@ PATHS = {
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
     "type checks": {"TUTTI_CHECK_TYPES": "1"},
     "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K"},
+    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K", "TUTTI_MAPPED_HOME": "always"},
 }
 # And every way to the memory of windows.
 WINDOW_PATHS = {

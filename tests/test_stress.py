@@ -15,6 +15,7 @@ SETTINGS = {
     "double copy": {"TUTTI_SINGLE_COPY": "never"},
     "mapped": {"TUTTI_MAPPED": "always"},
     "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_AFTER": "1", "TUTTI_MAP_BYTES": "4K"},
+    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_MAPPED_HOME": "always"},
     "not mapped": {"TUTTI_MAPPED": "never"},
     "mapped, all else single copy": {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},

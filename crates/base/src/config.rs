@@ -67,6 +67,17 @@ pub enum Mapped {
     Never,
 }
 
+/// Whether mapped memory that peers have read is written back to main memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappedHome {
+    /// Where the peers are far and its content changes.
+    Auto,
+    /// Each time: for tests.
+    Always,
+    /// Never.
+    Never,
+}
+
 /// When ranks on different hosts connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connections {
@@ -165,8 +176,8 @@ pub struct Config {
     pub mapped_limit: u64,
     /// Changes of mapped memory are told by the kernel, which is asked at each use otherwise.
     pub mapped_watch: bool,
-    /// Mapped memory that distant cores have read is written back to main memory.
-    pub mapped_home: bool,
+    /// Mapped memory that peers have read is written back to main memory.
+    pub mapped_home: MappedHome,
     /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
@@ -253,7 +264,7 @@ impl Default for Config {
             map_bytes: 8 << 10,
             mapped_limit: 1 << 30,
             mapped_watch: true,
-            mapped_home: true,
+            mapped_home: MappedHome::Auto,
             spin_us: -1,
             yield_rounds: 64,
             move_apart: true,

@@ -1,7 +1,8 @@
 //! The rows of the registry, and how the values of settings are written.
 
 use super::{
-    Config, Connections, CopyBy, InitialErrorHandler, Mapped, OneSided, RemoteRead, SingleCopy, Starter,
+    Config, Connections, CopyBy, InitialErrorHandler, Mapped, MappedHome, OneSided, RemoteRead, SingleCopy,
+    Starter,
 };
 
 /// One row of the registry.
@@ -132,10 +133,10 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "TUTTI_MAPPED_HOME",
-        kind: "0 | 1",
-        doc: "write mapped memory that distant cores have read back to main memory, where its owner writes it afresh each time",
-        set: |c, v| flag(v).map(|x| c.mapped_home = x),
-        show: |c| u8::from(c.mapped_home).to_string(),
+        kind: "auto | always | never",
+        doc: "write mapped memory that peers have read back to main memory: where they are far and it changes each time",
+        set: |c, v| mapped_home(v).map(|x| c.mapped_home = x),
+        show: |c| format!("{:?}", c.mapped_home).to_lowercase(),
     },
     Setting {
         name: "TUTTI_SPIN_US",
@@ -496,6 +497,15 @@ fn starter(text: &str) -> std::result::Result<Starter, String> {
         "pmi" => Ok(Starter::Pmi),
         "alone" => Ok(Starter::Alone),
         _ => Err("auto, pmix, pmi or alone".to_string()),
+    }
+}
+
+fn mapped_home(text: &str) -> std::result::Result<MappedHome, String> {
+    match text {
+        "auto" => Ok(MappedHome::Auto),
+        "always" => Ok(MappedHome::Always),
+        "never" => Ok(MappedHome::Never),
+        _ => Err("auto, always or never".to_string()),
     }
 }
 

@@ -151,6 +151,7 @@ impl CommPort<'_> {
                             None => return window.read(offset, piece.as_mut_ptr(), bytes),
                         }
                     }
+                    TRAFFIC.mapped.add(bytes);
                     Ok(())
                 })
                 .map_err(|error| unreachable_memory(&error, from)),
@@ -168,11 +169,11 @@ impl CommPort<'_> {
                     copy_streaming(piece.as_ptr(), into, piece.len());
                 } else if let Some(into) = window.direct(offset, bytes) {
                     copy_to_peer(piece.as_ptr(), into, piece.len());
-                    TRAFFIC.mapped.add(bytes);
                 } else {
                     return window.write(offset, piece.as_ptr(), bytes);
                 }
             }
+            TRAFFIC.mapped.add(bytes);
             Ok(())
         })
         .map_err(|error| unreachable_memory(&error, into))

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tutti_base::config::MappedHome;
 use tutti_sys::cache;
 use tutti_sys::job::{Distance, Job};
 
@@ -49,7 +50,8 @@ const CHANGES: u32 = 2;
 /// What an owner knows about the content of its buffers and the distance of its peers.
 #[derive(Debug)]
 pub(super) struct Homing {
-    is_on: bool,
+    /// Never, where the processor cannot.
+    setting: MappedHome,
     loans: u32,
     /// So many looks, at most, are to find out how far the peers are.
     due_looks: u32,
@@ -82,9 +84,9 @@ struct Seen {
 unsafe impl Send for Homing {}
 
 impl Homing {
-    pub(super) fn new(is_on: bool) -> Homing {
+    pub(super) fn new(setting: MappedHome) -> Homing {
         Homing {
-            is_on: is_on && cache::can_drop_lines(),
+            setting: if cache::can_drop_lines() { setting } else { MappedHome::Never },
             loans: 0,
             due_looks: 0,
             pieces: Vec::new(),
@@ -137,8 +139,11 @@ impl Homing {
     /// Whether it pays for so many bytes, if they change.
     #[inline]
     fn pays(&mut self, bytes: u64) -> bool {
-        if !self.is_on || !BYTES.contains(&bytes) {
-            return false;
+        match self.setting {
+            MappedHome::Never => return false,
+            MappedHome::Always => return true,
+            MappedHome::Auto if !BYTES.contains(&bytes) => return false,
+            MappedHome::Auto => {}
         }
         self.loans = self.loans.wrapping_add(1);
         if self.loans.is_multiple_of(LOANS) {
@@ -187,7 +192,7 @@ impl Homing {
             }
             bytes += length;
         }
-        self.is_new(first as u64, bytes, content)
+        self.is_new(first as u64, bytes, content) || self.setting == MappedHome::Always
     }
 
     /// Whether what begins at `start` holds something new each time it is lent, this time `content`.
@@ -249,7 +254,7 @@ mod tests {
 
     /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
-        let mut homing = Homing::new(true);
+        let mut homing = Homing::new(MappedHome::Auto);
         (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
         let mut memory = vec![0u8; 100_000];
         let got = contents.iter().map(|&content| {
@@ -287,7 +292,7 @@ mod tests {
 
     #[test]
     fn buffers_that_take_each_others_place_are_told_apart() {
-        let mut homing = Homing::new(true);
+        let mut homing = Homing::new(MappedHome::Auto);
         for content in 0..100 {
             let (first, second) = (homing.is_new(4096, 65536, content), homing.is_new(4096, 32768, content));
             assert!(!first && !second);
@@ -296,7 +301,7 @@ mod tests {
 
     #[test]
     fn only_what_is_of_the_right_length_is_looked_at() {
-        let mut homing = Homing::new(true);
+        let mut homing = Homing::new(MappedHome::Auto);
         (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
         assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
         assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
