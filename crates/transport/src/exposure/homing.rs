@@ -42,8 +42,9 @@ const MOST_VOTES: u32 = 4;
 /// Words of the content that are looked at, at least one of each piece.
 const WORDS: usize = 8;
 const WORD_BYTES: u64 = size_of::<u64>() as u64;
-/// Memory in more pieces is left alone.
+/// Memory in more pieces is left alone, and what is lent while so much else is.
 const PIECES: usize = 1024;
+const AT_ONCE: usize = 256;
 /// So many changes in a row make it likely that it will be changed again.
 const CHANGES: u32 = 2;
 
@@ -120,6 +121,7 @@ impl Homing {
         let (count, bytes) = pieces.clone().fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes));
         // SAFETY: the caller's promise.
         let pays = count <= PIECES
+            && self.pieces.len() < AT_ONCE
             && self.pays(bytes)
             && unsafe { self.changes(pieces.clone().filter(|one| one.1 >= WORD_BYTES)) };
         if !pays {
