@@ -16,9 +16,10 @@
 //! completion might write them.
 //!
 //! Others may *read* it: threads of the program, and peers in other operations that only read, by address. The replacement is
-//! one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. Pages
-//! that are mapped already (an overlap with a buffer converted before) are moved on, and regions are given back, only
-//! while nothing of this process is lent: no peer has a window then.
+//! one mremap: whoever touches the addresses meanwhile waits for it in the page fault, and finds the same content. A buffer that
+//! has grown since it was converted grows in the object too: what is new goes behind what is there, if nothing ever was at that place
+//! ([`super::object::State::is_unused`]). Elsewhere pages that are mapped already (an overlap with a buffer converted before) are
+//! moved on, and regions are given back, only while nothing of this process is lent: no peer has a window then.
 //!
 //! *What the program can tell afterwards.* Shared memory behaves as private memory did, but for
 //! - fork: see `fork`;
@@ -95,30 +96,42 @@ pub(super) unsafe fn convert(
         return Err(Refusal::Forked);
     }
     let maps = object.maps.as_ref().ok_or(Refusal::NoQuery)?;
-    check_areas(object, maps, start, end, bounds.idle)?;
+    let grown = end_of_mapped(object, maps, start, end)
+        .filter(|&(from, offset)| state.is_unused(object, offset, end - from));
+    let from = grown.map_or(start, |(from, _)| from);
+    check_areas(object, maps, from, end, bounds.idle)?;
     // Until the pages have moved; see the module.
     let _alone = if bounds.gaps { Some(Alone::new(bounds.idle)?) } else { None };
     // Memory that the program has locked must stay locked.
     let locked_by_program = check_process()? > state.locked_bytes;
-    let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start);
-    check_nodes(start, end)?;
-    let bytes = end - start;
+    let in_malloc = object.plain_malloc && !locked_by_program && is_from_malloc(maps, address, start, from);
+    check_nodes(from, end)?;
+    let bytes = end - from;
     if state.live_bytes + bytes > bounds.limit && bounds.idle {
         state.sweep(object);
     }
     if state.live_bytes + bytes > bounds.limit {
         return Err(Refusal::Limit);
     }
-    let offset = state.take_slot(start, bytes)?;
+    let offset = match grown {
+        Some((_, offset)) => {
+            state.extend(offset, bytes);
+            offset
+        }
+        None => state.take_slot(start, bytes)?,
+    };
     // SAFETY: checked above: private or own memory, whole pages of a lent buffer.
-    let moved = unsafe { move_in(object, start, bytes, offset, in_malloc, bounds.lock) };
+    let moved = unsafe { move_in(object, from, bytes, offset, in_malloc, bounds.lock) };
     if moved.is_ok() {
         state.locked_bytes += bytes;
     }
     match moved {
         Ok(()) => Ok(bytes),
         Err((0, refusal)) => {
-            state.free_slot(object, offset, bytes);
+            match grown {
+                Some(_) => state.retract(object, offset, bytes),
+                None => state.free_slot(object, offset, bytes),
+            }
             Err(refusal)
         }
         // The first part is shared, the rest is as it was; both are right.
@@ -127,6 +140,16 @@ pub(super) unsafe fn convert(
             Ok(part)
         }
     }
+}
+
+/// Where the memory that is private as yet begins, and where it would go in the object to follow what is before it: of a buffer that
+/// has grown since it was converted.
+fn end_of_mapped(object: &Object, maps: &Maps, start: u64, end: u64) -> Option<(u64, u64)> {
+    let place = object.find(start, end - start, true)?;
+    let from = place.end;
+    let grown = place.start == start && from < end && from.is_multiple_of(PAGE_BYTES);
+    let private = || maps.shared_from(from).is_ok_and(|area| area.is_none_or(|area| area.start >= end));
+    (grown && private()).then(|| (from, place.offset + (from - start)))
 }
 
 /// This thread is all that runs in this process, and is not interrupted.
@@ -303,20 +326,23 @@ fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
 }
 
 /// Whether the C library's malloc is known to have given this memory: it is in its main heap, or has the header of a block
-/// that it maps by itself.
-fn is_from_malloc(maps: &Maps, address: u64, start: u64) -> bool {
+/// that it maps by itself. What is before `from` may be mapped already.
+fn is_from_malloc(maps: &Maps, address: u64, start: u64, from: u64) -> bool {
     const HEADER_BYTES: u64 = 16;
     const MAPPED: u64 = 2;
-    let Ok(Some((area, name))) = maps.named_at(start) else { return false };
+    let Ok(Some((area, name))) = maps.named_at(from) else { return false };
     if name == "[heap]" {
         return true;
     }
-    if address % PAGE_BYTES != HEADER_BYTES || address - HEADER_BYTES < area.start {
+    let in_one_piece = from > start || address - HEADER_BYTES >= area.start;
+    if address % PAGE_BYTES != HEADER_BYTES || !in_one_piece {
         return false;
     }
     let header: *const u64 = std::ptr::without_provenance((address - 8) as usize);
     // SAFETY: on the same page as the buffer's first byte, which is readable.
     let size = unsafe { header.read_volatile() };
     let whole = size & !7;
-    size & 7 == MAPPED && whole.is_multiple_of(PAGE_BYTES) && address - HEADER_BYTES + whole <= area.end
+    size & 7 == MAPPED
+        && whole.is_multiple_of(PAGE_BYTES)
+        && (start..=area.end).contains(&(address - HEADER_BYTES + whole))
 }

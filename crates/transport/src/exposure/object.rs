@@ -252,6 +252,39 @@ impl State {
         Ok(((number as u64) << SLOT_SHIFT) + lead)
     }
 
+    /// Whether nothing was ever at `offset..offset + bytes`, behind what is mapped of a slot: neither is it part of what the slot was
+    /// taken or extended for, nor of a mapping that the program has grown.
+    pub(super) fn is_unused(&self, object: &Object, offset: u64, bytes: u64) -> bool {
+        let number = slot_of(offset);
+        let extent_end = ((number as u64) << SLOT_SHIFT) + self.slots[number].extent;
+        let is_block = self.blocks.iter().any(|block| slot_of(block.offset) == number);
+        let is_elsewhere = |&(from, to): &(u64, u64)| to <= offset || offset + bytes <= from;
+        // For the second walk see the module.
+        let mut walks = 0..if threads() > 1 { 2 } else { 1 };
+        let unseen = |_| walk(object).is_some_and(|mapped| mapped.iter().all(is_elsewhere));
+        !is_block && offset >= extent_end && walks.all(unseen)
+    }
+
+    /// Takes so many bytes that are unused, for more of the memory before them.
+    pub(super) fn extend(&mut self, offset: u64, bytes: u64) {
+        let number = slot_of(offset);
+        let extent = offset + bytes - ((number as u64) << SLOT_SHIFT);
+        self.slots[number] = Slot { extent, born: Instant::now() };
+        self.live_bytes += bytes;
+    }
+
+    /// Gives back by what a slot was extended last, of which nothing is mapped.
+    pub(super) fn retract(&mut self, object: &Object, offset: u64, bytes: u64) {
+        let number = slot_of(offset);
+        // SAFETY: nothing of it is mapped, says the caller.
+        let given_back = unsafe { give_back(object, offset, bytes) };
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+        // Pages that could not be given back must not show up in an extension to come.
+        if given_back.is_ok() {
+            self.slots[number].extent = offset - ((number as u64) << SLOT_SHIFT);
+        }
+    }
+
     /// Gives back a slot that nothing was mapped from, or is any more.
     pub(super) fn free_slot(&mut self, object: &Object, offset: u64, bytes: u64) {
         let number = slot_of(offset);

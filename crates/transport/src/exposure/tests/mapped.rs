@@ -185,15 +185,63 @@ fn protect(memory: *mut u8, bytes: usize, bits: i32) {
 fn mapped_pages_stay_where_they_are_while_peers_may_use_them() {
     with_owner(&at_once(), |owner| {
         let memory = map(4 * MIB);
-        owner.lend(memory, MIB, Access::Read);
+        owner.lend(memory.wrapping_add(MIB), MIB, Access::Read);
         // SAFETY: memory of the test.
-        let lent = unsafe { owner.exposures.expose(memory, MIB as u64, Access::Read, None) };
+        let lent =
+            unsafe { owner.exposures.expose(memory.wrapping_add(MIB), MIB as u64, Access::Read, None) };
         assert!(!owner.lend(memory, 4 * MIB, Access::Read));
         assert_eq!(owner.refused(Refusal::Busy), u64::from(possible()));
         owner.exposures.withdraw(&lent);
         assert_eq!(lend_all(owner, memory.wrapping_add(PAGE), 4 * MIB - PAGE), possible());
         let report = owner.exposures.report().join("\n");
         assert!(!possible() || report.contains("1 not mapped: part of it is mapped already"), "{report}");
+    });
+}
+
+#[test]
+fn a_buffer_that_has_grown_grows_in_the_object_while_peers_use_it() {
+    with_owner(&at_once(), |owner| {
+        let memory = map(4 * MIB);
+        let expose = |owner: &mut Owner, bytes: usize| {
+            // SAFETY: memory of the test.
+            unsafe { owner.exposures.expose(memory, bytes as u64, Access::ReadWrite, None) }
+        };
+        let first = expose(owner, MIB);
+        for bytes in [MIB + PAGE, 2 * MIB + 100, 4 * MIB] {
+            let grown = expose(owner, bytes);
+            assert_eq!(grown.offset, first.offset, "what peers have mapped stays");
+            owner.exposures.withdraw(&grown);
+            assert_eq!(lend_all(owner, memory, bytes), possible());
+        }
+        owner.exposures.withdraw(&first);
+        assert_eq!(object::state().live_bytes, if possible() { 4 * MIB as u64 } else { 0 });
+        assert_eq!(owner.refused(Refusal::Busy), 0);
+    });
+}
+
+#[test]
+fn a_buffer_does_not_grow_over_what_the_program_has_mapped_of_the_object() {
+    with_owner(&at_once(), |owner| {
+        let (memory, elsewhere) = (map(MIB), map(MIB));
+        owner.lend(memory, MIB, Access::Read);
+        // SAFETY: memory of the test: grown by as much, of which the new half is moved and another put in its place.
+        let grown: *mut u8 = unsafe {
+            let grown: *mut u8 = libc::mremap(memory.cast(), MIB, 2 * MIB, libc::MREMAP_MAYMOVE).cast();
+            let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            let moved = libc::mremap(grown.add(MIB).cast(), MIB, MIB, flags, elsewhere);
+            assert_eq!(moved, elsewhere.cast());
+            grown
+        };
+        // SAFETY: memory of the test.
+        (0..MIB).for_each(|at| unsafe { elsewhere.add(at).write(pattern(5, at)) });
+        if map_at(grown.wrapping_add(MIB), MIB) {
+            assert_eq!(lend_all(owner, grown, 2 * MIB), possible());
+            assert!(owner.holds(grown, 2 * MIB));
+        }
+        assert!((0..MIB).all(|at| {
+            // SAFETY: memory of the test.
+            unsafe { elsewhere.add(at).read() == pattern(5, at) }
+        }));
     });
 }
 
