@@ -11,7 +11,7 @@ pub struct BankSizes {
     pub large_bytes: u64,
     /// Payload of a small slot of one member.
     pub small_bytes: u64,
-    /// Small slots, and as many that lend memory: a power of two, at most 64. Where ranks share processors, those that wait for
+    /// Small slots: a power of two, at most 128. Where ranks share processors, those that wait for
     /// nobody run ahead until all are taken, so each doubling halves the switches between processes that a small rooted
     /// operation costs.
     pub small_slots: u32,
@@ -21,7 +21,7 @@ pub struct BankSizes {
 
 impl BankSizes {
     /// More slots than this cannot be told apart by the word that holds which operations have ended.
-    pub const MAX_SLOTS: u32 = 64;
+    pub const MAX_SLOTS: u32 = 128;
 
     /// The sizes that settings ask for, on a node with `ranks` of them; `None` is by their number.
     pub fn new(
@@ -54,7 +54,7 @@ impl BankSizes {
 
 impl Default for BankSizes {
     fn default() -> BankSizes {
-        BankSizes::new(None, None, 4096, 64, 1)
+        BankSizes::new(None, None, 4096, 128, 1)
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
         let sizes = BankSizes::new(Some(0), Some(5000), 100, 33, 4);
         assert_eq!((sizes.area_bytes, sizes.large_bytes, sizes.small_bytes), (0, 8192, 128));
         assert_eq!((sizes.small_slots, sizes.large_slots), (64, 16));
-        assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 64);
+        assert_eq!(BankSizes::new(None, None, 4096, 1000, 100).small_slots, 128);
         assert_eq!(BankSizes::new(None, None, 4096, 0, 100).area_bytes, 200 << 30);
     }
 }

@@ -276,7 +276,7 @@ impl Default for Config {
             collective_bytes: None,
             bank_bytes: None,
             bank_small_bytes: 4096,
-            bank_small_slots: 64,
+            bank_small_slots: 128,
             algorithm: String::new(),
             model_file: String::new(),
             deterministic: false,

@@ -218,7 +218,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_BANK_SMALL_SLOTS",
         kind: "count",
-        doc: "small operations that may be under way before the first must have ended everywhere; at most 64 (read by mpirun)",
+        doc: "small operations that may be under way before the first must have ended everywhere; at most 128 (read by mpirun)",
         set: |c, v| size(v).map(|x| c.bank_small_slots = x),
         show: |c| c.bank_small_slots.to_string(),
     },

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | operations left, by [`Class`]; each in a line of its own | 3 x 64 |
 //! | what the member waits for, written only before it sleeps; whether it has given up | 64 |
-//! | what it has said about its latest operations | 2048 |
+//! | what it has said about its latest operations | 4096 |
 //! | a head for each slot, class by class: a line of flags 1 to 7, then a line of flag 0 and the inline bank | 128 |
 //! | exposure records of each slot, class by class | 512 |
 //! | page edges of exposures of each slot that lends | 32768 |
@@ -15,7 +15,7 @@
 //! | payload of each slot, class by class | as configured |
 //! | what is known ([`super::found`]), in the part of the first member | 4096 |
 //!
-//! What small operations use comes first and close together: a communicator that has only had those takes two pages a member.
+//! What small operations use comes first and close together: a communicator that has only had those takes six pages a member.
 //! Parts begin 128 bytes further into a page from member to member, and payloads do not follow each other at
 //! multiples of a page, so that equal places of different members do not compete for one set of a cache; a KiB lies between them. The last page of
 //! a part is not the first of the next.
@@ -41,12 +41,14 @@ const PERSISTENT_BYTES: usize = 256 << 10;
 /// From the end of a payload to the next: who reads one in a row has its processor fetch what lies behind it, which would be the
 /// lines that the owner is just writing for the next operation (1 KiB from slots side by side took 138 ns, with this gap 98).
 const GAP_BYTES: usize = 1024;
+/// Slots of the class that lends memory, at the most.
+const MOST_LENDING: u32 = 64;
 /// A table has at least so many rows.
 const FEWEST_ROWS: usize = 64;
 
 pub(super) const WAITS_OFFSET: usize = CLASSES * 64;
 pub(super) const SAID_OFFSET: usize = 256;
-pub(super) const SAID_BYTES: usize = 2048;
+pub(super) const SAID_BYTES: usize = 4096;
 pub(super) const CONTROL_BYTES: usize = SAID_OFFSET + SAID_BYTES;
 pub(super) const HEAD_BYTES: usize = 128;
 const FOUND_BYTES: usize = ENTRIES * size_of::<Entry>();
@@ -62,7 +64,7 @@ pub const CLASSES: usize = 3;
 pub enum Class {
     /// Many slots of some kilobytes.
     Small = 0,
-    /// As many that lend memory as well: with room for tables, page edges, and what travels by value.
+    /// Fewer that lend memory as well: with room for tables, page edges, and what travels by value.
     Lending = 1,
     /// Few slots of large banks, which also lend.
     Large = 2,
@@ -82,7 +84,7 @@ impl Class {
 /// The slots of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// How many: a power of two up to 64, or 0.
+    /// How many: a power of two up to 128, or 0.
     pub count: u32,
     /// Payload bytes of each.
     pub payload: usize,
@@ -122,7 +124,7 @@ impl Layout {
     /// The set of a communicator with `members` members on this node.
     pub fn of_communicator(sizes: &BankSizes, members: u32) -> Layout {
         let small = Slots { count: sizes.small_slots, payload: sizes.small_bytes as usize };
-        let lending = Slots { count: sizes.small_slots, payload: small.payload + CARRIED_BYTES };
+        let lending = Slots { count: lending_slots(sizes), payload: small.payload + CARRIED_BYTES };
         let large = Slots { count: sizes.large_slots, payload: sizes.large_bytes_for(members) as usize };
         Layout { members, slots: [small, lending, large] }
     }
@@ -134,11 +136,12 @@ impl Layout {
     pub fn of_persistent(sizes: &BankSizes, members: u32, bytes: usize, lends: bool) -> Layout {
         let mut layout = Layout { members, slots: [Slots { count: 0, payload: 0 }; CLASSES] };
         let is_small = bytes as u64 <= sizes.small_bytes;
-        let affordable = 1 << (PERSISTENT_BYTES / bytes.max(1)).clamp(2, 64).ilog2();
+        let affordable =
+            1 << (PERSISTENT_BYTES / bytes.max(1)).clamp(2, BankSizes::MAX_SLOTS as usize).ilog2();
         let (class, count) = match (is_small, lends) {
             (true, false) => (Class::Small, sizes.small_slots.min(affordable)),
             // What they carry is seldom much.
-            (true, true) => (Class::Lending, sizes.small_slots),
+            (true, true) => (Class::Lending, lending_slots(sizes)),
             (false, _) => (Class::Large, sizes.large_slots.min(affordable)),
         };
         let carried = if lends { CARRIED_BYTES } else { 0 };
@@ -193,6 +196,11 @@ impl Layout {
     pub fn rows(&self) -> usize {
         FEWEST_ROWS.max(self.members as usize)
     }
+}
+
+/// Slots that lend memory: those who wait for memory of others do not run ahead of them.
+fn lending_slots(sizes: &BankSizes) -> u32 {
+    sizes.small_slots.min(MOST_LENDING)
 }
 
 /// Where the slots of each class begin if they follow each other from `start` on, so many of so many bytes; and where they end.

@@ -225,7 +225,7 @@ fn who_disagrees_is_found_out() {
     let job = job(2, BankSizes::default());
     let mut both = [0, 1].map(|me| Banks::open(&job, key(3), &layout, &[0, 1], me).unwrap().unwrap());
     let said = |accord| Said { accord, kind: 3, bytes: 100, turn: 7 };
-    for number in 0..136 {
+    for number in 0..264 {
         let turn = both.each_mut().map(|banks| banks.begin(Class::Small));
         both[1].say(number, &said(9));
         let slots = [(0, 5), (1, 9)].map(|(me, accord)| both[me].grant(Class::Small, turn[me], 8, accord));
@@ -236,8 +236,8 @@ fn who_disagrees_is_found_out() {
         assert_eq!(both[0].said(1, number), Some(said(9)));
         (0..2).for_each(|me| both[me].leave(Class::Small, turn[me]));
     }
-    assert_eq!((both[0].said(1, 7), both[0].said(1, 8)), (None, Some(said(9))), "128 are kept");
-    assert_eq!((both[0].said(1, 136), both[1].said(0, 135)), (None, None));
+    assert_eq!((both[0].said(1, 7), both[0].said(1, 8)), (None, Some(said(9))), "256 are kept");
+    assert_eq!((both[0].said(1, 264), both[1].said(0, 263)), (None, None));
     both[1].give_up(7);
     both[1].give_up(9);
     assert!(both[0].has_given_up(1, 7) && !both[0].has_given_up(1, 6) && !both[1].has_given_up(0, 7));

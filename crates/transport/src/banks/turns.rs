@@ -64,12 +64,12 @@ pub fn is_stale(number: u64) -> bool {
 }
 
 /// Slots of a class, at the most.
-const MOST_SLOTS: u64 = 64;
+const MOST_SLOTS: u64 = 128;
 
 /// What one member knows about its operations of one class.
 #[derive(Clone, Debug)]
 pub struct Turns {
-    /// A power of two up to 64; 0 if there are none.
+    /// A power of two up to [`MOST_SLOTS`]; 0 if there are none.
     slots: u64,
     /// Operations below this number may use their slots.
     granted: u64,
@@ -78,7 +78,7 @@ pub struct Turns {
     /// Operations left here, without gaps; this is what others see.
     left: u64,
     /// Bit i: operation `left + i` was left too. Bit 0 is never set.
-    ended: u64,
+    ended: u128,
     /// What this member has published as wanted; 0: nothing.
     wanted: u64,
 }
@@ -147,7 +147,7 @@ impl Turns {
         self.ended |= 1 << (number - before);
         let count = self.ended.trailing_ones();
         self.left = before + u64::from(count);
-        // Two shifts: count may be 64, which one shift does not take.
+        // Two shifts: count may be 128, which one shift does not take.
         self.ended = self.ended >> (count / 2) >> (count - count / 2);
         left.store(self.left, Ordering::Release);
         (before, self.left)
@@ -191,9 +191,9 @@ mod tests {
         check(4, &[0, 1, 2, 3, 4], &[1, 2, 3, 4, 5]);
         check(4, &[1, 3, 0, 2, 5, 4], &[0, 0, 2, 4, 4, 6]);
         check(1, &[0, 1, 2], &[1, 2, 3]);
-        let mut late: Vec<u64> = (1..64).collect();
+        let mut late: Vec<u64> = (1..128).collect();
         late.push(0);
-        check(64, &late, &[&[0; 63][..], &[64]].concat());
+        check(128, &late, &[&[0; 127][..], &[128]].concat());
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         let cleared = |slots: u64, slot: u64| {
             (0..NUMBERS / slots).map(|turn| turn * slots + slot).filter(|&number| is_stale(number)).count()
         };
-        for (slots, slot) in [(64, 0), (64, 63), (16, 5), (1, 0)] {
+        for (slots, slot) in [(128, 0), (128, 127), (16, 5), (1, 0)] {
             assert!(cleared(slots, slot) >= 2, "{slots} {slot}");
         }
     }
