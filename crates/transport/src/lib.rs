@@ -29,6 +29,8 @@ pub mod fabric;
 #[cfg(loom)]
 #[path = "banks/found.rs"]
 pub mod found;
+#[cfg(not(loom))]
+pub mod line;
 pub mod link;
 #[cfg(not(loom))]
 pub mod links;

@@ -90,6 +90,11 @@ pub trait Link {
     /// Hands what has arrived from `from` to `sink`. True if anything was taken.
     fn poll_peer(&mut self, from: Peer, sink: &mut impl Sink) -> bool;
 
+    /// Whether a record has come from `from` that its owner has not left; `None` where a look at memory does not tell.
+    fn has_come(&self, _from: Peer) -> Option<bool> {
+        None
+    }
+
     /// Whether a poll would find something other than records that were [`Verdict::Left`]: those wait
     /// for an act of their owner, not for the link.
     fn pending(&self) -> bool;

@@ -179,6 +179,14 @@ impl<F: FarLink> Link for Links<F> {
         self.is_elsewhere(to) && self.far.as_ref().is_some_and(|far| far.is_connected(to))
     }
 
+    fn has_come(&self, from: Peer) -> Option<bool> {
+        if self.bridges.is_beyond(from) {
+            return None;
+        }
+        let local = if self.far.is_none() { Some(from.0) } else { self.job.local_rank(from.0) };
+        self.near.has_come(Peer(local?))
+    }
+
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.poll(sink);

@@ -362,6 +362,10 @@ impl Link for ShmLink {
         announced.load(Ordering::Acquire) >> (from.0 % 64) & 1 != 0 && self.drain(from.0, sink)
     }
 
+    fn has_come(&self, from: Peer) -> Option<bool> {
+        Some(self.ring(self.ring_base(self.rank, from.0)).pending())
+    }
+
     #[inline]
     fn pending(&self) -> bool {
         self.any_sender(|from| self.ring(self.ring_base(self.rank, from)).pending())

@@ -20,13 +20,10 @@ use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use crate::trace;
 use crate::wire::Signature;
-use tutti_sys::clock;
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::Record;
-
-/// Looks at a flag of who finds out how far the peer is: some microseconds.
-const WATCHED_LOOKS: u32 = 150;
+use tutti_transport::line;
 
 /// Only schedules that have a turn take steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";
@@ -114,19 +111,9 @@ impl<'a> CommPort<'a> {
     #[cold]
     fn looks_out(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();
-        let found = |ticks| self.process.exposures.borrow_mut(self.held).line_took(ticks);
-        for look in 0..WATCHED_LOOKS {
-            let begun = clock::ticks_after_loads();
-            if banks.is_reached(slot, member, flag, value) {
-                // What was there at the first look may have been there for long.
-                if look > 0 {
-                    found(Some(clock::ticks_after_loads().wrapping_sub(begun)));
-                }
-                return true;
-            }
-        }
-        found(None);
-        false
+        let watched = line::watch(|| banks.is_reached(slot, member, flag, value));
+        self.process.exposures.borrow_mut(self.held).line_came(watched.line);
+        watched.came
     }
 
     /// Nobody gets at what was exposed any more.

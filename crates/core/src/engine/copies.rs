@@ -87,7 +87,7 @@ pub(crate) unsafe fn copy_to_peer(from: *const u8, into: *mut u8, bytes: usize) 
 /// # Safety
 /// See the module.
 unsafe fn copy_timed(from: *const u8, into: *mut u8, bytes: usize, slow_bytes: u64, streamed: &AtomicU16) {
-    let mut pace = Pace { streamed: streamed.load(Ordering::Relaxed) };
+    let mut pace = Pace::still(streamed.load(Ordering::Relaxed));
     // SAFETY: the caller's promise.
     unsafe {
         if pace.passes_by() {

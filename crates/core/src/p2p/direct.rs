@@ -41,6 +41,9 @@ impl<L: Link> PointToPoint<L> {
             _ => self.link.poll(&mut direct),
         };
         let finished = direct.finished;
+        if finished.is_none() && self.state.watched.is_some() {
+            self.watch();
+        }
         if !self.is_idle() {
             self.flush();
         }

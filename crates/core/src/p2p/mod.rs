@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, WorldRank};
 use tutti_data::Datatype;
-use tutti_transport::{Link, Peer};
+use tutti_transport::{Link, Peer, line};
 
 use crate::buffer::Buffer;
 use crate::flow::{ReceiveWindow, SendWindow, window_bytes};
@@ -153,6 +153,8 @@ pub struct State {
     outbox: VecDeque<(Peer, Small)>,
     /// Peers with a backlog or a stream.
     busy: Vec<Peer>,
+    /// A peer whose distance is to be found out while something is waited for, and in how many waits at most.
+    watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
     pub refusals: accord::Refusals,
 }
@@ -203,6 +205,8 @@ struct PeerTable {
     own: u64,
 }
 
+/// Waits in which it is looked how far a peer is, at most: it may not be running.
+const WATCHES: u8 = 2;
 /// Window of eager payload between processes of different jobs: both must take the same.
 const FOREIGN_WINDOW_BYTES: u64 = 1 << 20;
 const PEER_BLOCK: usize = 64;
@@ -242,6 +246,7 @@ impl<L: Link> PointToPoint<L> {
             channels: partitioned::Channels::default(),
             outbox: VecDeque::new(),
             busy: Vec::new(),
+            watched: None,
             refusals: accord::Refusals::default(),
         };
         PointToPoint { link, state }
@@ -263,9 +268,32 @@ impl<L: Link> PointToPoint<L> {
     /// Takes in what has arrived and sends what could not be sent before; whether anything happened.
     #[inline]
     pub fn progress(&mut self) -> bool {
-        let arrived = self.link.poll(&mut self.state);
+        let mut arrived = self.link.poll(&mut self.state);
+        if !arrived && self.state.watched.is_some() && self.watch() {
+            arrived = self.link.poll(&mut self.state);
+        }
         let answered = self.flush();
         arrived || answered
+    }
+
+    /// The next waits look how far `peer` is, if it is of this host.
+    #[cold]
+    fn watch_later(&mut self, peer: Peer) {
+        self.state.watched = self.link.has_come(peer).map(|_| (peer, WATCHES));
+    }
+
+    /// Looks for a few microseconds whether something comes from the peer that is watched, and how far it is then; whether
+    /// something has come.
+    #[cold]
+    fn watch(&mut self) -> bool {
+        let Some((peer, watches)) = self.state.watched.take() else { return false };
+        let link = &self.link;
+        let watched = line::watch(|| link.has_come(peer) == Some(true));
+        match watched.line {
+            Some(line) => self.state.peers.get(peer).pace.line_came(line),
+            None => self.state.watched = (watches > 1).then_some((peer, watches - 1)),
+        }
+        watched.came
     }
 
     /// Why the job cannot go on, if it cannot.

@@ -61,6 +61,9 @@ impl<L: Link> PointToPoint<L> {
         if !sent {
             towards.send_window.credit(bytes);
         }
+        if towards.pace.is_due() {
+            self.watch_later(peer);
+        }
         sent
     }
 

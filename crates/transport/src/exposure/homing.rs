@@ -22,6 +22,7 @@ use tutti_sys::cache;
 use tutti_sys::job::{Distance, Job};
 
 use super::policy::{BUFFERS, place};
+use crate::line::Line;
 
 /// Shorter memory is not worth it; of longer one most has left the caches.
 const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
@@ -29,11 +30,6 @@ const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
 /// those that are waited for are not running.
 const LOANS: u32 = 16;
 const LOOKS: u32 = 4;
-
-/// Ticks of the clock that a line takes of a core that shares the last level of caches, at most; one of another core takes two to
-/// four times as long. What takes longer than that was interrupted.
-const NEAR_TICKS: u64 = 300;
-const FAR_TICKS: u64 = 5000;
 
 /// Votes of a far line, against one of a near one, and what makes far: one such line, or where both are found, a third of them.
 const FAR_VOTE: u32 = 2;
@@ -160,13 +156,12 @@ impl Homing {
         self.due_looks > 0
     }
 
-    /// A line came from the core of a peer that has just written it, and took so long; `None`: none came while it was
-    /// looked for.
-    pub(super) fn line_took(&mut self, ticks: Option<u64>) {
-        self.due_looks = if ticks.is_some() { 0 } else { self.due_looks.saturating_sub(1) };
+    /// A line came from there that a peer has just written; `None`: none came while it was looked for.
+    pub(super) fn line_came(&mut self, line: Option<Line>) {
+        self.due_looks = if line.is_some() { 0 } else { self.due_looks.saturating_sub(1) };
         let votes = &self.distance().votes;
         let before = votes.load(Ordering::Relaxed);
-        let after = ticks.map_or(before, |ticks| voted(before, ticks));
+        let after = line.map_or(before, |line| voted(before, line));
         if after != before {
             votes.store(after, Ordering::Relaxed);
         }
@@ -218,12 +213,11 @@ pub(super) unsafe fn send_home(pieces: &[Piece]) {
     }
 }
 
-/// The votes after a line took so long.
-fn voted(far: u32, ticks: u64) -> u32 {
-    match ticks {
-        0..NEAR_TICKS => far.saturating_sub(1),
-        NEAR_TICKS..FAR_TICKS => (far + FAR_VOTE).min(MOST_VOTES),
-        _ => far,
+/// The votes after one more line.
+fn voted(far: u32, line: Line) -> u32 {
+    match line {
+        Line::Near => far.saturating_sub(1),
+        Line::Far => (far + FAR_VOTE).min(MOST_VOTES),
     }
 }
 
@@ -236,28 +230,26 @@ fn is_far(votes: u32) -> bool {
 mod tests {
     use super::*;
 
-    /// What is concluded from lines that took so long, each so often.
-    fn check(lines: &[(u64, u32)], expected: bool) {
-        let each = lines.iter().flat_map(|&(ticks, times)| (0..times).map(move |_| ticks));
+    /// What is concluded from lines that came from there, each so often.
+    fn check(lines: &[(Line, u32)], expected: bool) {
+        let each = lines.iter().flat_map(|&(line, times)| (0..times).map(move |_| line));
         assert_eq!(is_far(each.fold(0, voted)), expected, "{lines:?}");
     }
 
     #[test]
     fn peers_are_far_when_most_lines_say_so() {
         check(&[], false);
-        check(&[(450, 1)], true);
-        check(&[(450, 1), (130, 1)], false);
-        check(&[(450, 1000), (130, 2)], true);
-        check(&[(450, 1000), (130, 3)], false);
-        check(&[(130, 1000), (450, 1)], true);
-        check(&[(60, 10), (10_000, 100)], false);
-        check(&[(450, 8), (10_000, 100)], true);
+        check(&[(Line::Far, 1)], true);
+        check(&[(Line::Far, 1), (Line::Near, 1)], false);
+        check(&[(Line::Far, 1000), (Line::Near, 2)], true);
+        check(&[(Line::Far, 1000), (Line::Near, 3)], false);
+        check(&[(Line::Near, 1000), (Line::Far, 1)], true);
     }
 
     /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
+        (0..MOST_VOTES).for_each(|_| homing.line_came(Some(Line::Far)));
         let mut memory = vec![0u8; 100_000];
         let got = contents.iter().map(|&content| {
             memory.fill(content);
@@ -304,7 +296,7 @@ mod tests {
     #[test]
     fn only_what_is_of_the_right_length_is_looked_at() {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..MOST_VOTES).for_each(|_| homing.line_took(Some(NEAR_TICKS)));
+        (0..MOST_VOTES).for_each(|_| homing.line_came(Some(Line::Far)));
         assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
         assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
     }

@@ -54,6 +54,7 @@ use tutti_base::config::{Config, Mapped};
 use tutti_sys::job::Job;
 
 use crate::Peer;
+use crate::line::Line;
 use crate::single_copy::Lent;
 
 /// What has happened so far.
@@ -166,16 +167,15 @@ impl Exposures {
         Exposures { homing: self.homing.of_job(job), ..self }
     }
 
-    /// Whether the next wait of an owner for its peers is to find out how long the line takes ([`Exposures::line_took`]).
+    /// Whether the next wait of an owner for its peers is to find out how long the line takes ([`Exposures::line_came`]).
     #[inline]
     pub fn looks_out(&self) -> bool {
         self.homing.is_due()
     }
 
-    /// A line came from the core of a peer that has just written it, and took so many ticks; `None`: none came while it was
-    /// looked for.
-    pub fn line_took(&mut self, ticks: Option<u64>) {
-        self.homing.line_took(ticks);
+    /// A line came from there that a peer has just written; `None`: none came while it was looked for.
+    pub fn line_came(&mut self, line: Option<Line>) {
+        self.homing.line_came(line);
     }
 
     /// Whether to lend mapped memory is cheap: the kernel tells when it changes.

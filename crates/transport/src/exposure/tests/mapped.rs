@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::config::Mapped;
 use tutti_sys::maps::Maps;
 
+use crate::line::Line;
+
 use super::processes::{Owner, at_once, pattern, with_owner};
 use super::*;
 
@@ -666,7 +668,7 @@ fn what_far_peers_read_of_changing_memory_is_sent_home_and_stays_what_it_is() {
     with_owner(&at_once(), |owner| {
         let memory = map(16 * PAGE);
         for content in 0..8u8 {
-            owner.exposures.line_took(Some(450));
+            owner.exposures.line_came(Some(Line::Far));
             // SAFETY: memory of this test, which nobody else uses between two loans.
             unsafe { memory.write_bytes(content, 16 * PAGE) };
             // SAFETY: valid until it is unmapped below.
