@@ -13,6 +13,10 @@ const LOOKS: u32 = 150;
 const NEAR_TICKS: u64 = 300;
 const FAR_TICKS: u64 = 5000;
 
+/// Votes of a far line, against one of a near one, and what makes far: one such line, or where both are found, a third of them.
+const FAR_VOTE: u32 = 2;
+const MOST_VOTES: u32 = 4;
+
 /// Where a line came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
@@ -56,9 +60,39 @@ fn of_ticks(ticks: u64) -> Option<Line> {
     }
 }
 
+/// The votes for far lines after one more, of 0 at first: where peers are at several distances, those further away count for more.
+pub fn voted(far: u32, line: Line) -> u32 {
+    match line {
+        Line::Near => far.saturating_sub(1),
+        Line::Far => (far + FAR_VOTE).min(MOST_VOTES),
+    }
+}
+
+/// Whether these are enough.
+#[inline]
+pub fn is_far(votes: u32) -> bool {
+    votes >= FAR_VOTE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is concluded from lines that came from there, each so often.
+    fn check_votes(lines: &[(Line, u32)], expected: bool) {
+        let each = lines.iter().flat_map(|&(line, times)| (0..times).map(move |_| line));
+        assert_eq!(is_far(each.fold(0, voted)), expected, "{lines:?}");
+    }
+
+    #[test]
+    fn peers_are_far_when_most_lines_say_so() {
+        check_votes(&[], false);
+        check_votes(&[(Line::Far, 1)], true);
+        check_votes(&[(Line::Far, 1), (Line::Near, 1)], false);
+        check_votes(&[(Line::Far, 1000), (Line::Near, 2)], true);
+        check_votes(&[(Line::Far, 1000), (Line::Near, 3)], false);
+        check_votes(&[(Line::Near, 1000), (Line::Far, 1)], true);
+    }
 
     /// It comes at this look, which takes so many ticks.
     fn check(at: u32, ticks: u64, came: bool, line: Option<Line>) {

@@ -22,12 +22,13 @@ use tutti_coll::registry::Node;
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
+use tutti_transport::line;
 
 use super::carrying::Carrier;
 use super::places;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
-use crate::engine::{Exposed, NodePort, Remote};
+use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
 
@@ -282,6 +283,14 @@ impl BankPort<'_> {
     fn carrier(&self) -> Carrier<'_> {
         Carrier { banks: self.banks, slot: &self.slot, bank_bytes: self.bank_bytes, rank: self.banks.me() }
     }
+
+    /// As [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
+    #[cold]
+    fn looks_out(&self, peer: u32, flag: u16, value: u64) -> bool {
+        let watched = line::watch(|| self.banks.is_reached(&self.slot, peer, flag, value));
+        note_readers(watched.line);
+        watched.came
+    }
 }
 
 impl NodePort for BankPort<'_> {
@@ -317,6 +326,9 @@ impl NodePort for BankPort<'_> {
         if self.banks.is_reached(&self.slot, peer, flag, value) {
             self.banks.look_ahead(&self.slot, peer, flag);
             return true;
+        }
+        if wants_look() {
+            return self.looks_out(peer, flag, value);
         }
         for _ in 0..self.looks {
             std::hint::spin_loop();

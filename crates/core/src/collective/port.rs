@@ -12,7 +12,7 @@ use super::node::Turn;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
-use crate::engine::{Exposed, NodePort, Port, Remote, Started};
+use crate::engine::{Exposed, NodePort, Port, Remote, Started, note_readers, wants_look};
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
@@ -105,7 +105,8 @@ impl<'a> CommPort<'a> {
     /// Now and then: as [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
-        self.process.exposures.borrow_mut(self.held).looks_out() && self.looks_out(member, flag, value)
+        let is_due = wants_look() || self.process.exposures.borrow_mut(self.held).looks_out();
+        is_due && self.looks_out(member, flag, value)
     }
 
     #[cold]
@@ -113,6 +114,7 @@ impl<'a> CommPort<'a> {
         let (banks, slot) = self.banks();
         let watched = line::watch(|| banks.is_reached(slot, member, flag, value));
         self.process.exposures.borrow_mut(self.held).line_came(watched.line);
+        note_readers(watched.line);
         watched.came
     }
 
@@ -226,7 +228,7 @@ impl NodePort for CommPort<'_> {
     #[inline]
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
         let member = self.member(peer);
-        if self.lends() && self.watches(member, flag, value) {
+        if (wants_look() || self.lends()) && self.watches(member, flag, value) {
             return true;
         }
         let (banks, slot) = self.banks();

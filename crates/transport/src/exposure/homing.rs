@@ -22,7 +22,7 @@ use tutti_sys::cache;
 use tutti_sys::job::{Distance, Job};
 
 use super::policy::{BUFFERS, place};
-use crate::line::Line;
+use crate::line::{Line, is_far, voted};
 
 /// Shorter memory is not worth it; of longer one most has left the caches.
 const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
@@ -30,10 +30,6 @@ const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
 /// those that are waited for are not running.
 const LOANS: u32 = 16;
 const LOOKS: u32 = 4;
-
-/// Votes of a far line, against one of a near one, and what makes far: one such line, or where both are found, a third of them.
-const FAR_VOTE: u32 = 2;
-const MOST_VOTES: u32 = 4;
 
 /// Words of the content that are looked at, at least one of each piece.
 const WORDS: usize = 8;
@@ -213,43 +209,14 @@ pub(super) unsafe fn send_home(pieces: &[Piece]) {
     }
 }
 
-/// The votes after one more line.
-fn voted(far: u32, line: Line) -> u32 {
-    match line {
-        Line::Near => far.saturating_sub(1),
-        Line::Far => (far + FAR_VOTE).min(MOST_VOTES),
-    }
-}
-
-/// Whether these are enough.
-fn is_far(votes: u32) -> bool {
-    votes >= FAR_VOTE
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is concluded from lines that came from there, each so often.
-    fn check(lines: &[(Line, u32)], expected: bool) {
-        let each = lines.iter().flat_map(|&(line, times)| (0..times).map(move |_| line));
-        assert_eq!(is_far(each.fold(0, voted)), expected, "{lines:?}");
-    }
-
-    #[test]
-    fn peers_are_far_when_most_lines_say_so() {
-        check(&[], false);
-        check(&[(Line::Far, 1)], true);
-        check(&[(Line::Far, 1), (Line::Near, 1)], false);
-        check(&[(Line::Far, 1000), (Line::Near, 2)], true);
-        check(&[(Line::Far, 1000), (Line::Near, 3)], false);
-        check(&[(Line::Near, 1000), (Line::Far, 1)], true);
-    }
-
     /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..MOST_VOTES).for_each(|_| homing.line_came(Some(Line::Far)));
+        (0..4).for_each(|_| homing.line_came(Some(Line::Far)));
         let mut memory = vec![0u8; 100_000];
         let got = contents.iter().map(|&content| {
             memory.fill(content);
@@ -296,7 +263,7 @@ mod tests {
     #[test]
     fn only_what_is_of_the_right_length_is_looked_at() {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..MOST_VOTES).for_each(|_| homing.line_came(Some(Line::Far)));
+        (0..4).for_each(|_| homing.line_came(Some(Line::Far)));
         assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
         assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
     }
