@@ -71,9 +71,10 @@ impl Bench<'_> {
     fn stage(&self, ranks: u32, rounds: Rounds, results: &mut Results) {
         let (in_threads, others): (Vec<_>, Vec<_>) =
             asks(self.options).into_iter().partition(|ask| ask.op == IN_THREADS);
+        let all = in_threads.len() + others.len();
         for (program, asks) in [("tutti-bench", others), ("rate-bench", in_threads)] {
             if !asks.is_empty() {
-                self.cells(program, &asks, ranks, rounds, results);
+                self.cells(program, &asks, ranks, rounds.part(asks.len(), all), results);
             }
         }
     }

@@ -147,6 +147,15 @@ pub enum Rounds {
 }
 
 impl Rounds {
+    /// For `some` of `all` cells that share the time.
+    #[must_use]
+    pub fn part(self, some: usize, all: usize) -> Rounds {
+        match self {
+            Rounds::Number(number) => Rounds::Number(number),
+            Rounds::Time(time) => Rounds::Time(time.mul_f64(some as f64 / all.max(1) as f64)),
+        }
+    }
+
     /// Calls `round` with 0, 1, ... . A round is begun if one as long as the longest so far still fits.
     pub fn run(self, mut round: impl FnMut(u32)) -> u32 {
         let start = Instant::now();
@@ -201,5 +210,6 @@ mod tests {
         assert_eq!(Rounds::Time(Duration::ZERO).run(|_| {}), 1);
         let nap = |_| std::thread::sleep(Duration::from_millis(5));
         assert!(Rounds::Time(Duration::from_millis(200)).run(nap) > 1);
+        assert_eq!(Rounds::Time(Duration::from_millis(200)).part(1, 100).run(nap), 1);
     }
 }
