@@ -23,6 +23,9 @@ impl BankSizes {
     /// More slots than this cannot be told apart by the word that holds which operations have ended.
     pub const MAX_SLOTS: u32 = 128;
 
+    /// Longer large slots would make a part longer than 4 GiB, of which places in it are offsets of 32 bits.
+    const MOST_LARGE_BYTES: u64 = 128 << 20;
+
     /// The sizes that settings ask for, on a node with `ranks` of them; `None` is by their number.
     pub fn new(
         area_bytes: Option<u64>,
@@ -35,7 +38,8 @@ impl BankSizes {
         let generous = (u64::from(ranks) << 31).clamp(32 << 30, 512 << 30);
         BankSizes {
             area_bytes: area_bytes.unwrap_or(generous).min(1 << 44),
-            large_bytes: large_bytes.map_or(0, |bytes| bytes.clamp(4096, 1 << 30).next_multiple_of(4096)),
+            large_bytes: large_bytes
+                .map_or(0, |bytes| bytes.clamp(4096, Self::MOST_LARGE_BYTES).next_multiple_of(4096)),
             small_bytes: small_bytes.clamp(64, 1 << 20).next_multiple_of(64),
             small_slots: small_slots.clamp(2, u64::from(Self::MAX_SLOTS)).next_power_of_two() as u32,
             large_slots: 16,

@@ -67,7 +67,7 @@ impl Accord {
     /// Of an operation that begins: notes what it is to this member.
     #[inline]
     pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&Turn>) -> Accord {
-        let turn = turn.map_or(0, |turn| (turn.class() as u8) << 7 | (turn.number() & 0x3f | 0x40) as u8);
+        let turn = turn.map_or(0, |turn| (turn.class() as u8 + 1) << 6 | (turn.number() & 0x3f) as u8);
         banks.say(number, &Said { turn, ..*said });
         let lost = banks.given_up(banks.me()).is_some();
         Accord { number, noted: true, lost, ..Accord::UNKNOWN }

@@ -28,6 +28,8 @@ const FAR_BYTES: usize = 257;
 const UNKNOWN_BYTES: usize = 4 << 10;
 /// Copies of [`FAR_BYTES`] and more after which it is looked how far others are.
 const COPIES: u16 = 64;
+/// Copies for which it holds.
+const HOLDS: u16 = 2048;
 
 /// These are looked at: where the cores are near and the lines have left the reader's cache, as those of a bank that moves about
 /// have ([`tutti_transport::banks::Banks::spread`]), the way through the caches is the shorter one.
@@ -107,15 +109,21 @@ fn way_to_bank(bytes: usize, line: Option<Line>) -> Way {
 
 /// What this process knows about those who read its banks. Another thread's knowledge may get lost.
 struct Readers {
-    /// Copies since they were looked for.
+    /// Copies since one was found, bounded.
     copies: AtomicU16,
+    /// With how many it is time to look.
+    due: AtomicU16,
     /// 0: nothing is known. Else one more than the votes for far ones.
     votes: AtomicU8,
 }
 
-static READERS: Readers = Readers { copies: AtomicU16::new(0), votes: AtomicU8::new(0) };
+static READERS: Readers = Readers::new();
 
 impl Readers {
+    const fn new() -> Readers {
+        Readers { copies: AtomicU16::new(0), due: AtomicU16::new(COPIES), votes: AtomicU8::new(0) }
+    }
+
     #[inline]
     fn count(&self) {
         let copies = self.copies.load(Ordering::Relaxed);
@@ -124,23 +132,35 @@ impl Readers {
 
     #[inline]
     fn line(&self) -> Option<Line> {
-        let votes = self.votes.load(Ordering::Relaxed).checked_sub(1)?;
+        let holds = self.copies.load(Ordering::Relaxed) < HOLDS;
+        let votes = self.votes.load(Ordering::Relaxed).checked_sub(1).filter(|_| holds)?;
         Some(if line::is_far(votes.into()) { Line::Far } else { Line::Near })
     }
 
+    #[inline]
+    fn wants_look(&self) -> bool {
+        self.copies.load(Ordering::Relaxed) >= self.due.load(Ordering::Relaxed)
+    }
+
     fn looked(&self, line: Option<Line>) {
-        self.copies.store(0, Ordering::Relaxed);
-        if let Some(line) = line {
-            let before = self.votes.load(Ordering::Relaxed).saturating_sub(1);
-            self.votes.store(line::voted(before.into(), line) as u8 + 1, Ordering::Relaxed);
-        }
+        let copies = match line {
+            Some(line) => {
+                let before = self.votes.load(Ordering::Relaxed).saturating_sub(1);
+                self.votes.store(line::voted(before.into(), line) as u8 + 1, Ordering::Relaxed);
+                0
+            }
+            // No more than that it does not hold any more.
+            None => self.copies.load(Ordering::Relaxed).min(HOLDS),
+        };
+        self.copies.store(copies, Ordering::Relaxed);
+        self.due.store(copies + COPIES, Ordering::Relaxed);
     }
 }
 
 /// Whether the next wait for a flag is to look how far it came from ([`note_readers`]).
 #[inline]
 pub(crate) fn wants_look() -> bool {
-    READERS.copies.load(Ordering::Relaxed) >= COPIES
+    READERS.wants_look()
 }
 
 /// A flag came from there; `None`: it did not come while it was looked for.
@@ -206,14 +226,25 @@ mod tests {
 
     #[test]
     fn after_some_copies_it_is_looked_how_far_readers_are() {
-        let readers = Readers { copies: AtomicU16::new(0), votes: AtomicU8::new(0) };
-        assert_eq!(readers.line(), None);
-        readers.count();
+        let readers = Readers::new();
+        let copy = |count: u16| {
+            (0..count).for_each(|_| readers.count());
+            readers.wants_look()
+        };
+        assert!(!copy(COPIES - 1) && copy(1));
         readers.looked(None);
-        assert_eq!((readers.copies.load(Ordering::Relaxed), readers.line()), (0, None));
+        assert!(!copy(COPIES - 1) && copy(1));
+        assert_eq!(readers.line(), None);
         for (came, expected) in [(Line::Near, Line::Near), (Line::Far, Line::Far), (Line::Near, Line::Near)] {
             readers.looked(Some(came));
             assert_eq!(readers.line(), Some(expected));
         }
+        copy(HOLDS - 1);
+        assert_eq!(readers.line(), Some(Line::Near));
+        assert!(copy(1));
+        readers.looked(None);
+        assert_eq!((readers.line(), copy(COPIES - 1), copy(u16::MAX)), (None, false, true));
+        readers.looked(Some(Line::Far));
+        assert_eq!((readers.line(), copy(1)), (Some(Line::Far), false));
     }
 }

@@ -276,10 +276,10 @@ impl<L: Link> PointToPoint<L> {
         arrived || answered
     }
 
-    /// The next waits look how far `peer` is, if it is of this host.
+    /// What makes the next waits look how far `peer` is, if it is of this host.
     #[cold]
-    fn watch_later(&mut self, peer: Peer) {
-        self.state.watched = self.link.has_come(peer).map(|_| (peer, WATCHES));
+    fn watch_of(link: &L, peer: Peer) -> Option<(Peer, u8)> {
+        link.has_come(peer).map(|_| (peer, WATCHES))
     }
 
     /// Looks for a few microseconds whether something comes from the peer that is watched, and how far it is then; whether

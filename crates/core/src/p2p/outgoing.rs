@@ -62,7 +62,7 @@ impl<L: Link> PointToPoint<L> {
             towards.send_window.credit(bytes);
         }
         if towards.pace.is_due() {
-            self.watch_later(peer);
+            self.state.watched = Self::watch_of(&self.link, peer);
         }
         sent
     }
@@ -233,6 +233,9 @@ impl<L: Link> PointToPoint<L> {
         };
         if put.is_err() {
             return Piece::Full;
+        }
+        if pace.is_due() {
+            self.state.watched = Self::watch_of(&self.link, peer);
         }
         *sent += take as u64;
         if *sent < buffer.bytes() {

@@ -174,6 +174,7 @@ impl Layout {
         let (tables, end) = follow(end, lending, [RECORDS * table_bytes; CLASSES]);
         let (payloads, found) = follow(end, counts, payload_stride);
         let used = found + FOUND_BYTES;
+        assert!(u32::try_from(used).is_ok(), "places in a part are 32 bits: {self:?}");
         let stride = used.next_multiple_of(PAGE) + PAGE + COLOUR_BYTES;
         let bytes = stride * self.members as usize;
         Places {

@@ -96,6 +96,12 @@ impl Known {
         Some(buffer.place)
     }
 
+    /// Forgets all: more is mapped than it was, of which the kernel tells nothing.
+    #[cold]
+    pub(super) fn forget(&mut self) {
+        self.buffers.iter_mut().for_each(|buffer| buffer.bytes = 0);
+    }
+
     /// Remembers where a buffer was just found, if its mapping can be watched.
     #[cold]
     pub(super) fn keep(&mut self, object: &Object, start: u64, bytes: u64, found: Place) {

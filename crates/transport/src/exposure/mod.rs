@@ -505,6 +505,7 @@ impl Exposures {
                     self.hints.push((start, start + bytes));
                 }
                 if moved > 0 {
+                    self.known.forget();
                     self.statistics.conversions += 1;
                     self.statistics.converted_bytes += moved;
                     self.tell(format_args!("{moved} bytes at {start:#x} are mapped into peers from now on"));

@@ -259,7 +259,7 @@ impl State {
         let extent_end = ((number as u64) << SLOT_SHIFT) + self.slots[number].extent;
         let is_block = self.blocks.iter().any(|block| slot_of(block.offset) == number);
         let is_elsewhere = |&(from, to): &(u64, u64)| to <= offset || offset + bytes <= from;
-        // For the second walk see the module.
+        // A mapping that another thread moves meanwhile would have to be missed twice.
         let mut walks = 0..if threads() > 1 { 2 } else { 1 };
         let unseen = |_| walk(object).is_some_and(|mapped| mapped.iter().all(is_elsewhere));
         !is_block && offset >= extent_end && walks.all(unseen)
@@ -269,20 +269,17 @@ impl State {
     pub(super) fn extend(&mut self, offset: u64, bytes: u64) {
         let number = slot_of(offset);
         let extent = offset + bytes - ((number as u64) << SLOT_SHIFT);
+        // A sweep since it was found unused may have seen more of the slot.
+        let extent = extent.max(self.slots[number].extent);
         self.slots[number] = Slot { extent, born: Instant::now() };
         self.live_bytes += bytes;
     }
 
-    /// Gives back by what a slot was extended last, of which nothing is mapped.
+    /// Gives back by what a slot was extended last, of which nothing is mapped. It is not extended there again.
     pub(super) fn retract(&mut self, object: &Object, offset: u64, bytes: u64) {
-        let number = slot_of(offset);
-        // SAFETY: nothing of it is mapped, says the caller.
-        let given_back = unsafe { give_back(object, offset, bytes) };
+        // SAFETY: nothing of it is mapped, says the caller. A failure leaves pages behind, below the slot's extent, that nobody sees.
+        let _ = unsafe { give_back(object, offset, bytes) };
         self.live_bytes = self.live_bytes.saturating_sub(bytes);
-        // Pages that could not be given back must not show up in an extension to come.
-        if given_back.is_ok() {
-            self.slots[number].extent = offset - ((number as u64) << SLOT_SHIFT);
-        }
     }
 
     /// Gives back a slot that nothing was mapped from, or is any more.

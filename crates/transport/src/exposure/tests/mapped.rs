@@ -222,6 +222,25 @@ fn a_buffer_that_has_grown_grows_in_the_object_while_peers_use_it() {
 }
 
 #[test]
+fn what_is_remembered_of_a_buffer_is_not_shorter_than_it_has_grown() {
+    let config = Config { map_after: 4, ..at_once() };
+    with_owner(&Config { mapped: Mapped::Auto, ..config }, |owner| {
+        let memory = map(50 * PAGE);
+        let near_end = |owner: &mut Owner, bytes: usize| {
+            // SAFETY: memory of the test.
+            let record = unsafe { owner.exposures.expose(memory, bytes as u64, Access::Read, None) };
+            owner.exposures.withdraw(&record);
+            record.near_end
+        };
+        let ends: Vec<u64> =
+            [32; 4].iter().chain(&[50; 6]).map(|pages| near_end(owner, pages * PAGE)).collect();
+        let pages: Vec<u64> = ends.iter().map(|end| end / PAGE as u64).collect();
+        let expected = [0, 0, 0, 32, 32, 32, 32, 50, 50, 50].map(|pages| pages * u64::from(possible()));
+        assert_eq!(pages, expected);
+    });
+}
+
+#[test]
 fn a_buffer_does_not_grow_over_what_the_program_has_mapped_of_the_object() {
     with_owner(&at_once(), |owner| {
         let (memory, elsewhere) = (map(MIB), map(MIB));
