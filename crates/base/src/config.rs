@@ -447,6 +447,9 @@ mod tests {
         check("TUTTI_JOB_FD", "whatever", Ok(Config::default()));
         check("TUTTI_BANK_BYTES", "32K", Ok(Config { bank_bytes: Some(32 << 10), ..Config::default() }));
         check("TUTTI_BANK_BYTES", "some", Err("1M, or auto"));
+        check("TUTTI_REMOTE_READ", "always", Err("auto or never"));
+        check("TUTTI_COPY_BY", "fast", Err("auto, attach, xpmem or knem"));
+        check("TUTTI_CONNECTIONS", "some", Err("never, on-demand, partially-static or static"));
         check("PATH", "whatever", Ok(Config::default()));
     }
 

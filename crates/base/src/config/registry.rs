@@ -438,6 +438,16 @@ fn flag(text: &str) -> std::result::Result<bool, String> {
     }
 }
 
+/// The value of this name; else which names there are.
+fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> std::result::Result<T, String> {
+    let found = names.iter().find(|(name, _)| *name == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+        let (last, others) = names.split_last().expect("a setting has values");
+        format!("{} or {last}", others.join(", "))
+    })
+}
+
 fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler, String> {
     let found = InitialErrorHandler::NAMES.iter().find(|(name, _)| *name == text);
     let names = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ");
@@ -445,20 +455,13 @@ fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler,
 }
 
 fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
-    match text {
-        "auto" => Ok(SingleCopy::Auto),
-        "always" => Ok(SingleCopy::Always),
-        "never" => Ok(SingleCopy::Never),
-        _ => Err("auto, always or never".to_string()),
-    }
+    use SingleCopy::{Always, Auto, Never};
+    one_of(&[("auto", Auto), ("always", Always), ("never", Never)], text)
 }
 
 fn remote_read(text: &str) -> std::result::Result<RemoteRead, String> {
-    match text {
-        "auto" => Ok(RemoteRead::Auto),
-        "never" => Ok(RemoteRead::Never),
-        _ => Err("auto or never".to_string()),
-    }
+    use RemoteRead::{Auto, Never};
+    one_of(&[("auto", Auto), ("never", Never)], text)
 }
 
 fn fabric(text: &str) -> std::result::Result<String, String> {
@@ -468,52 +471,30 @@ fn fabric(text: &str) -> std::result::Result<String, String> {
 }
 
 fn connections(text: &str) -> std::result::Result<Connections, String> {
-    let found = Connections::NAMES.iter().find(|entry| entry.0 == text);
-    found.map(|entry| entry.1).ok_or_else(|| "never, on-demand, partially-static or static".to_string())
+    one_of(&Connections::NAMES, text)
 }
 
 fn one_sided(text: &str) -> std::result::Result<OneSided, String> {
-    match text {
-        "auto" => Ok(OneSided::Auto),
-        "messages" => Ok(OneSided::Messages),
-        _ => Err("auto or messages".to_string()),
-    }
+    use OneSided::{Auto, Messages};
+    one_of(&[("auto", Auto), ("messages", Messages)], text)
 }
 
 fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {
-    match text {
-        "auto" => Ok(CopyBy::Auto),
-        "attach" => Ok(CopyBy::Attach),
-        "xpmem" => Ok(CopyBy::Xpmem),
-        "knem" => Ok(CopyBy::Knem),
-        _ => Err("auto, attach, xpmem or knem".to_string()),
-    }
+    use CopyBy::{Attach, Auto, Knem, Xpmem};
+    one_of(&[("auto", Auto), ("attach", Attach), ("xpmem", Xpmem), ("knem", Knem)], text)
 }
 
 fn starter(text: &str) -> std::result::Result<Starter, String> {
-    match text {
-        "auto" => Ok(Starter::Auto),
-        "pmix" => Ok(Starter::Pmix),
-        "pmi" => Ok(Starter::Pmi),
-        "alone" => Ok(Starter::Alone),
-        _ => Err("auto, pmix, pmi or alone".to_string()),
-    }
+    use Starter::{Alone, Auto, Pmi, Pmix};
+    one_of(&[("auto", Auto), ("pmix", Pmix), ("pmi", Pmi), ("alone", Alone)], text)
 }
 
 fn mapped_home(text: &str) -> std::result::Result<MappedHome, String> {
-    match text {
-        "auto" => Ok(MappedHome::Auto),
-        "always" => Ok(MappedHome::Always),
-        "never" => Ok(MappedHome::Never),
-        _ => Err("auto, always or never".to_string()),
-    }
+    use MappedHome::{Always, Auto, Never};
+    one_of(&[("auto", Auto), ("always", Always), ("never", Never)], text)
 }
 
 fn mapped(text: &str) -> std::result::Result<Mapped, String> {
-    match text {
-        "auto" => Ok(Mapped::Auto),
-        "always" => Ok(Mapped::Always),
-        "never" => Ok(Mapped::Never),
-        _ => Err("auto, always or never".to_string()),
-    }
+    use Mapped::{Always, Auto, Never};
+    one_of(&[("auto", Auto), ("always", Always), ("never", Never)], text)
 }
