@@ -105,7 +105,8 @@ impl<'a> CommPort<'a> {
     /// Now and then: as [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
-        let is_due = wants_look() || self.process.exposures.borrow_mut(self.held).looks_out();
+        let lender_looks = || self.lends() && self.process.exposures.borrow_mut(self.held).looks_out();
+        let is_due = wants_look() || lender_looks();
         is_due && self.looks_out(member, flag, value)
     }
 
@@ -228,7 +229,7 @@ impl NodePort for CommPort<'_> {
     #[inline]
     fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
         let member = self.member(peer);
-        if (wants_look() || self.lends()) && self.watches(member, flag, value) {
+        if self.watches(member, flag, value) {
             return true;
         }
         let (banks, slot) = self.banks();

@@ -20,6 +20,7 @@
 //! counter; so who finds somebody wanting what it has just reached passes a full fence, and then looks at all counters: the
 //! one whose fence is last sees them all ([`is_last`]).
 
+use tutti_base::BankSizes;
 use tutti_base::sync::{AtomicU64, Ordering, fence};
 
 /// Bits of the value in a flag word.
@@ -64,7 +65,7 @@ pub fn is_stale(number: u64) -> bool {
 }
 
 /// Slots of a class, at the most.
-const MOST_SLOTS: u64 = 128;
+const MOST_SLOTS: u64 = BankSizes::MAX_SLOTS as u64;
 
 /// What one member knows about its operations of one class.
 #[derive(Clone, Debug)]
@@ -165,6 +166,8 @@ pub fn is_last<'a>(needs: u64, lefts: impl Iterator<Item = &'a AtomicU64>) -> bo
 fn least<'a>(lefts: impl Iterator<Item = &'a AtomicU64>) -> u64 {
     lefts.map(|left| left.load(Ordering::Acquire)).min().expect("there is a member")
 }
+
+const _: () = assert!(MOST_SLOTS <= u128::BITS as u64, "a bit a slot");
 
 #[cfg(all(test, not(loom)))]
 mod tests {

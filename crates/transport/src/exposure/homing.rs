@@ -216,7 +216,7 @@ mod tests {
     /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..4).for_each(|_| homing.line_came(Some(Line::Far)));
+        homing.line_came(Some(Line::Far));
         let mut memory = vec![0u8; 100_000];
         let got = contents.iter().map(|&content| {
             memory.fill(content);
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn only_what_is_of_the_right_length_is_looked_at() {
         let mut homing = Homing::new(MappedHome::Auto);
-        (0..4).for_each(|_| homing.line_came(Some(Line::Far)));
+        homing.line_came(Some(Line::Far));
         assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
         assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
     }
