@@ -1,5 +1,6 @@
 # make run      builds everything and runs the main job       make test      all tests
 # make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
+# make dev      stages a build without optimisation across crates, in seconds after an edit: for work on Tutti, not for figures
 # make bench    measures Tutti                                make compare   measures it beside the others
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
@@ -18,7 +19,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
+.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -31,6 +32,10 @@ build: need
 
 stage: build
 	@scripts/install.sh $(STAGE) > /dev/null
+
+dev: need
+	$(CARGO) build --profile fast --workspace --quiet
+	@PROFILE=fast scripts/install.sh $(STAGE) > /dev/null
 
 python: stage
 	@scripts/need.sh python

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Installs what `cargo build --release` has made. usage: scripts/install.sh PREFIX
-# DESTDIR, if set, goes before PREFIX.
+# DESTDIR, if set, goes before PREFIX; PROFILE is that of the build (release).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 prefix=${1:?usage: scripts/install.sh PREFIX}
 to=${DESTDIR:-}$prefix
-built=${CARGO_TARGET_DIR:-$root/target}/release
+built=${CARGO_TARGET_DIR:-$root/target}/${PROFILE:-release}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 
 install -d "$to/bin" "$to/lib/pkgconfig" "$to/include"
