@@ -367,7 +367,7 @@ fn advance(
         run.execution.abandon(&mut port);
         return Err(refusal);
     }
-    let looks = if patient { process.flag_looks } else { 0 };
+    let looks = if patient { process.waiting.flag_looks() } else { 0 };
     let mut port = port.looking(looks);
     let mut result = run.execution.progress(&mut port);
     if matches!(result, Ok(Status::Pending))

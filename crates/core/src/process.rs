@@ -13,6 +13,7 @@ use tutti_sys::this_process;
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
 use tutti_transport::fabric::{FabricLink, Identity};
+use tutti_transport::waiting::{Partnership, Spin, Waiting};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
 use crate::apart::{Apart, Counterpart};
@@ -20,7 +21,6 @@ use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
 use crate::collective::{Activity, Choices};
 use crate::communicator::Communicator;
-use crate::company::Company;
 use crate::context::Contexts;
 use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
@@ -36,13 +36,6 @@ use crate::{progress, progress_thread};
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
-
-/// Looks of a blocking receive at the transport before it is posted: some ten microseconds with a processor of
-/// its own, hardly any when others want the processor.
-const FREE_LOOKS: u32 = 1000;
-const CROWDED_LOOKS: u32 = 2;
-/// Looks of a blocking collective at a flag before it looks at everything else: some microseconds.
-const FREE_FLAG_LOOKS: u32 = 200;
 
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,8 +74,8 @@ pub struct Process {
     pub messages: LaneCells<PointToPoint<AllLinks>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
-    /// How long waits look at others who run.
-    pub company: GiantCell<Company>,
+    /// How long waits look at their partner while that runs.
+    pub partnership: GiantCell<Partnership>,
     /// When waits move to another processor.
     pub apart: GiantCell<Apart>,
     /// Which algorithms were chosen so far.
@@ -95,18 +88,14 @@ pub struct Process {
     pub communicators: GiantCell<Numbered<u32, Arc<Communicator>>>,
     /// Context numbers.
     pub contexts: GiantCell<Contexts>,
-    /// How often a blocking receive looks for its message before it is posted.
-    pub direct_looks: u32,
-    /// How often a blocking collective looks at a flag before it looks at everything else.
-    pub flag_looks: u32,
     /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter is copied beside a bank.
     pub near_bytes: u64,
     /// A wait looks for the last time before it sleeps.
     about_to_sleep: AtomicBool,
     /// Memory that is lent to the other processes of the node.
     pub exposures: GiantCell<Exposures>,
-    /// How to wait, if the own job is all that runs here.
-    waiter: Waiter,
+    /// How threads wait.
+    pub waiting: Waiting,
     /// Processes of other jobs that this one is connected with: they want processors too.
     pub guests: AtomicU32,
     /// Processes of other jobs.
@@ -226,10 +215,7 @@ impl Process {
         let reader = Reader::new(&config, Arc::clone(&job));
         let further =
             if giant::lanes() > 1 { further_lanes(&config, &job, local, limits)? } else { Vec::new() };
-        let mut waiter = Waiter::new(&config, header.local_ranks, header.processors);
-        if header.has_other_hosts() {
-            waiter = waiter.across_hosts(&config, header.local_ranks, header.processors);
-        }
+        let waiting = Waiting::new(&config, header.local_ranks, header.processors, header.has_other_hosts());
         let world_group = Group::world(header.world_size);
         let initial = || config.initial_error_handler.into();
         let (of_world, of_self) = ((world_group, Rank(rank.0)), (Group::single(rank), Rank(0)));
@@ -251,7 +237,7 @@ impl Process {
             thread_level,
             main_thread: std::thread::current().id(),
             messages,
-            company: GiantCell::new(Company::default()),
+            partnership: GiantCell::new(Partnership::default()),
             apart: GiantCell::new(Apart::default()),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
@@ -259,12 +245,10 @@ impl Process {
             myself,
             communicators: GiantCell::new(communicators),
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
-            direct_looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
-            flag_looks: if crowded { CROWDED_LOOKS } else { FREE_FLAG_LOOKS },
             near_bytes,
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
-            waiter,
+            waiting,
             guests: AtomicU32::new(0),
             dynamic: GiantCell::new(Dynamic::new(Arc::clone(&job))),
             job,
@@ -312,10 +296,11 @@ impl Process {
         self.runners() > self.job.header().processors
     }
 
-    /// How often a wait that begins now looks at the transport before anything else.
+    /// The looks at the transport with which a wait begins.
     #[inline]
-    pub fn looks(&self) -> u32 {
-        if giant::waiting() > 0 && self.is_crowded() { CROWDED_LOOKS } else { self.direct_looks }
+    pub fn spin(&self) -> Spin {
+        let is_crowded = giant::waiting() > 0 && self.is_crowded();
+        Spin::new(self.waiting.message_looks(is_crowded))
     }
 
     /// Whether a wait gives its processor away at once that ends when all of so many ranks have run: more than there are
@@ -324,8 +309,7 @@ impl Process {
     #[inline]
     pub fn gives_way(&self, ranks: u32) -> bool {
         let header = self.job.header();
-        let is_usual = self.config.spin_us < 0 && self.config.yield_rounds > 0;
-        ranks > header.processors && is_usual && !header.has_other_hosts()
+        ranks > header.processors && self.waiting.limits.gives_way() && !header.has_other_hosts()
     }
 
     /// The one whom a wait is for; `None` if it makes no difference where that is: this process has its
@@ -340,12 +324,8 @@ impl Process {
     }
 
     /// How a wait that begins now waits.
-    pub fn waiter(&self) -> Waiter {
-        let (header, runners) = (self.job.header(), self.runners());
-        if runners == header.local_ranks || header.has_other_hosts() {
-            return self.waiter.clone();
-        }
-        Waiter::new(&self.config, runners, header.processors)
+    pub fn waiter(&self) -> Waiter<'_> {
+        self.waiting.waiter(self.is_crowded())
     }
 
     /// The rank among those of this host of a process of the own job that runs here.

@@ -8,13 +8,13 @@ use tutti_base::config::MAX_LANES;
 use tutti_sys::clock;
 use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
+use tutti_transport::waiting::Turn;
 use tutti_transport::{Peer, Watch};
 
 use crate::apart::{self, Counterpart};
 use crate::collective::Activity;
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
-use crate::polling::{Polling, Turn};
 use crate::process::{AllLinks, Process};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
@@ -104,23 +104,27 @@ pub fn hurry(held: &Held, process: &Process) {
 }
 
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
-/// [`Polling`].
+/// [`tutti_transport::waiting::Polling`].
 pub fn look(held: &mut Held, process: &Process) {
-    static POLLING: Polling = Polling::new();
+    let waiting = &process.waiting;
     if progress(held, process) | help(held, process) {
-        POLLING.found();
+        waiting.polling.found();
         held.relax();
         return;
     }
-    let crowded = process.is_crowded() || held.is_wanted();
-    match POLLING.in_vain(crowded, clock::now_ns) {
+    let is_shared = waiting.is_shared(process.is_crowded() || held.is_wanted());
+    let turn = waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns);
+    let begun_ns = match turn {
         Turn::Stay => return held.relax(),
-        Turn::Yield => yield_now(held, process),
-        Turn::Sleep(time) => {
-            tell_threads(held, process);
-            held.release_while(|| std::thread::sleep(time));
-        }
+        Turn::Yield | Turn::Sleep(_) => clock::now_ns(),
+    };
+    if let Turn::Sleep(time) = turn {
+        tell_threads(held, process);
+        held.release_while(|| std::thread::sleep(time));
+    } else {
+        yield_now(held, process);
     }
+    waiting.polling.given(&waiting.contention, begun_ns, clock::now_ns());
     progress(held, process);
 }
 
@@ -147,7 +151,7 @@ pub fn wait_for(
 ) {
     let lane = held.lane();
     giant::engage(lane);
-    if is_soon(held, process, &mut done) {
+    if !process.waiting.limits.has_network() && is_soon(held, process, &mut done) {
         return tell_threads(held, process);
     }
     let mut waiter = process.waiter();
@@ -159,13 +163,13 @@ pub fn wait_for(
     }
     let (sleepers, bells) = sleepers(process, lane);
     let (mut told, mut parting) = (false, counterpart);
-    let company = &process.company;
-    let (mut looks, mut most) = (0, counterpart.as_ref().map_or(0, |_| company.borrow_mut(held).looks()));
+    let partnership = &process.partnership;
+    let (mut looks, mut most) = (0, counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks()));
     loop {
         let mut any = move_on(held, process, true);
         let over = done(held);
         if (any || over) && looks > 0 {
-            company.borrow_mut(held).helped();
+            partnership.borrow_mut(held).helped();
             looks = 0;
         }
         if over {
@@ -185,7 +189,7 @@ pub fn wait_for(
             continue;
         }
         if looks > 0 && looks == most {
-            company.borrow_mut(held).was_in_vain();
+            partnership.borrow_mut(held).was_in_vain();
             (looks, most) = (0, 0);
         }
         let heard = process.messages.borrow(held).state.requests.told;
@@ -250,7 +254,8 @@ fn last_look(
 /// Looks a few times; whether it is `done`.
 #[inline]
 fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> bool) -> bool {
-    for _ in 0..process.looks().min(EARLY_LOOKS) {
+    let mut spin = process.spin();
+    for _ in (0..EARLY_LOOKS).take_while(|_| spin.goes_on(&process.waiting.limits, clock::now_ns)) {
         move_on(held, process, true);
         if done(held) {
             return true;

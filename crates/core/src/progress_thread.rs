@@ -15,11 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tutti_base::config::Config;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::signal::Mask;
-use tutti_transport::Waiter;
 use tutti_transport::shm::ring_doorbell;
+use tutti_transport::waiting::Waiting;
 
 use crate::giant::{self, Held, Lane};
 use crate::process::Process;
@@ -73,7 +72,8 @@ fn ends() -> bool {
 
 /// The work of the thread.
 fn attend(process: &'static Process) {
-    let mut waiter = Waiter::new(&Config { spin_us: 0, ..process.config.clone() }, 1, 1);
+    let waiting = Waiting::asleep(&process.config);
+    let mut waiter = waiting.waiter(false);
     let watch = process.watch();
     while !ends() {
         if giant::waiting() > 0 {

@@ -14,6 +14,7 @@ use tutti_base::config::Config;
 use tutti_sys::cpu;
 use tutti_sys::job::{Job, Plan};
 use tutti_transport::single_copy::{CrossMemoryAttach, Pid, RemoteSegment, SingleCopy};
+use tutti_transport::waiting::Waiting;
 use tutti_transport::{Header, Link, Peer, ShmLink, Verdict, Waiter};
 
 const RUNS: usize = 5;
@@ -89,13 +90,14 @@ fn job(ranks: u32, ring_bytes: u64) -> Arc<Job> {
 }
 
 /// Runs `body` in a process for each rank but the first, which runs here and gives the result.
-fn processes<T>(job: &Arc<Job>, cores: &[usize], body: impl Fn(ShmLink, Waiter) -> T) -> T {
+fn processes<T>(job: &Arc<Job>, cores: &[usize], body: impl Fn(ShmLink, Waiter<'_>) -> T) -> T {
     let ranks = job.header().local_ranks;
     let run = |rank: u32| {
         let core = cores[rank as usize % cores.len()];
         cpu::set_affinity(&[core].into_iter().collect()).expect("these processors");
         let link = ShmLink::new(job.clone(), rank).expect("a link a rank");
-        body(link, Waiter::new(&Config::default(), ranks, cores.len() as u32))
+        let waiting = Waiting::new(&Config::default(), ranks, cores.len() as u32, false);
+        body(link, waiting.waiter(false))
     };
     let everywhere = cpu::affinity().expect("an affinity mask");
     let mut children = Vec::new();
@@ -120,7 +122,7 @@ fn processes<T>(job: &Arc<Job>, cores: &[usize], body: impl Fn(ShmLink, Waiter) 
 }
 
 /// Waits until a record from `from` has come and was copied to `target`.
-fn receive(link: &mut ShmLink, waiter: &mut Waiter, from: u32, target: &mut [u8]) {
+fn receive(link: &mut ShmLink, waiter: &mut Waiter<'_>, from: u32, target: &mut [u8]) {
     waiter.reset();
     let job = link.job().clone();
     let sleeper = job.sleeper(link.rank(), 0);
@@ -141,7 +143,7 @@ fn receive(link: &mut ShmLink, waiter: &mut Waiter, from: u32, target: &mut [u8]
     }
 }
 
-fn send(link: &mut ShmLink, waiter: &mut Waiter, to: u32, payload: &[u8]) {
+fn send(link: &mut ShmLink, waiter: &mut Waiter<'_>, to: u32, payload: &[u8]) {
     if link.try_send(Peer(to), Header([1, 2, 3]), payload).is_ok() {
         return;
     }
@@ -160,7 +162,8 @@ fn latency(ranks: u32, cores: &[usize], bytes: usize, rounds: usize, ring: u64) 
 fn latency_with(config: &Config, ranks: u32, cores: &[usize], bytes: usize, rounds: usize, ring: u64) -> f64 {
     let job = job(ranks, ring);
     processes(&job, cores, |mut link, _| {
-        let mut waiter = Waiter::new(config, ranks, cores.len() as u32);
+        let waiting = Waiting::new(config, ranks, cores.len() as u32, false);
+        let mut waiter = waiting.waiter(false);
         let mut buffer = vec![1u8; bytes];
         let (rank, mut start) = (link.rank(), Instant::now());
         let (before, after) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);

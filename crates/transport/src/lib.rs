@@ -3,7 +3,7 @@
 //! A [`Link`] carries small records, ordered for each pair of processes, with 24 bytes of header that
 //! only the layer above understands. [`shm::ShmLink`] carries them through the job's shared memory
 //! object; [`memory::MemoryLink`] is a stand-in for tests of what lies above. Long messages may be
-//! fetched straight out of the peer's memory through [`single_copy::SingleCopy`]. [`wait::Waiter`]
+//! fetched straight out of the peer's memory through [`single_copy::SingleCopy`]. [`waiting`]
 //! decides how to pass the time until something arrives.
 //!
 //! Deliberately absent: matching, protocols, anything about MPI. A link never blocks, never allocates
@@ -56,7 +56,7 @@ pub mod turns;
 #[path = "window/turnstile.rs"]
 pub mod turnstile;
 #[cfg(not(loom))]
-pub mod wait;
+pub mod waiting;
 #[cfg(not(loom))]
 pub mod watch;
 #[cfg(not(loom))]
@@ -90,6 +90,6 @@ pub use shm::ShmLink;
 #[cfg(not(loom))]
 pub use single_copy::{CrossMemoryAttach, SingleCopy};
 #[cfg(not(loom))]
-pub use wait::{Paused, Waiter};
+pub use waiting::{Paused, Waiter};
 #[cfg(not(loom))]
 pub use watch::Watch;

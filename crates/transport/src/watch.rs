@@ -56,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::shm::ring_doorbell;
-    use crate::wait::Waiter;
+    use crate::waiting::Waiting;
 
     /// A rank that watches something that never comes, in several lanes, is woken by a doorbell, by a descriptor, or by the clock.
     fn check(wake: impl FnOnce(&Job, BorrowedFd<'_>) + Send, until: Option<Duration>) {
@@ -65,11 +65,11 @@ mod tests {
         job.set_bells(event::bells(1).unwrap());
         let network = event::bells(1).unwrap();
         let (woken, network) = (AtomicBool::new(false), network[0].as_fd());
-        let config = Config { spin_us: 0, ..Config::default() };
+        let waiting = Waiting::asleep(&Config::default());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let watch = Watch::new(job.bell(0).expect("it was given"));
-                let mut waiter = Waiter::new(&config, 4, 1);
+                let mut waiter = waiting.waiter(false);
                 let start = Instant::now();
                 let is_over =
                     || woken.load(Ordering::Acquire) || until.is_some_and(|time| start.elapsed() >= time);

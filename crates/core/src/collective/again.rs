@@ -36,7 +36,8 @@ pub unsafe fn run_again(
     addresses: [*mut u8; 2],
 ) -> Option<Result<()>> {
     // SAFETY: passed on.
-    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.flag_looks)? } {
+    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.waiting.flag_looks())? }
+    {
         Attempt::Over(result) => Some(result),
         Attempt::Waits(run, ticket) => {
             let what = || waiting_for(words.collective, words.root as u32, comm);
@@ -74,7 +75,7 @@ pub unsafe fn start_again(
 /// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs to come back.
 #[inline]
 pub(super) fn hope(process: &Process) -> u32 {
-    process.flag_looks.min(8)
+    process.waiting.flag_looks().min(8)
 }
 
 /// What became of an operation in the call for it.

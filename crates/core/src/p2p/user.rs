@@ -10,8 +10,10 @@ use std::sync::Arc;
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_data::Datatype;
+use tutti_sys::clock;
 use tutti_transport::Peer;
 use tutti_transport::exposure::LentMessage;
+use tutti_transport::waiting::Spin;
 
 use super::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, Run, signature};
@@ -255,32 +257,33 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
     if held.lane().is_first() && !process.activities.borrow(held).is_empty() {
         return None;
     }
-    let finished = look_for(held, process, spec, process.looks(), || true);
+    let finished = look_for(held, process, spec, process.spin(), || true);
     if finished.is_some() {
         return finished;
     }
     let counterpart = process.counterpart(WorldRank(spec.from?.0))?;
-    let looks = process.company.borrow_mut(held).looks();
-    let finished = look_for(held, process, spec, looks, || !counterpart.is_away());
-    let mut company = process.company.borrow_mut(held);
+    let looks = process.partnership.borrow_mut(held).looks();
+    let finished = look_for(held, process, spec, Spin::new(looks), || !counterpart.is_away());
+    let mut partnership = process.partnership.borrow_mut(held);
     match &finished {
-        Some(_) => company.helped(),
-        None if looks > 0 && !counterpart.is_away() => company.was_in_vain(),
+        Some(_) => partnership.helped(),
+        None if looks > 0 && !counterpart.is_away() => partnership.was_in_vain(),
         None => {}
     }
     finished
 }
 
-/// Looks for the message of a blocking receive so often, `while_so`.
+/// Looks for the message of a blocking receive as long as `spin` goes on, and `while_so`.
 #[inline]
 fn look_for(
     held: &mut Held,
     process: &Process,
     spec: &ReceiveSpec,
-    looks: u32,
+    mut spin: Spin,
     while_so: impl Fn() -> bool,
 ) -> Option<Finished> {
-    for look in (0..looks).take_while(|_| while_so()) {
+    let mut look = 0u32;
+    while while_so() && spin.goes_on(&process.waiting.limits, clock::now_ns) {
         let mut messages = process.messages.borrow_mut(held);
         if !messages.may_receive_directly(spec) {
             return None;
@@ -291,7 +294,8 @@ fn look_for(
         drop(messages);
         held.relax();
         // A pause takes as long as several looks, so it would delay what is about to arrive.
-        if look % 8 == 7 {
+        look += 1;
+        if look.is_multiple_of(8) {
             std::hint::spin_loop();
         }
     }

@@ -55,9 +55,6 @@ struct Card {
 
 const WORDS: usize = 6 + Record::WORDS;
 const PAGE_BYTES: u64 = 4096;
-/// Looks at the lock of an accumulate: hardly any when the holder may need this processor.
-const FREE_LOOKS: u32 = 200;
-const CROWDED_LOOKS: u32 = 1;
 /// How often a flush of memory that is reached directly looks at messages all the same: programs may wait for others by
 /// flushing in a loop.
 const QUIET_FLUSHES: u32 = 32;
@@ -269,7 +266,7 @@ fn make(
         control: Control::new(mapping, stations),
         station: near.me,
         near: near.locals.into(),
-        looks: if crowded { CROWDED_LOOKS } else { FREE_LOOKS },
+        looks: process.waiting.limits.lock_looks(),
         own,
         slot: GiantCell::new(slot),
         loan: GiantCell::new(loan),

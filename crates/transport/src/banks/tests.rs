@@ -7,7 +7,7 @@ use tutti_base::config::Config;
 use tutti_sys::job::Plan;
 
 use super::*;
-use crate::wait::Waiter;
+use crate::waiting::{Waiter, Waiting};
 
 fn job(ranks: u32, banks: BankSizes) -> Arc<Job> {
     let plan = Plan { banks, ..Plan::one_host(ranks) };
@@ -34,7 +34,7 @@ fn check(members: u32, layout: &Layout, member: impl Fn(Banks) + Sync) {
 }
 
 /// Waits for `look`, which is told whether the wait is about to sleep.
-fn wait(banks: &mut Banks, waiter: &mut Waiter, mut look: impl FnMut(&mut Banks, bool) -> bool) {
+fn wait(banks: &mut Banks, waiter: &mut Waiter<'_>, mut look: impl FnMut(&mut Banks, bool) -> bool) {
     let job = Arc::clone(banks.region.job());
     let rank = banks.ranks[banks.me as usize];
     waiter.reset();
@@ -49,7 +49,7 @@ fn byte(number: u64, member: u32, class: Class) -> u8 {
 
 /// Everyone writes its bank and reads everyone's. `delay` operations stay under way at odd members, and end in
 /// pairs, the later one first.
-fn exchange(banks: &mut Banks, waiter: &mut Waiter, number: u64, class: Class, bytes: usize) {
+fn exchange(banks: &mut Banks, waiter: &mut Waiter<'_>, number: u64, class: Class, bytes: usize) {
     wait(banks, waiter, |banks, _| banks.grant(class, number, bytes, 0).is_some());
     let slot = banks.grant(class, number, bytes, 0).expect("granted for good");
     let (me, flag) = (banks.me(), (number % 8) as u16);
@@ -69,7 +69,8 @@ fn exchange(banks: &mut Banks, waiter: &mut Waiter, number: u64, class: Class, b
 
 fn run(banks: &mut Banks, spin_us: i64, rounds: u64) {
     let config = Config { spin_us, ..Config::default() };
-    let mut waiter = Waiter::new(&config, banks.members(), 1);
+    let waiting = Waiting::new(&config, banks.members(), 1, false);
+    let mut waiter = waiting.waiter(false);
     let mut late = Vec::new();
     let sizes = [0, 8, 56, 57, 1000, 4096, 5000, 60_000];
     for round in 0..rounds {
@@ -120,7 +121,8 @@ fn who_is_ahead_waits_for_room() {
             let number = banks.begin(class);
             assert!(banks.grant(class, number, 8, 0).is_none(), "the other has left none");
             behind.store(1, Ordering::Release);
-            let mut waiter = Waiter::new(&Config { spin_us: 0, ..Config::default() }, 2, 1);
+            let waiting = Waiting::asleep(&Config::default());
+            let mut waiter = waiting.waiter(false);
             wait(&mut banks, &mut waiter, |banks, _| banks.grant(class, number, 8, 0).is_some());
             assert_eq!(behind.load(Ordering::Acquire), 2);
             banks.leave(class, number);
@@ -143,7 +145,8 @@ fn persistent_operations_have_their_own() {
         let layout = Layout::of_persistent(&BankSizes::default(), 2, bytes, false);
         let class = layout.class_of(bytes, false).expect("made for it");
         check(2, &layout, |mut banks| {
-            let mut waiter = Waiter::new(&Config::default(), 2, 1);
+            let waiting = Waiting::new(&Config::default(), 2, 1, false);
+            let mut waiter = waiting.waiter(false);
             for _ in 0..50 {
                 let number = banks.begin(class);
                 exchange(&mut banks, &mut waiter, number, class, bytes);

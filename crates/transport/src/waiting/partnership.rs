@@ -3,30 +3,25 @@
 //! Where ranks share processors, a wait gives its processor away after a few looks: mostly the one that it waits for has to be let
 //! run first. But two that run side by side answer each other within a microsecond, and go on so message after message as long
 //! as neither leaves; one that leaves is gone for as long as all others take, and then finds the other one gone. So a wait looks on
-//! while its counterpart has a processor, as far as that says so itself ([`tutti_sys::job::Doorbell::is_away`]).
+//! while its partner has a processor, as far as that says so itself ([`tutti_sys::job::Doorbell::is_away`]).
 //!
-//! A counterpart that has one may compute, or may have lost it without a word; then looking on only takes time from others. So
+//! A partner that has one may compute, or may have lost it without a word; then looking on only takes time from others. So
 //! there is an end to it, and after some waits in vain it is tried rarely until it helps again.
 
-/// Looks of one wait: some ten microseconds.
-const LOOKS: u32 = 300;
-/// So many waits in a row may be in vain.
-const PATIENCE: u32 = 4;
-/// After that one in so many waits looks on.
-const RARELY: u32 = 16;
+use super::limits::{PARTNER_LOOKS, PARTNER_PATIENCE, PARTNER_RARELY};
 
 /// What a process knows about looking on.
 #[derive(Debug, Default)]
-pub struct Company {
+pub struct Partnership {
     /// Waits since it helped.
     in_vain: u32,
 }
 
-impl Company {
+impl Partnership {
     /// How often a wait looks that begins now.
     pub fn looks(&mut self) -> u32 {
-        if self.in_vain < PATIENCE || self.in_vain.is_multiple_of(RARELY) {
-            return LOOKS;
+        if self.in_vain < PARTNER_PATIENCE || self.in_vain.is_multiple_of(PARTNER_RARELY) {
+            return PARTNER_LOOKS;
         }
         self.in_vain = self.in_vain.wrapping_add(1);
         0
@@ -37,7 +32,7 @@ impl Company {
         self.in_vain = 0;
     }
 
-    /// It looked as often as it may, and the counterpart ran all the time.
+    /// It looked as often as it may, and the partner ran all the time.
     pub fn was_in_vain(&mut self) {
         self.in_vain = self.in_vain.wrapping_add(1);
     }
@@ -48,12 +43,12 @@ mod tests {
     use super::*;
 
     /// How many of `waits` waits look on, if what they wait for comes while they do or not.
-    fn check(company: &mut Company, waits: u32, helps: bool, expected: u32) {
+    fn check(partnership: &mut Partnership, waits: u32, helps: bool, expected: u32) {
         let mut looked = 0;
         for _ in 0..waits {
-            if company.looks() > 0 {
+            if partnership.looks() > 0 {
                 looked += 1;
-                if helps { company.helped() } else { company.was_in_vain() }
+                if helps { partnership.helped() } else { partnership.was_in_vain() }
             }
         }
         assert_eq!(looked, expected, "{waits} {helps}");
@@ -61,11 +56,11 @@ mod tests {
 
     #[test]
     fn who_looks_in_vain_looks_rarely_until_it_helps() {
-        let mut company = Company::default();
-        check(&mut company, 100, true, 100);
-        check(&mut company, 3, false, 3);
-        check(&mut company, 100, true, 100);
-        check(&mut company, 4 + 12 + 161, false, 4 + 11);
-        check(&mut company, 15 + 10, true, 10);
+        let mut partnership = Partnership::default();
+        check(&mut partnership, 100, true, 100);
+        check(&mut partnership, 3, false, 3);
+        check(&mut partnership, 100, true, 100);
+        check(&mut partnership, 4 + 12 + 161, false, 4 + 11);
+        check(&mut partnership, 15 + 10, true, 10);
     }
 }

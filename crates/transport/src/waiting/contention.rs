@@ -1,0 +1,122 @@
+//! Whether others want the processors that this process waits on, as its threads have seen it.
+//!
+//! Whoever gives the processor away learns whether somebody took it, and for how long. One record a process, in words that all its
+//! threads write without order: what they tell is a hint, and any of it may get lost.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use super::limits::{
+    AGAIN, HELD_FOR_MOST_NS, HELD_FOR_NS, HELD_NS, Limits, NOBODY_NS, SHARED_FOR_MOST_NS, SHARED_FOR_NS,
+};
+
+/// What threads of a process have seen.
+#[derive(Debug)]
+pub struct Contention {
+    /// Whether the host has more ranks than processors.
+    is_crowded: bool,
+    /// Whether others take the processor and give it back soon. Asked before each wait, so it is no matter of time: the first yield
+    /// that finds nobody after the time of `sharing` ends it.
+    shared: AtomicU32,
+    sharing: Sighting,
+    /// Somebody computes here.
+    holding: Sighting,
+}
+
+/// Until when something is taken to go on that was seen.
+#[derive(Debug, Default)]
+struct Sighting {
+    /// 0: it was never seen.
+    until_ns: AtomicU64,
+    for_ns: AtomicU64,
+}
+
+impl Sighting {
+    /// It was seen. What is seen again soon after it was thought to be over goes on for twice as long, at most for `most_ns`.
+    fn seen(&self, now_ns: u64, first_ns: u64, most_ns: u64) {
+        let (before_ns, until_ns) = (self.for_ns.load(Relaxed), self.until_ns.load(Relaxed));
+        let goes_on = before_ns != 0 && now_ns < until_ns + AGAIN * before_ns;
+        let for_ns = if goes_on { (2 * before_ns).min(most_ns) } else { first_ns };
+        self.for_ns.store(for_ns, Relaxed);
+        self.until_ns.store(now_ns + for_ns, Relaxed);
+    }
+}
+
+impl Contention {
+    /// Nothing was seen so far.
+    pub fn new(limits: &Limits) -> Contention {
+        Contention {
+            is_crowded: limits.is_crowded,
+            shared: AtomicU32::new(limits.is_crowded.into()),
+            sharing: Sighting::default(),
+            holding: Sighting::default(),
+        }
+    }
+
+    /// Whether others who wait take the processor in turn.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Relaxed) != 0
+    }
+
+    /// Whether somebody computes on the processor. `now_ns` is asked only if that was ever seen.
+    #[inline]
+    pub fn is_held(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        let until_ns = self.holding.until_ns.load(Relaxed);
+        until_ns != 0 && now_ns() < until_ns
+    }
+
+    /// The processor was given away from `begun_ns` to `ended_ns`.
+    pub fn given(&self, begun_ns: u64, ended_ns: u64) {
+        let took_ns = ended_ns.saturating_sub(begun_ns);
+        if took_ns < NOBODY_NS {
+            if self.is_shared() && ended_ns >= self.sharing.until_ns.load(Relaxed) {
+                self.shared.store(self.is_crowded.into(), Relaxed);
+            }
+        } else if took_ns < HELD_NS {
+            self.sharing.seen(ended_ns, SHARED_FOR_NS, SHARED_FOR_MOST_NS);
+            self.shared.store(1, Relaxed);
+        } else {
+            self.holding.seen(ended_ns, HELD_FOR_NS, HELD_FOR_MOST_NS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_base::config::Config;
+
+    use super::*;
+
+    /// Whether the processor is shared and held after yields that took so many microseconds, one each millisecond; and for how many
+    /// milliseconds it is taken to be held.
+    fn check(ranks: u32, yields: &[u64], expected: (bool, bool, u64)) {
+        let contention = Contention::new(&Limits::new(&Config::default(), ranks, 2, false));
+        let mut now_ns = 1_000_000_000;
+        for took_us in yields {
+            contention.given(now_ns, now_ns + took_us * 1000);
+            now_ns += took_us * 1000 + 1_000_000;
+        }
+        let last_ns = now_ns - 1_000_000;
+        let held_ms = (0..).find(|ms| !contention.is_held(|| last_ns + ms * 1_000_000)).expect("it ends");
+        assert_eq!((contention.is_shared(), held_ms > 0, held_ms), expected, "{ranks} {yields:?}");
+    }
+
+    #[test]
+    fn what_yields_find_is_what_is_known() {
+        check(2, &[], (false, false, 0));
+        check(4, &[], (true, false, 0));
+        check(2, &[2], (true, false, 0));
+        check(2, &[2, 0], (false, false, 0));
+        check(4, &[0; 100], (true, false, 0));
+        // Who is met again and again is not forgotten between.
+        check(2, &[2, 2, 2, 2, 2, 2, 2, 2, 2, 0], (false, false, 0));
+        check(2, &[3000], (false, true, 10));
+        check(2, &[3000, 3000, 3000], (false, true, 40));
+        check(2, &[3000; 20], (false, true, 640));
+    }
+
+    #[test]
+    fn who_computes_once_is_soon_forgotten() {
+        check(2, &[&[3000, 3000, 3000][..], &[0; 400], &[3000]].concat(), (false, true, 10));
+    }
+}

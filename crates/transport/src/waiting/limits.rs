@@ -1,0 +1,183 @@
+//! How long the phases of a wait last: all constants of waiting, and the settings that replace them.
+
+use std::time::Duration;
+
+use tutti_base::config::Config;
+
+/// Looks at messages of a wait on a processor that nobody else wants; [`LOOK_NS`] bounds their time.
+const MESSAGE_LOOKS_FREE: u32 = 1000;
+/// Looks of a blocking collective at a flag before it looks at everything else: some microseconds.
+const FLAG_LOOKS_FREE: u32 = 200;
+/// Looks at messages or a flag where others want the processor.
+const LOOKS_SHARED: u32 = 2;
+/// Looks at messages there where each is a call to the kernel, as others may come from the network.
+const NETWORK_LOOKS_SHARED: u32 = 1;
+/// Longest time of the looks before a wait gives its processor away for the first time. About what it costs to be woken on another
+/// processor.
+const LOOK_NS: u64 = 20_000;
+/// The same where messages may come from the network, half of it in the call for a receive and half after that.
+const NETWORK_LOOK_NS: u64 = 10_000;
+/// Looks between two that ask for the time.
+const LOOKS_A_TIME: u32 = 16;
+/// The same where a look is a call to the kernel.
+const NETWORK_LOOKS_A_TIME: u32 = 2;
+/// How long a wait stays awake on a processor that nobody else wants: waking from sleep on an idle processor takes tens of
+/// microseconds.
+const AWAKE_FREE_NS: u64 = 1_000_000;
+/// The same, without what it gave away, where others want the processor.
+const AWAKE_SHARED_NS: u64 = 200_000;
+/// The same where in addition messages come from the network and there are more ranks than processors: what is waited for comes long
+/// after all others have had the processor. 16 ranks of 4 hosts on two processors: barrier 497 us with 200 us here, 375 with none.
+const NETWORK_AWAKE_CROWDED_NS: u64 = 20_000;
+/// A wait that gave its processor away for this long in all sleeps next: those who took it compute.
+const GIVEN_LIMIT_NS: u64 = 100_000;
+/// Who gives the processor away and has it back sooner found nobody: it costs 0.3 us.
+pub(super) const NOBODY_NS: u64 = 1_000;
+/// Who gets the processor back after so long shares it with somebody who computes.
+pub(super) const HELD_NS: u64 = 500_000;
+/// How long it is taken for granted that others who were met on the processor, or who were seen computing on it, go on; doubled each
+/// time that was so, up to the longest.
+pub(super) const SHARED_FOR_NS: u64 = 100_000;
+pub(super) const SHARED_FOR_MOST_NS: u64 = 20_000_000;
+/// See [`SHARED_FOR_NS`].
+pub(super) const HELD_FOR_NS: u64 = 10_000_000;
+/// See [`SHARED_FOR_NS`].
+pub(super) const HELD_FOR_MOST_NS: u64 = 640_000_000;
+/// What is seen again within so many of these times after the last one goes on.
+pub(super) const AGAIN: u64 = 8;
+
+/// First and longest sleep. A wake-up that was missed (see `bell`) costs the first; later ones cannot be
+/// missed for longer than it takes a store to leave a processor.
+pub(super) const FIRST_SLEEP: Duration = Duration::from_millis(1);
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// Looks in vain of a polling program before its processor is given away, where nobody else was seen to want it.
+pub(super) const POLLS_FREE: u32 = 1000;
+/// The same where others want it.
+pub(super) const POLLS_SHARED: u32 = 2;
+/// A program that does something for so long between two looks does not only look.
+pub(super) const BETWEEN_NS: u64 = 10_000;
+/// After so long with nothing but looks, all of whose yields found nobody or cost a slice, a polling program sleeps between looks.
+pub(super) const TIRED_NS: u64 = 100_000_000;
+/// Sleep between two looks of a polling program.
+pub(super) const NAP: Duration = Duration::from_micros(25);
+
+/// Looks while the partner of a wait has a processor: some ten microseconds.
+pub(super) const PARTNER_LOOKS: u32 = 300;
+/// So many waits in a row may look at their partner in vain.
+pub(super) const PARTNER_PATIENCE: u32 = 4;
+/// After that one in so many does.
+pub(super) const PARTNER_RARELY: u32 = 16;
+
+/// Looks at a lock in shared memory before its thread sleeps, where ranks have processors of their own and where they share them.
+const LOCK_LOOKS: [u32; 2] = [200, 1];
+
+/// What one wait may take, for one state of contention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Looks at messages.
+    pub message_looks: u32,
+    /// Looks at a flag of the node.
+    pub flag_looks: u32,
+    /// How long it stays awake after them, without the time that it gives away. 0: it sleeps.
+    pub awake_ns: u64,
+}
+
+/// What waits of a process may take. From the settings and the size of the job; never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    free: Budget,
+    shared: Budget,
+    /// Whether there are more ranks than processors on the host, so that others want the processor whatever was seen.
+    pub(super) is_crowded: bool,
+    /// Times that a wait gives its processor to somebody before it sleeps.
+    pub(super) yields: u64,
+    /// Whether the user has set how long to spin.
+    is_set: bool,
+    /// Longest time of the looks of a wait.
+    pub(super) look_ns: u64,
+    /// Looks between two that ask for the time.
+    pub(super) looks_a_time: u32,
+}
+
+impl Limits {
+    /// For a process of a host on which so many ranks run on so many processors. `has_network`: messages come from other hosts too.
+    pub fn new(config: &Config, ranks_on_host: u32, processors: u32, has_network: bool) -> Limits {
+        let message_looks = if has_network { NETWORK_LOOKS_SHARED } else { LOOKS_SHARED };
+        let free = Budget {
+            message_looks: MESSAGE_LOOKS_FREE,
+            flag_looks: FLAG_LOOKS_FREE,
+            awake_ns: AWAKE_FREE_NS,
+        };
+        let is_crowded = ranks_on_host > processors;
+        let awake_ns = if has_network && is_crowded { NETWORK_AWAKE_CROWDED_NS } else { AWAKE_SHARED_NS };
+        let shared = Budget { message_looks, flag_looks: LOOKS_SHARED, awake_ns };
+        let set = |budget| match u64::try_from(config.spin_us) {
+            Ok(0) => Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 },
+            Ok(limit_us) => Budget { awake_ns: limit_us * 1000, ..budget },
+            Err(_) => budget,
+        };
+        Limits {
+            free: set(free),
+            shared: set(shared),
+            is_crowded,
+            yields: config.yield_rounds,
+            is_set: config.spin_us >= 0,
+            look_ns: if has_network { NETWORK_LOOK_NS } else { LOOK_NS },
+            looks_a_time: if has_network { NETWORK_LOOKS_A_TIME } else { LOOKS_A_TIME },
+        }
+    }
+
+    /// For a thread that sleeps whenever there is nothing to do.
+    #[must_use]
+    pub fn asleep(config: &Config) -> Limits {
+        Limits::new(&Config { spin_us: 0, ..config.clone() }, 1, 1, false)
+    }
+
+    /// What a wait may take where others want the processor or not.
+    pub fn budget(&self, is_shared: bool) -> &Budget {
+        if is_shared { &self.shared } else { &self.free }
+    }
+
+    /// Whether a wait may give its processor away before it looks a second time: not where the user has said how to wait.
+    pub fn gives_way(&self) -> bool {
+        !self.is_set && self.yields > 0
+    }
+
+    /// Whether a look is a call to the kernel, as messages may come from the network.
+    #[inline]
+    pub fn has_network(&self) -> bool {
+        self.looks_a_time < LOOKS_A_TIME
+    }
+
+    /// Looks at a lock in shared memory before its thread sleeps.
+    pub fn lock_looks(&self) -> u32 {
+        LOCK_LOOKS[usize::from(self.is_crowded)]
+    }
+
+    /// Longest time that a wait gives away before it sleeps.
+    pub(super) const fn given_limit_ns() -> u64 {
+        GIVEN_LIMIT_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at messages and flags, and microseconds awake, for `TUTTI_SPIN_US` and whether others want the processor.
+    fn check(spin_us: i64, is_shared: bool, expected: (u32, u32, u64)) {
+        let limits = Limits::new(&Config { spin_us, ..Config::default() }, 4, 2, false);
+        let Budget { message_looks, flag_looks, awake_ns } = *limits.budget(is_shared);
+        assert_eq!((message_looks, flag_looks, awake_ns / 1000), expected, "{spin_us} {is_shared}");
+    }
+
+    #[test]
+    fn settings_replace_the_limits() {
+        check(-1, false, (1000, 200, 1000));
+        check(-1, true, (2, 2, 200));
+        check(50, true, (2, 2, 50));
+        check(0, false, (0, 0, 0));
+        check(0, true, (0, 0, 0));
+    }
+}

@@ -1,0 +1,191 @@
+//! One wait, step by step: looking, giving way, sleeping.
+
+use std::time::Duration;
+
+use super::contention::Contention;
+use super::limits::{Budget, FIRST_SLEEP, LONGEST_SLEEP, Limits};
+
+/// What to do after a look that found nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Look again.
+    Look,
+    /// Give the processor away, tell [`Phases::given`] how long that took, and look again.
+    Yield,
+    /// Sleep until woken, at most for so long, and look again.
+    Sleep(Duration),
+}
+
+/// The looks with which a wait begins: a number of them, and not longer than some microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Spin {
+    made: u32,
+    most: u32,
+    /// The number of looks after which the time is asked next.
+    asks: u32,
+    begun_ns: u64,
+}
+
+/// Where one wait has got to.
+#[derive(Clone, Copy, Debug)]
+pub struct Phases {
+    spin: Spin,
+    /// Of what it gives away, once it gives way.
+    giving: Option<Giving>,
+    sleep: Duration,
+    longest_sleep: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Giving {
+    budget: Budget,
+    since_ns: u64,
+    given_ns: u64,
+    handed_over: u64,
+}
+
+impl Spin {
+    /// So many looks at most.
+    #[inline]
+    pub fn new(most: u32) -> Spin {
+        Spin { made: 0, most, asks: 1, begun_ns: 0 }
+    }
+
+    /// Whether to look once more.
+    #[inline]
+    pub fn goes_on(&mut self, limits: &Limits, now_ns: impl FnOnce() -> u64) -> bool {
+        if self.made >= self.most {
+            return false;
+        }
+        self.made += 1;
+        if self.made == self.asks {
+            self.check_time(limits, now_ns());
+        }
+        true
+    }
+
+    #[cold]
+    fn check_time(&mut self, limits: &Limits, now_ns: u64) {
+        self.asks = self.made + limits.looks_a_time;
+        if self.begun_ns == 0 {
+            self.begun_ns = now_ns;
+        } else if now_ns - self.begun_ns >= limits.look_ns {
+            self.made = self.most;
+        }
+    }
+}
+
+impl Phases {
+    /// A wait that begins now.
+    pub fn new() -> Phases {
+        Phases { spin: Spin::new(u32::MAX), giving: None, sleep: FIRST_SLEEP, longest_sleep: LONGEST_SLEEP }
+    }
+
+    /// The same for a thread that nobody can wake for some of what it waits for.
+    #[must_use]
+    pub fn sleeping_shortly(self) -> Phases {
+        Phases { longest_sleep: FIRST_SLEEP, ..self }
+    }
+
+    /// A look has found something: the wait begins anew.
+    #[inline]
+    pub fn restart(&mut self) {
+        *self = Phases { longest_sleep: self.longest_sleep, ..Phases::new() };
+    }
+
+    /// What to do after a look in vain. `is_shared`: whether others want the processor, as far as is known.
+    #[inline]
+    pub fn next(&mut self, limits: &Limits, is_shared: bool, now_ns: impl Fn() -> u64) -> Step {
+        self.spin.most = self.spin.most.min(limits.budget(is_shared).message_looks);
+        if self.spin.goes_on(limits, &now_ns) {
+            Step::Look
+        } else {
+            self.next_long(limits, is_shared, now_ns)
+        }
+    }
+
+    /// The processor was given away from `begun_ns` to `ended_ns`.
+    pub fn given(&mut self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
+        contention.given(begun_ns, ended_ns);
+        let took_ns = ended_ns.saturating_sub(begun_ns);
+        if let Some(giving) = self.giving.as_mut().filter(|_| took_ns >= super::limits::NOBODY_NS) {
+            giving.handed_over += 1;
+            giving.given_ns += took_ns;
+        }
+    }
+
+    /// Once all looks are made.
+    #[cold]
+    fn next_long(&mut self, limits: &Limits, is_shared: bool, now_ns: impl Fn() -> u64) -> Step {
+        let now = now_ns();
+        let begins = Giving { budget: *limits.budget(is_shared), since_ns: now, given_ns: 0, handed_over: 0 };
+        let giving = self.giving.get_or_insert(begins);
+        let over = giving.handed_over >= limits.yields || giving.given_ns >= Limits::given_limit_ns();
+        let late = now.saturating_sub(giving.since_ns) >= giving.budget.awake_ns + giving.given_ns;
+        if over || late {
+            let sleep = self.sleep;
+            self.sleep = (sleep * 2).min(self.longest_sleep);
+            return Step::Sleep(sleep);
+        }
+        Step::Yield
+    }
+}
+
+impl Default for Phases {
+    fn default() -> Phases {
+        Phases::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tutti_base::config::Config;
+
+    use super::*;
+
+    /// The steps of a wait in vain for so many microseconds, of which a look takes `look_ns` and a yield `yield_us`, as runs of
+    /// one kind.
+    fn check(spin_us: i64, is_shared: bool, look_ns: u64, yield_us: u64, expected: &[(&str, u32)]) {
+        let limits = Limits::new(&Config { spin_us, ..Config::default() }, 2, 2, false);
+        let (contention, now) = (Contention::new(&limits), Cell::new(1_000_000_000));
+        let (mut phases, mut seen): (_, Vec<(&str, u32)>) = (Phases::new(), Vec::new());
+        let mut sleeps = 0;
+        while sleeps < 3 {
+            now.set(now.get() + look_ns);
+            let step = phases.next(&limits, is_shared, || now.get());
+            let name = match step {
+                Step::Look => "look",
+                Step::Yield => {
+                    let begun = now.get();
+                    now.set(begun + (yield_us * 1000).max(300));
+                    phases.given(&contention, begun, now.get());
+                    "yield"
+                }
+                Step::Sleep(time) => {
+                    now.set(now.get() + time.as_nanos() as u64);
+                    sleeps += 1;
+                    "sleep"
+                }
+            };
+            match seen.last_mut().filter(|last| last.0 == name) {
+                Some(last) => last.1 += 1,
+                None => seen.push((name, 1)),
+            }
+        }
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_wait_looks_then_gives_way_then_sleeps() {
+        check(-1, false, 50, 0, &[("look", 401), ("yield", 2858), ("sleep", 3)]);
+        // Looks at a network are dear.
+        check(-1, false, 1000, 0, &[("look", 33), ("yield", 770), ("sleep", 3)]);
+        check(-1, true, 50, 2, &[("look", 2), ("yield", 50), ("sleep", 3)]);
+        // Somebody computes: the next ones sleep at once.
+        check(-1, true, 50, 3000, &[("look", 2), ("yield", 1), ("sleep", 3)]);
+        check(50, true, 50, 0, &[("look", 2), ("yield", 143), ("sleep", 3)]);
+        check(0, false, 50, 0, &[("sleep", 3)]);
+    }
+}

@@ -1,0 +1,131 @@
+//! What a program that polls (MPI_Test, MPI_Iprobe in a loop) leaves to others.
+//!
+//! A look that finds nothing is no wait: the program may have other work. But most loops have none, and where others want the
+//! processor what they look for is often theirs to do. So a program that does nothing but look gives its processor away: now and
+//! then as long as nobody takes it, with each look once somebody has. Where somebody computes beside it that is in vain, as the kernel
+//! leaves the processor to who looks for a slice and then takes it away for one; whoever has only looked for some milliseconds
+//! sleeps for a moment between looks there, which is little against what it has waited.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use super::contention::Contention;
+use super::limits::{BETWEEN_NS, NAP, POLLS_FREE, POLLS_SHARED, TIRED_NS};
+
+/// What to do before the next look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing.
+    Stay,
+    /// Let others run, and tell [`Polling::given`].
+    Yield,
+    /// Sleep so long, and tell [`Polling::given`].
+    Sleep(Duration),
+}
+
+/// The looks in vain of a process, whichever thread makes them.
+#[derive(Debug, Default)]
+pub struct Polling {
+    in_vain: AtomicU32,
+    /// Since when there was nothing but looks.
+    since_ns: AtomicU64,
+    last_ns: AtomicU64,
+}
+
+impl Polling {
+    /// A process that has not looked.
+    pub const fn new() -> Polling {
+        Polling { in_vain: AtomicU32::new(0), since_ns: AtomicU64::new(0), last_ns: AtomicU64::new(0) }
+    }
+
+    /// A look found something.
+    #[inline]
+    pub fn found(&self) {
+        self.in_vain.store(0, Relaxed);
+    }
+
+    /// A look found nothing; others want the processor if it `is_shared`. `now_ns` is asked only if that matters.
+    #[inline]
+    pub fn in_vain(&self, contention: &Contention, is_shared: bool, now_ns: impl FnOnce() -> u64) -> Turn {
+        let in_vain = self.in_vain.load(Relaxed).saturating_add(1);
+        self.in_vain.store(in_vain, Relaxed);
+        let most = if is_shared { POLLS_SHARED } else { POLLS_FREE };
+        if in_vain <= most {
+            Turn::Stay
+        } else {
+            self.turn(contention, is_shared, in_vain == most + 1, now_ns())
+        }
+    }
+
+    /// The processor was given away from `begun_ns` to `ended_ns`.
+    pub fn given(&self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
+        contention.given(begun_ns, ended_ns);
+        self.last_ns.store(ended_ns, Relaxed);
+    }
+
+    #[cold]
+    fn turn(&self, contention: &Contention, is_shared: bool, is_first: bool, now_ns: u64) -> Turn {
+        let last_ns = self.last_ns.swap(now_ns, Relaxed);
+        if !is_shared {
+            // So many looks take some hundred times what it costs to find that nobody wants the processor.
+            self.in_vain.store(0, Relaxed);
+            return Turn::Yield;
+        }
+        let has_other_work = now_ns.saturating_sub(last_ns) > BETWEEN_NS;
+        if has_other_work || is_first {
+            self.since_ns.store(now_ns, Relaxed);
+        }
+        if has_other_work && !is_first {
+            return Turn::Stay;
+        }
+        let is_tired = now_ns.saturating_sub(self.since_ns.load(Relaxed)) >= TIRED_NS;
+        if is_tired && contention.is_held(|| now_ns) { Turn::Sleep(NAP) } else { Turn::Yield }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tutti_base::config::Config;
+
+    use super::*;
+    use crate::waiting::Limits;
+
+    /// `looks` in vain, each so long after the last one; how many of them gave the processor away, and how many slept.
+    fn check(
+        polling: &Polling,
+        contention: &Contention,
+        is_shared: bool,
+        (looks, apart_ns): (u64, u64),
+        expected: (u64, u64),
+    ) {
+        let start_ns = polling.last_ns.load(Relaxed).max(1_000_000_000);
+        let turns: Vec<Turn> = (1..=looks)
+            .map(|look| polling.in_vain(contention, is_shared, || start_ns + look * apart_ns))
+            .collect();
+        let count = |which: fn(&Turn) -> bool| turns.iter().filter(|turn| which(turn)).count() as u64;
+        let got = (count(|turn| *turn == Turn::Yield), count(|turn| matches!(turn, Turn::Sleep(_))));
+        assert_eq!(got, expected, "{looks} looks, {apart_ns} ns apart");
+    }
+
+    fn contention() -> Contention {
+        Contention::new(&Limits::new(&Config::default(), 2, 2, false))
+    }
+
+    #[test]
+    fn who_only_looks_gives_way_and_sleeps_beside_who_computes() {
+        let (polling, contention) = (Polling::new(), contention());
+        check(&polling, &contention, true, (1002, 1000), (1000, 0));
+        check(&polling, &contention, true, (110_000, 1000), (110_000, 0));
+        let now_ns = polling.last_ns.load(Relaxed);
+        polling.given(&contention, now_ns - 3_000_000, now_ns);
+        check(&polling, &contention, true, (100, 1000), (0, 100));
+        polling.found();
+        check(&polling, &contention, true, (102, 1000), (100, 0));
+    }
+
+    #[test]
+    fn who_has_the_processor_for_itself_or_other_work_is_not_held_up() {
+        check(&Polling::new(), &contention(), false, (10_010, 100), (10, 0));
+        check(&Polling::new(), &contention(), true, (1003, BETWEEN_NS + 1), (1, 0));
+    }
+}
