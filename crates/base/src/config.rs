@@ -104,6 +104,15 @@ impl Connections {
     }
 }
 
+/// What mpirun does with a program that needs another MPI library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignMpi {
+    /// It is refused: each of its processes would be a job of its own.
+    Refuse,
+    /// It is started.
+    Start,
+}
+
 /// Who has started this process, where it is not our own launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
@@ -178,6 +187,8 @@ pub struct Config {
     pub mapped_watch: bool,
     /// Mapped memory that peers have read is written back to main memory.
     pub mapped_home: MappedHome,
+    /// Whether mpirun starts programs that need another MPI library.
+    pub foreign_mpi: ForeignMpi,
     /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
     pub spin_us: i64,
     /// How often a wait yields its core before it parks.
@@ -265,6 +276,7 @@ impl Default for Config {
             mapped_limit: 1 << 30,
             mapped_watch: true,
             mapped_home: MappedHome::Auto,
+            foreign_mpi: ForeignMpi::Refuse,
             spin_us: -1,
             yield_rounds: 64,
             move_apart: true,

@@ -18,6 +18,7 @@ pub mod input;
 pub mod inquiries;
 pub mod lines;
 pub mod mapping;
+pub mod needed;
 pub mod node;
 pub mod options;
 pub mod output;

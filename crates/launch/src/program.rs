@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tutti_base::Placement;
-use tutti_base::config::Config;
+use tutti_base::config::{Config, ForeignMpi};
 use tutti_sys::{cpu, job, process};
 
 use crate::environment::{self, Variables};
 use crate::hosts::{self, Host};
+use crate::needed::{self, Abi, Needed};
 use crate::options::MAXIMUM_RANKS;
 use crate::request::{Program, Request, Verbosity};
 use crate::tree::message::{JobInfo, Manner, ProgramPlan};
@@ -34,6 +35,8 @@ pub struct Ready {
     pub directory: Option<PathBuf>,
     /// Environment, without what differs from rank to rank.
     pub variables: Variables,
+    /// The MPI library that it needs, as far as one can see before it runs.
+    pub needed: Option<Needed>,
 }
 
 /// What one host has to start.
@@ -263,6 +266,9 @@ impl HostJob {
             config.get_or_insert(settings);
             let is_used = program_of.contains(&index);
             let ready = is_used.then(|| locate(program, &info, variables, is_here)).transpose()?;
+            if let Some(ready) = ready.as_ref().filter(|_| info.ranks_of(index) > 1) {
+                refuse_foreign(ready, config.as_ref())?;
+            }
             programs.push(ready);
         }
         let config = config.ok_or_else(|| usage("a job without programs".to_string()))?;
@@ -298,7 +304,19 @@ fn locate(
         path = [OsStr::from_bytes(search), OsStr::new(":"), &path].into_iter().collect();
     }
     let file = find(Path::new(name), base, &path)?;
-    Ok(Ready { file, arguments, directory, variables })
+    let library_path =
+        variables.get(OsStr::new("LD_LIBRARY_PATH")).map_or(OsStr::new(""), OsString::as_os_str);
+    let needed = needed::by_program(&file, library_path);
+    Ok(Ready { file, arguments, directory, variables, needed })
+}
+
+/// Several ranks of a program of another MPI library would each be rank 0 of a job of one.
+fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal> {
+    let starts = config.is_some_and(|config| config.foreign_mpi == ForeignMpi::Start);
+    match ready.needed.as_ref().filter(|needed| needed.abi != Abi::Standard && !starts) {
+        Some(needed) => Err(usage(format!("{} {needed}", ready.file.display()))),
+        None => Ok(()),
+    }
 }
 
 /// Finds the file of a program: a name with a slash is a path from `base`, another is looked for in

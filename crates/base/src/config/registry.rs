@@ -1,8 +1,8 @@
 //! The rows of the registry, and how the values of settings are written.
 
 use super::{
-    Config, Connections, CopyBy, InitialErrorHandler, Mapped, MappedHome, OneSided, RemoteRead, SingleCopy,
-    Starter,
+    Config, Connections, CopyBy, ForeignMpi, InitialErrorHandler, Mapped, MappedHome, OneSided, RemoteRead,
+    SingleCopy, Starter,
 };
 
 /// One row of the registry.
@@ -298,6 +298,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.silence_ms.to_string(),
     },
     Setting {
+        name: "TUTTI_FOREIGN_MPI",
+        kind: "refuse | start",
+        doc: "what mpirun does with several ranks of a program that is linked to another MPI library, where each would be alone",
+        set: |c, v| foreign_mpi(v).map(|x| c.foreign_mpi = x),
+        show: |c| format!("{:?}", c.foreign_mpi).to_lowercase(),
+    },
+    Setting {
         name: "TUTTI_START_MS",
         kind: "milliseconds",
         doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
@@ -487,6 +494,10 @@ fn copy_by(text: &str) -> std::result::Result<CopyBy, String> {
 fn starter(text: &str) -> std::result::Result<Starter, String> {
     use Starter::{Alone, Auto, Pmi, Pmix};
     one_of(&[("auto", Auto), ("pmix", Pmix), ("pmi", Pmi), ("alone", Alone)], text)
+}
+
+fn foreign_mpi(text: &str) -> std::result::Result<ForeignMpi, String> {
+    one_of(&[("refuse", ForeignMpi::Refuse), ("start", ForeignMpi::Start)], text)
 }
 
 fn mapped_home(text: &str) -> std::result::Result<MappedHome, String> {

@@ -75,6 +75,14 @@ pub struct JobInfo {
     pub interface: String,
 }
 
+impl JobInfo {
+    /// How many ranks run a program.
+    pub fn ranks_of(&self, program: usize) -> u32 {
+        let of_it = self.programs_of.iter().filter(|(number, _)| *number as usize == program);
+        of_it.fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {

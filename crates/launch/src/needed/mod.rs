@@ -1,0 +1,259 @@
+//! Which MPI library a program needs, told before it is started from what it and its libraries are linked to.
+//!
+//! A program that was compiled for another MPI library starts under any launcher, but each of its processes
+//! then is a job of its own, of one rank, and nobody says so. The dynamic loader decides by names:
+//! `libmpi_abi.so` is the standard ABI (MPI-5 chapter 20), which Tutti is, `libmpi.so.12` that of MPICH and
+//! its kin, `libmpi.so.40` that of Open MPI. Here the same names are looked for, breadth first, as the loader
+//! does, from the program down, in the folders in which the loader looks ([`search`]); [`elf`] reads one
+//! file.
+//!
+//! Not seen: what a program loads while it runs (dlopen: interpreters and their modules), what a script
+//! starts, and an MPI library that is part of a static program.
+
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+mod elf;
+mod search;
+
+use elf::Linkage;
+use search::Search;
+
+/// Most files looked at for one program.
+const FILES: usize = 512;
+
+/// The interface of an MPI library, by the name under which programs ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abi {
+    /// `libmpi_abi.so.N`: the standard's.
+    Standard,
+    /// `libmpi.so.12` and the libraries beside it: that of MPICH, Intel MPI, MVAPICH.
+    Mpich,
+    /// `libmpi.so.40` and the libraries beside it: that of Open MPI 4 and 5.
+    OpenMpi,
+    /// Some other.
+    Other,
+}
+
+impl Abi {
+    /// Whose it is, for people.
+    pub fn owner(self) -> &'static str {
+        match self {
+            Abi::Standard => "the standard ABI",
+            Abi::Mpich => "MPICH, Intel MPI and their kin",
+            Abi::OpenMpi => "Open MPI",
+            Abi::Other => "another MPI library (or another version of one)",
+        }
+    }
+
+    /// The interface of a library of this name, if it is one of MPI.
+    fn of(name: &[u8]) -> Option<Abi> {
+        let text = std::str::from_utf8(name).ok()?;
+        let (stem, version) = text.split_once(".so")?;
+        let major = version.trim_start_matches('.').split('.').next().unwrap_or("");
+        match (stem, major) {
+            ("libmpi_abi", _) => Some(Abi::Standard),
+            ("libmpi" | "libmpich" | "libmpicxx" | "libmpichcxx" | "libmpifort" | "libmpichf90", "12") => {
+                Some(Abi::Mpich)
+            }
+            ("libmpi" | "libmpi_cxx" | "libmpi_mpifh" | "libmpi_usempi" | "libmpi_usempif08", "40") => {
+                Some(Abi::OpenMpi)
+            }
+            ("libmpi_usempi_ignore_tkr" | "liboshmem", "40") => Some(Abi::OpenMpi),
+            ("libmpi" | "libmpich" | "libmpi_cxx" | "libmpi_mpifh" | "libmpt" | "libmpi_cray", _) => {
+                Some(Abi::Other)
+            }
+            ("libmpi_gnu" | "libmpi_intel" | "libmpi_aocc" | "libmpi_nvidia", _) => Some(Abi::Other),
+            _ => None,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// The interface.
+    pub abi: Abi,
+    /// The name by which it is asked for.
+    pub library: OsString,
+    /// Which library asks for it, if it is not the program itself.
+    pub through: Option<PathBuf>,
+    /// The file that the loader would take, if it is found; not looked for where the name is the standard's.
+    pub file: Option<PathBuf>,
+}
+
+impl fmt::Display for Needed {
+    /// What is wrong with several ranks of such a program under our launcher.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "is linked to {}", self.library.display())?;
+        if let Some(through) = &self.through {
+            write!(f, " (by its library {})", through.display())?;
+        }
+        write!(
+            f,
+            ", which is of {}, not of the standard ABI that Tutti has: each rank would be alone; compile it with Tutti's mpicc, or \
+             start it with the launcher of that library (TUTTI_FOREIGN_MPI=start starts it here all the same)",
+            self.abi.owner()
+        )
+    }
+}
+
+/// The MPI library that a program needs. `library_path`: LD_LIBRARY_PATH of the program. `None`: none, as far
+/// as one can see, or `program` is no program in ELF (a script).
+pub fn by_program(program: &Path, library_path: &OsStr) -> Option<Needed> {
+    let first = Linkage::read(program)?;
+    let search = Search::new(library_path, &first);
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    let mut waiting: VecDeque<(Option<PathBuf>, Linkage)> = VecDeque::from([(None, first)]);
+    while let Some((file, linkage)) = waiting.pop_front() {
+        let mut others = Vec::new();
+        for name in &linkage.needed {
+            if let Some(abi) = Abi::of(name) {
+                return Some(settle(abi, name, file, &search, &linkage));
+            }
+            if !search::is_of_system(name) && seen.len() < FILES && seen.insert(name.clone()) {
+                others.push(name);
+            }
+        }
+        waiting.extend(others.into_iter().filter_map(|name| {
+            let (file, found) = search.find(name, &linkage)?;
+            Some((Some(file), found))
+        }));
+    }
+    None
+}
+
+/// A library under the name of another may be Tutti's all the same: a link to it, or one that calls it.
+fn settle(abi: Abi, name: &[u8], through: Option<PathBuf>, search: &Search, by: &Linkage) -> Needed {
+    let is_looked_for = abi != Abi::Standard;
+    let found = is_looked_for.then(|| search.find(name, by)).flatten();
+    let is_standard = found.as_ref().is_some_and(|(_, linkage)| {
+        let names = linkage.needed.iter().chain(&linkage.name);
+        names.into_iter().any(|name| Abi::of(name) == Some(Abi::Standard))
+    });
+    Needed {
+        abi: if is_standard { Abi::Standard } else { abi },
+        library: OsStr::from_bytes(name).to_os_string(),
+        through,
+        file: found.map(|(file, _)| file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn check_name(name: &str, expected: Option<Abi>) {
+        assert_eq!(Abi::of(name.as_bytes()), expected, "{name}");
+    }
+
+    #[test]
+    fn libraries_are_told_by_their_names() {
+        check_name("libmpi_abi.so.1", Some(Abi::Standard));
+        check_name("libmpi.so.12", Some(Abi::Mpich));
+        check_name("libmpich.so.12.1.8", Some(Abi::Mpich));
+        check_name("libmpi.so.40", Some(Abi::OpenMpi));
+        check_name("libmpi_usempif08.so.40", Some(Abi::OpenMpi));
+        check_name("libmpi.so.20", Some(Abi::Other));
+        check_name("libmpi.so", Some(Abi::Other));
+        check_name("libmpi_cray.so.12", Some(Abi::Other));
+        check_name("libmpfr.so.6", None);
+        check_name("libmpi", None);
+        check_name("libmpicolour.so.12", None);
+    }
+
+    /// Makes libraries and a program in a folder, as `cc` links them: (file, what it is linked to, further
+    /// words).
+    fn folder(name: &str, files: &[(&str, &[&str], &[&str])]) -> Option<PathBuf> {
+        let folder = std::env::temp_dir().join(format!("tutti-needed-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(folder.join("deep")).unwrap();
+        std::fs::write(folder.join("empty.c"), "int main(void) { return 0; }\n").unwrap();
+        for (file, linked, words) in files {
+            let mut command = Command::new("cc");
+            command.current_dir(&folder).args(["-o", file, "empty.c", "-Wl,--no-as-needed"]).args(*words);
+            if file.contains(".so") {
+                let name = Path::new(file).file_name().unwrap().to_string_lossy();
+                command.args(["-shared", "-fPIC", &format!("-Wl,-soname,{name}")]);
+            }
+            // What a library needs in its turn is not to be found when the program is linked.
+            command.arg("-Wl,--allow-shlib-undefined").args(*linked);
+            if !command.status().is_ok_and(|status| status.success()) {
+                return None;
+            }
+        }
+        Some(folder)
+    }
+
+    fn check(folder: &Path, program: &str, library_path: &str, expected: Option<(Abi, &str, Option<&str>)>) {
+        let library_path = library_path.replace('.', &folder.to_string_lossy());
+        let got = by_program(&folder.join(program), OsStr::new(&library_path));
+        let name = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        let got = got.map(|needed| (needed.abi, needed.library, needed.through.as_ref().map(name)));
+        let expected =
+            expected.map(|(abi, library, by)| (abi, OsString::from(library), by.map(str::to_string)));
+        assert_eq!(got, expected, "{program} with {library_path}");
+    }
+
+    #[test]
+    fn what_a_program_needs_is_found_through_its_libraries() {
+        const ORIGIN: &[&str] = &["-Wl,--enable-new-dtags,-rpath,$ORIGIN"];
+        const OLD: &[&str] = &["-Wl,--disable-new-dtags,-rpath,$ORIGIN/deep"];
+        let made = folder(
+            "linked",
+            &[
+                ("libmpi.so.40", &[], &[]),
+                ("libmpi_abi.so.1", &[], &[]),
+                ("libmpi.so.12", &["libmpi_abi.so.1"], &[]),
+                ("deep/libsolver.so.3", &["libmpi.so.40"], &[]),
+                ("plain", &["-lm"], &[]),
+                ("direct", &["libmpi.so.40"], &[]),
+                ("standard", &["libmpi_abi.so.1"], &[]),
+                ("front", &["libmpi.so.12"], ORIGIN),
+                ("nowhere", &["libmpi.so.12"], &[]),
+                ("indirect", &["deep/libsolver.so.3"], &[]),
+                ("inherited", &["deep/libsolver.so.3"], OLD),
+            ],
+        );
+        let Some(folder) = made else { return };
+        check(&folder, "plain", "", None);
+        check(&folder, "empty.c", "", None);
+        check(&folder, "direct", "", Some((Abi::OpenMpi, "libmpi.so.40", None)));
+        check(&folder, "standard", "", Some((Abi::Standard, "libmpi_abi.so.1", None)));
+        // A library of Tutti under the other name, where the loader finds it.
+        check(&folder, "front", "", Some((Abi::Standard, "libmpi.so.12", None)));
+        check(&folder, "nowhere", "", Some((Abi::Mpich, "libmpi.so.12", None)));
+        check(&folder, "nowhere", ".", Some((Abi::Standard, "libmpi.so.12", None)));
+        check(&folder, "indirect", "", None);
+        check(
+            &folder,
+            "indirect",
+            "/none:./deep",
+            Some((Abi::OpenMpi, "libmpi.so.40", Some("libsolver.so.3"))),
+        );
+        check(&folder, "inherited", "", Some((Abi::OpenMpi, "libmpi.so.40", Some("libsolver.so.3"))));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn foreign_bytes_are_no_program() {
+        let file = std::env::temp_dir().join(format!("tutti-needed-bytes-{}", std::process::id()));
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        for length in [0, 3, 16, 64, 200, 4096] {
+            std::fs::write(&file, &own[..length]).unwrap();
+            assert_eq!(by_program(&file, OsStr::new("")), None, "{length} bytes");
+        }
+        // Every byte of the headers wrong in its turn: an answer, whatever it is.
+        let mut bytes = own[..own.len().min(1 << 16)].to_vec();
+        for place in (0..1024).step_by(7) {
+            let right = std::mem::replace(&mut bytes[place], 0xff);
+            std::fs::write(&file, &bytes).unwrap();
+            by_program(&file, OsStr::new(""));
+            bytes[place] = right;
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+}
