@@ -5,13 +5,14 @@
 //! at at all, since under a trace none is compiled. Clocks of other hosts are compared by round trips at the end.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_base::ids::Plane;
 use tutti_base::trace::{self, Action, Event, Exchange, Level};
 use tutti_base::{ContextId, Rank, Result, WorldRank};
-use tutti_sys::clock;
+use tutti_sys::{clock, files};
 use tutti_transport::Peer;
 
 use crate::collective::broadcast_bytes;
@@ -174,7 +175,7 @@ pub fn collect(held: &mut Held, process: &Process) -> Result<()> {
     let names: Vec<String> =
         (0..=hosts.iter().copied().max().unwrap_or(0)).map(|host| format!("host {host}")).collect();
     let path = &process.config.trace;
-    if let Err(error) = std::fs::write(path, trace::whole(&ranks, &names)) {
+    if let Err(error) = files::write(Path::new(path), trace::whole(&ranks, &names).as_bytes()) {
         eprintln!("Tutti: the trace cannot be written to {path}: {error}");
     }
     Ok(())

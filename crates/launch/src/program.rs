@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tutti_base::Placement;
 use tutti_base::config::{Config, ForeignMpi};
-use tutti_sys::{cpu, job, process};
+use tutti_sys::{cpu, files, job, process};
 
 use crate::environment::{self, Variables};
 use crate::hosts::{self, Host};
@@ -129,7 +129,8 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.model = model(&config);
     info.job_id = match &request.spawned {
         Some(spawned) => spawned.job_id,
-        None => process::random().map_err(|error| usage(format!("no randomness: {error}")))?,
+        None => process::random()
+            .map_err(|error| usage(format!("no randomness: {error}")))?,
     };
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
@@ -150,17 +151,23 @@ impl Hosts {
     fn of(request: &Request) -> Result<Hosts, String> {
         let mut files = Vec::new();
         for name in &request.host_files {
-            let text = std::fs::read_to_string(name).map_err(|error| format!("host file {name}: {error}"))?;
+            let text = files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
+                .map_err(|error| format!("host file {name}: {error}"))?;
             files.push((name.clone(), text));
         }
         let listed = hosts::listed(&request.hosts, &files)?;
+        if listed.is_empty()
+            && let Some((name, _)) = files.first()
+        {
+            return Err(format!(
+                "host file {name} names no host: a line is NAME, NAME:SLOTS or NAME slots=SLOTS; without --hostfile the job runs here"
+            ));
+        }
         let allocation =
             slurm::allocation(|name| std::env::var(name).ok(), |file| std::fs::read_to_string(file))?;
         let agent = allocation.as_ref().and_then(|allocation| allocation.agent);
-        if !listed.is_empty() || !files.is_empty() {
-            let are_named = !listed.is_empty();
-            let hosts = if are_named { listed } else { vec![hosts::own(1)] };
-            return Ok(Hosts { hosts, are_named, agent });
+        if !listed.is_empty() {
+            return Ok(Hosts { hosts: listed, are_named: true, agent });
         }
         match allocation {
             Some(allocation) => Ok(Hosts { hosts: allocation.hosts, are_named: true, agent }),
@@ -220,15 +227,26 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
     })
 }
 
+/// Longest host file, in bytes.
+pub const HOST_FILE_BYTES: u64 = 64 << 20;
 /// Longest text of what the machine costs, in bytes.
-const MODEL_BYTES: usize = 1 << 20;
+const MODEL_BYTES: u64 = 1 << 20;
 
 /// What machines cost: all ranks choose algorithms by it, so it is read once, here.
 fn model(config: &Config) -> Vec<u8> {
     let path =
         config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    let model = path.and_then(|path| std::fs::read(path).ok()).filter(|text| text.len() <= MODEL_BYTES);
-    model.unwrap_or_default()
+    let Some(path) = path else { return Vec::new() };
+    match files::read(Path::new(&path), MODEL_BYTES) {
+        Ok(model) => model,
+        Err(error) => {
+            // Only what somebody has named must be there.
+            if !config.model_file.is_empty() {
+                eprintln!("mpirun: warning: TUTTI_MODEL_FILE={path} is not used: {error}");
+            }
+            Vec::new()
+        }
+    }
 }
 
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {

@@ -3,12 +3,14 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 use tutti_sys::letter;
 use tutti_sys::local_socket::Connection;
 use tutti_sys::spawning::{self, Order};
-use tutti_sys::{process, this_process};
+use tutti_sys::{files, process, this_process};
 
+use crate::program::HOST_FILE_BYTES;
 use crate::request::{self, Program, Request};
 use crate::{STATUS_USAGE, program, supervisor};
 
@@ -85,7 +87,8 @@ fn check_hosts(program: &spawning::Program, own: &str) -> Result<(), String> {
         .collect();
     if let Some(file) = &program.host_file {
         let file = lossy(file);
-        let lines = std::fs::read_to_string(&file).map_err(|error| format!("host file {file}: {error}"))?;
+        let lines = files::read_text_or_pipe(Path::new(&file), HOST_FILE_BYTES)
+            .map_err(|error| format!("host file {file}: {error}"))?;
         let first = |line: &str| line.split_whitespace().next().map(str::to_string);
         names.extend(lines.lines().filter(|line| !line.trim_start().starts_with('#')).filter_map(first));
     }

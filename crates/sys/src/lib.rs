@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod directory;
 pub mod event;
 pub mod fabric;
+pub mod files;
 pub mod futex;
 pub mod guardian;
 pub mod hwloc;

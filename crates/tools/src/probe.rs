@@ -5,7 +5,7 @@
 //! be seen without messages (overheads of the library) keeps its default, scaled where a measured price is a part of it.
 
 use std::hint::{black_box, spin_loop};
-use std::io::{IoSliceMut, Write};
+use std::io::IoSliceMut;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ use tutti_base::config::Config;
 use tutti_coll::Model;
 use tutti_sys::cma::{self, Pid, RemoteSegment};
 use tutti_sys::cpu::{self, ProcessorSet};
-use tutti_sys::process;
+use tutti_sys::{files, process};
 use tutti_topo::Machine;
 
 use crate::compare::home;
@@ -96,16 +96,15 @@ pub fn default_path(config: &Config) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
+/// Longest model that is read, in bytes.
+pub const MODEL_BYTES: u64 = 1 << 20;
+
 /// Puts a file in place at once: who reads meanwhile reads the old one or the new one.
 pub fn keep(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         std::fs::create_dir_all(directory)?;
     }
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(format!(".{}", std::process::id()));
-    let mut file = std::fs::File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    std::fs::rename(&fresh, path)
+    files::write(path, text.as_bytes())
 }
 
 /// Everything that can be seen from here.

@@ -10,6 +10,7 @@ use tutti_coll::registry::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
+use tutti_sys::files;
 use tutti_topo::{Level, Machine};
 
 use crate::spread::Spread;
@@ -250,8 +251,12 @@ impl Setup {
     }
 }
 
+/// Longest description of a machine or of what it costs, in bytes.
+const MACHINE_BYTES: u64 = 64 << 20;
+
 fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    files::read_text_or_pipe(path, MACHINE_BYTES)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
 fn collective(name: &str) -> Result<Collective, String> {

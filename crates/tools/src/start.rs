@@ -7,6 +7,7 @@ use clap::Args;
 use tutti_coll::start::{
     Connections, Exchange, Fitted, Job, MEANINGS, MEMORY_TERMS, Runs, Scheme, Spread, TERMS,
 };
+use tutti_sys::files;
 
 /// Options of `tutti sim start`.
 #[derive(Args)]
@@ -27,6 +28,9 @@ pub struct Options {
     ranks: Vec<u32>,
 }
 
+/// Longest list of runs, in bytes.
+const RUNS_BYTES: u64 = 64 << 20;
+
 /// Prints the predicted times.
 ///
 /// # Errors
@@ -36,7 +40,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         None => Runs::default(),
         Some(path) => {
             let named = |why: String| format!("{}: {why}", path.display());
-            let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+            let text =
+                files::read_text_or_pipe(path, RUNS_BYTES).map_err(|error| named(error.to_string()))?;
             Runs::parse(&text).map_err(named)?
         }
     };

@@ -23,6 +23,7 @@ use tutti_base::config::Config;
 use tutti_coll::model::{Correction, size_class, variant};
 use tutti_coll::select::{refusal, variants};
 use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, registry, select};
+use tutti_sys::files;
 
 use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace};
@@ -203,7 +204,10 @@ impl Row {
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let path = options.out.clone().or_else(|| crate::probe::default_path(&config));
-    let text = path.as_ref().and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    let text = path
+        .as_ref()
+        .and_then(|path| files::read_text(path, crate::probe::MODEL_BYTES).ok())
+        .unwrap_or_default();
     let model = Model { corrections: Vec::new(), ..Model::parse(&text)? };
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;

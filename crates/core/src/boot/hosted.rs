@@ -1,17 +1,18 @@
 //! Joining a job that another starter than ours has started: the ranks of this host make the job object themselves.
 
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tutti_base::config::{Config, Mapped, SingleCopy};
-use tutti_base::{Error, Machines, Result, WorldRank};
+use tutti_base::{Machines, Result, WorldRank};
 use tutti_sys::cma::{self, Pid};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
 use tutti_sys::maps::Maps;
-use tutti_sys::{event, interface, process};
+use tutti_sys::{event, files, interface, process};
 use tutti_topo::Machine;
 
 use super::guardian;
@@ -53,8 +54,8 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let (job, bells) = if place.local == 0 {
         let expected = facts.placement.ranks_on(place.host);
         let guests = meeting::await_guests(&name, &expected[1..], limit).map_err(|why| fail(&why))?;
-        let job =
-            create(config, &facts, place.host, record, greeting, &guests).map_err(|why| no_job(&why))?;
+        let job = create(config, &facts, place.host, record, greeting, &guests)
+            .map_err(|why| super::no_job(&why))?;
         // Where it cannot be had a job is as good, until something fails.
         let _ = guardian::start(&*starter, &job, &guests);
         let bells = give(&job, &guests).map_err(|why| fail(&why))?;
@@ -193,7 +194,7 @@ fn reach(config: &Config, guests: &[Guest]) -> Reach {
 }
 
 /// Longest text of what the machine costs, in bytes.
-const MODEL_BYTES: usize = 1 << 20;
+const MODEL_BYTES: u64 = 1 << 20;
 
 /// What the ranks are told of the machine. What it costs is told only where all ranks of the job read it here: hosts may have
 /// different files, and all must choose algorithms alike.
@@ -201,16 +202,12 @@ fn texts(config: &Config, machine: Option<&Machine>, with_model: bool) -> Vec<u8
     let mut texts = machine.map(|machine| machine.to_string().into_bytes()).unwrap_or_default();
     let host = process::host_name();
     let path = config.model_path(&host, cpu::usable_processors(), |name| std::env::var(name).ok());
-    let model = path.filter(|_| with_model).and_then(|path| std::fs::read(path).ok());
-    if let Some(model) = model.filter(|text| text.len() <= MODEL_BYTES) {
+    let model = path.filter(|_| with_model).and_then(|path| files::read(Path::new(&path), MODEL_BYTES).ok());
+    if let Some(model) = model {
         texts.push(TEXTS_END);
         texts.extend(model);
     }
     texts
-}
-
-fn no_job(error: &dyn std::fmt::Display) -> Error {
-    Error::new(tutti_base::ErrorClass::Other, format!("no shared memory for the job: {error}"))
 }
 
 #[cfg(test)]

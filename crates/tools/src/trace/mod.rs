@@ -11,6 +11,7 @@ use clap::Args;
 use tutti_base::trace::{self, Action, Event, Level};
 use tutti_coll::simulate::{self, Load};
 use tutti_coll::{Schedule, traffic};
+use tutti_sys::files;
 
 use crate::sim::Setup;
 
@@ -67,7 +68,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    files::write(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 /// The fastest algorithm (or the one that was asked for), as it is simulated.

@@ -5,16 +5,20 @@ use std::path::Path;
 
 use serde_json::Value;
 use tutti_base::trace::{Action, Event, Level};
+use tutti_sys::files;
 
 use super::Trace;
+
+/// Longest trace, in bytes.
+const TRACE_BYTES: u64 = 8 << 30;
 
 /// The trace in a file.
 ///
 /// # Errors
 /// It cannot be read, or is no trace of Tutti.
 pub fn file(path: &Path) -> Result<Trace, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let text = files::read_text_or_pipe(path, TRACE_BYTES)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     self::text(&text).map_err(|why| format!("{}: {why}", path.display()))
 }
 
