@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use tutti_base::config::Config;
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Secret};
-use tutti_sys::{cpu, this_process};
+use tutti_sys::{cpu, refusal, this_process};
 use tutti_transport::Directory;
 
 use starter::Starter;
@@ -68,7 +68,7 @@ pub fn join(config: &Config) -> Result<Boot> {
 static PROBE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 fn inherited(fd: u32, rank: u32) -> Result<Boot> {
-    let job = Job::attach(descriptor(fd)?).map_err(|error| broken(&error.to_string()))?;
+    let job = Job::attach(descriptor(fd)?).map_err(|error| broken(&refusal::explain(&error)))?;
     if rank >= job.header().world_size {
         return Err(broken("the rank is beyond the size of the job"));
     }
@@ -93,7 +93,15 @@ fn inherited_network(job: &Arc<Job>, local: u32) -> Result<Network> {
 }
 
 fn descriptor(number: u32) -> Result<OwnedFd> {
-    this_process::adopt_descriptor(number as i32).map_err(|error| broken(&error.to_string()))
+    this_process::adopt_descriptor(number as i32).map_err(|error| {
+        if !refusal::is_of_closed(&error) {
+            return broken(&refusal::explain(&error));
+        }
+        broken(&format!(
+            "descriptor {number}, which mpirun handed down, is not open any more: the program, or what started it, has closed the \
+             descriptors that it inherited, which it must not do before MPI_Init has returned"
+        ))
+    })
 }
 
 fn alone(config: &Config) -> Result<Boot> {
@@ -118,7 +126,7 @@ fn variable(name: &str) -> Result<Option<u32>> {
 }
 
 fn no_job(error: &std::io::Error) -> Error {
-    Error::new(ErrorClass::Other, format!("no shared memory for the job: {error}"))
+    Error::new(ErrorClass::Other, format!("no shared memory for the job: {}", refusal::explain(error)))
 }
 
 fn broken(why: &str) -> Error {

@@ -46,7 +46,7 @@ impl Input {
         if !stdin.is_terminal() {
             return Ok((input, event::duplicate_above_stdio(stdin.as_fd())?));
         }
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
         input.pipe = Some(writer);
         Ok((input, reader.into()))

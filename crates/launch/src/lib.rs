@@ -36,6 +36,7 @@ pub mod sweep;
 pub mod tree;
 
 use options::Parsed;
+use tutti_sys::refusal;
 
 /// Exit status of `mpirun` when it refuses its command line or cannot do its own work.
 pub const STATUS_USAGE: u8 = 2;
@@ -60,7 +61,7 @@ pub fn main() -> u8 {
     };
     match supervisor::run(&request, job) {
         Ok(status) => status,
-        Err(error) => refuse(STATUS_USAGE, &format!("cannot start: {error}")),
+        Err(error) => refuse(STATUS_USAGE, &format!("cannot start: {}", refusal::explain(&error))),
     }
 }
 
@@ -78,7 +79,9 @@ fn daemon(arguments: &[String]) -> u8 {
     };
     match supervisor::run_daemon(number, &parents) {
         Ok(status) => status,
-        Err(error) => refuse(STATUS_USAGE, &format!("this daemon cannot start: {error}")),
+        Err(error) => {
+            refuse(STATUS_USAGE, &format!("this daemon cannot start: {}", refusal::explain(&error)))
+        }
     }
 }
 

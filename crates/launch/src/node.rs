@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tutti_sys::cgroup::Killings;
 use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::process;
+use tutti_sys::refusal;
 use tutti_sys::signal::{Mask, SignalFd};
 
 use crate::connections::{self, Connections};
@@ -56,6 +58,8 @@ pub struct Given {
     pub mask: Mask,
     /// The secret of the job.
     pub secret: Secret,
+    /// How often the kernel had killed for lack of memory before the job.
+    pub killings: Killings,
 }
 
 struct Node {
@@ -124,14 +128,15 @@ pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
         Ok(mut node) => node.serve(),
         Err(error) => {
             let parents: Vec<String> = parents.iter().map(SocketAddr::to_string).collect();
-            eprintln!("mpirun: this daemon cannot join its parent at {}: {error}", parents.join(", "));
+            let reason = refusal::explain(&error);
+            eprintln!("mpirun: this daemon cannot join its parent at {}: {reason}", parents.join(", "));
             STATUS_USAGE
         }
     }
 }
 
 fn fail(error: &io::Error) -> u8 {
-    eprintln!("mpirun: cannot start the job: {error}");
+    eprintln!("mpirun: cannot start the job: {}", refusal::explain(error));
     STATUS_USAGE
 }
 

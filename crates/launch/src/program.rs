@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tutti_base::Placement;
 use tutti_base::config::{Config, ForeignMpi};
-use tutti_sys::{cpu, files, job, process};
+use tutti_sys::{cpu, files, job, process, refusal};
 
 use crate::environment::{self, Variables};
 use crate::hosts::{self, Host};
@@ -130,7 +130,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.job_id = match &request.spawned {
         Some(spawned) => spawned.job_id,
         None => process::random()
-            .map_err(|error| usage(format!("no randomness: {error}")))?,
+            .map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?,
     };
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);

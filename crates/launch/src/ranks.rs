@@ -10,12 +10,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tutti_base::config::{Config, Mapped, SingleCopy};
+use tutti_sys::cgroup::Killings;
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
 use tutti_sys::job::{self, Job, Plan, Reach, TEXTS_END};
 use tutti_sys::maps::Maps;
 use tutti_sys::process::{self, DescriptorLimit, Exit, Spawn, SpawnError, Step};
+use tutti_sys::refusal;
 use tutti_sys::siblings;
 use tutti_sys::signal::Mask;
 use tutti_topo::Machine;
@@ -46,6 +48,8 @@ pub struct Surroundings<'a> {
     pub input: Option<BorrowedFd<'a>>,
     /// Signal mask of ranks.
     pub mask: Mask,
+    /// How often the kernel had killed for lack of memory before the job.
+    pub killings: Killings,
 }
 
 #[derive(Debug)]
@@ -66,6 +70,8 @@ pub struct Ranks {
     inquiries: Inquiries,
     /// Limit on descriptors that ranks get back if ours was raised.
     descriptors: Option<DescriptorLimit>,
+    /// How often the kernel had killed for lack of memory before the job.
+    killings: Killings,
 }
 
 /// Why ranks cannot be started.
@@ -116,6 +122,7 @@ impl Ranks {
             by_pid: HashMap::with_capacity(count),
             inquiries: Inquiries::default(),
             descriptors,
+            killings: surroundings.killings,
         })
     }
 
@@ -154,8 +161,8 @@ impl Ranks {
         let count = self.job.world.len();
         let system = |error: io::Error| refuse_system(&error, count);
         let rank = self.job.world[local as usize];
-        let (out_reader, out) = io::pipe().map_err(system)?;
-        let (err_reader, err) = io::pipe().map_err(system)?;
+        let (out_reader, out) = event::pipe().map_err(system)?;
+        let (err_reader, err) = event::pipe().map_err(system)?;
         let tagging = self.job.info.manner.tagging;
         outputs.add(out_reader, Stream::Out, tag(tagging, rank, "stdout")).map_err(system)?;
         outputs.add(err_reader, Stream::Err, tag(tagging, rank, "stderr")).map_err(system)?;
@@ -262,14 +269,16 @@ impl Ranks {
         }
         let step = match error.step {
             Step::Create => "create a process",
-            Step::Prepare => "prepare the process",
+            Step::Group => "make its process group",
+            Step::Lifeline => "bind its life to that of mpirun",
             Step::Bind => "bind it",
             Step::Directory => "enter its directory",
             Step::Descriptors => "connect its output",
             Step::Execute => "execute it",
         };
         let rank = self.job.world[local as usize];
-        let reason = format!("cannot start rank {rank} ({name}): cannot {step}: {}", error.error);
+        let reason =
+            format!("cannot start rank {rank} ({name}): cannot {step}: {}", refusal::explain(&error.error));
         let status = if error.step == Step::Execute { STATUS_NOT_EXECUTABLE } else { STATUS_USAGE };
         Refused { status, reason }
     }
@@ -296,6 +305,7 @@ impl Ranks {
                     ending: daemon::ending(exit),
                     state: state as u8,
                     abort_code: block.abort_code.load(Ordering::Relaxed),
+                    remark: report::remark(exit, || Killings::now().since(self.killings)),
                 },
             ));
         }
@@ -330,16 +340,20 @@ impl Ranks {
             pid: self.processes[local as usize].pid,
             host: self.host_name.clone(),
             program: self.program_name(local),
+            remark: String::new(),
         }
     }
 }
 
 fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
-    let hint = match error.raw_os_error() {
-        Some(libc::EMFILE) => format!("; raise ulimit -n to {}", 4 * ranks as u64 + SPARE_DESCRIPTORS),
+    let hint = match refusal::errno(error) {
+        Some(libc::EMFILE) => format!(" to {}", 4 * ranks as u64 + SPARE_DESCRIPTORS),
         _ => String::new(),
     };
-    Refused { status: STATUS_USAGE, reason: format!("cannot start the job: {error}{hint}") }
+    Refused {
+        status: STATUS_USAGE,
+        reason: format!("cannot start the job: {}{hint}", refusal::explain(error)),
+    }
 }
 
 /// Decides where ranks run; the machine is described only if that took a look at it.

@@ -1,6 +1,8 @@
 //! What `mpirun` says: one line a fact, each beginning with its name.
 
+use tutti_sys::cgroup::Shortage;
 use tutti_sys::job::{RankBlock, RankState};
+use tutti_sys::process::Exit;
 use tutti_sys::signal;
 
 use crate::policy::Notice;
@@ -17,6 +19,8 @@ pub struct Named {
     pub host: String,
     /// The program, as the user wrote it.
     pub program: String,
+    /// What is known of the cause of its death; may be empty.
+    pub remark: String,
 }
 
 impl std::fmt::Display for Named {
@@ -28,6 +32,33 @@ impl std::fmt::Display for Named {
 /// The name of a program, as the user wrote it.
 pub fn program_name(program: &ProgramPlan) -> String {
     program.command.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+}
+
+/// What a host adds to the end of one of its ranks. `shortage`: whether processes were killed for lack of
+/// memory meanwhile.
+pub fn remark(exit: Exit, shortage: impl FnOnce() -> Shortage) -> String {
+    const KILLED_IN_SHELL: i32 = 128 + libc::SIGKILL;
+    match exit {
+        Exit::Signal { number: libc::SIGKILL, .. } | Exit::Code(KILLED_IN_SHELL) => lack(shortage()),
+        _ => String::new(),
+    }
+}
+
+/// The words for a lack of memory.
+pub fn lack(shortage: Shortage) -> String {
+    match shortage {
+        Shortage::No => String::new(),
+        Shortage::OfGroup(Some(bytes)) => {
+            format!(" for lack of memory (its control group may use {} MiB)", bytes >> 20)
+        }
+        Shortage::OfGroup(None) => {
+            " for lack of memory (the kernel killed processes of its control group)".to_string()
+        }
+        Shortage::OfMachine => {
+            ", perhaps for lack of memory: the kernel killed processes of its machine for that (see dmesg)"
+                .to_string()
+        }
+    }
 }
 
 /// Why a host is lost.
@@ -62,13 +93,19 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
         }
         Notice::Killed { rank, signal, core } => {
             let dumped = if core { ", core dumped" } else { "" };
-            format!("mpirun: {} was killed by {}{dumped}{end}\n", name(rank), signal::describe(signal))
+            let named = name(rank);
+            format!(
+                "mpirun: {named} was killed by {}{dumped}{}{end}\n",
+                signal::describe(signal),
+                named.remark
+            )
         }
         Notice::NotFinalized { rank, code } => {
+            let named = name(rank);
+            let hidden = hidden_signal(code);
             format!(
-                "mpirun: {} exited with code {code}{} without calling MPI_Finalize{end}\n",
-                name(rank),
-                hidden_signal(code)
+                "mpirun: {named} exited with code {code}{hidden}{} without calling MPI_Finalize{end}\n",
+                named.remark
             )
         }
         Notice::Failed { rank, code: code @ (126 | 127) } => {
@@ -80,7 +117,8 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
             )
         }
         Notice::Failed { rank, code } => {
-            format!("mpirun: {} exited with code {code}{}{end}\n", name(rank), hidden_signal(code))
+            let named = name(rank);
+            format!("mpirun: {named} exited with code {code}{}{}{end}\n", hidden_signal(code), named.remark)
         }
         Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
         Notice::Unkillable(1) => {
@@ -124,7 +162,20 @@ mod tests {
     use super::*;
 
     fn check(given: Notice, others: bool, expected: &str) {
-        let name = |rank| Named { rank, pid: 7, host: "node0".into(), program: "./a.out".into() };
+        let remark = match given {
+            Notice::Killed { signal, .. } => {
+                let exit = Exit::Signal { number: signal, core: false };
+                remark(exit, || Shortage::OfGroup(Some(64 << 20)))
+            }
+            _ => String::new(),
+        };
+        let name = |rank| Named {
+            rank,
+            pid: 7,
+            host: "node0".into(),
+            program: "./a.out".into(),
+            remark: remark.clone(),
+        };
         assert_eq!(notice(&given, name, others), format!("mpirun: {expected}\n"));
     }
 
@@ -135,6 +186,12 @@ mod tests {
             true,
             "rank 3 (pid 7, host node0, ./a.out) was killed by signal 11 SIGSEGV (segmentation fault), \
              core dumped; the other ranks were ended",
+        );
+        check(
+            Notice::Killed { rank: 3, signal: 9, core: false },
+            false,
+            "rank 3 (pid 7, host node0, ./a.out) was killed by signal 9 SIGKILL (killed) for lack of memory (its control group may \
+             use 64 MiB)",
         );
         check(
             Notice::NotFinalized { rank: 0, code: 137 },

@@ -24,8 +24,8 @@ pub struct Root {
     placement: Placement,
     /// Of every rank, whether it has ended or will never be heard of.
     ended: Vec<bool>,
-    /// Processes of ranks that failed, to name them.
-    pids: HashMap<u32, i32>,
+    /// Processes of ranks that failed, to name them, and what their hosts know of the cause.
+    failed: HashMap<u32, (i32, String)>,
     /// What the policy decides.
     pub policy: Policy,
     /// When the last agent was called.
@@ -43,7 +43,7 @@ impl Root {
             job,
             placement,
             ended: vec![false; ranks as usize],
-            pids: HashMap::new(),
+            failed: HashMap::new(),
             policy: Policy::new(ranks),
             called: Duration::ZERO,
             reached: Vec::new(),
@@ -59,7 +59,7 @@ impl Root {
             };
             *ended = true;
             if exit.ending != Ending::Code(0) || exit.state == RankState::Running as u8 {
-                self.pids.insert(exit.rank, exit.pid);
+                self.failed.insert(exit.rank, (exit.pid, exit.remark.clone()));
             }
             let state = match exit.state {
                 0 => RankState::Started,
@@ -161,10 +161,12 @@ impl Root {
             (program, first)
         });
         let program = ranges.find(|&(_, end)| rank < end).map_or(0, |(program, _)| program);
+        let (pid, remark) = self.failed.get(&rank).cloned().unwrap_or_default();
         let daemon = self.placement.host_of(rank).map_or(0, |host| self.job.daemon_of[host as usize]);
         Named {
             rank,
-            pid: self.pids.get(&rank).copied().unwrap_or(0),
+            pid,
+            remark,
             host: self.job.names[daemon as usize].clone(),
             program: report::program_name(&self.job.programs[program as usize]),
         }

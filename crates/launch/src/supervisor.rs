@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use tutti_sys::event::{Interest, Poller};
+use tutti_sys::cgroup::Killings;
+use tutti_sys::event::{self, Interest, Poller};
 use tutti_sys::job::Secret;
 use tutti_sys::process::{self, Exit, Reaped};
 use tutti_sys::signal::{self, Mask, SignalFd};
@@ -22,7 +23,7 @@ use crate::input::Input;
 use crate::node::Given;
 use crate::program::JobPlan;
 use crate::request::Request;
-use crate::{agent, node, sweep};
+use crate::{agent, node, report, sweep};
 
 const TOKEN_SIGNAL: u64 = 0;
 const TOKEN_INPUT: u64 = 1;
@@ -115,30 +116,37 @@ fn supervise(
     let blocked = Mask::of(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
     let original = blocked.block();
     let signals = SignalFd::new(&listened, true)?;
+    let poller = Poller::new()?;
+    poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
     process::adopt_orphans()?;
-    let (reader, control) = io::pipe()?;
+    let killings = Killings::now();
+    let (reader, control) = event::pipe()?;
     // Each process closes the ends of the other.
     let below = Cell::new(Some((reader, rank_input)));
-    let above = Cell::new(Some((control, input)));
+    let above = Cell::new(Some((control, input, poller)));
     let node = process::fork(|| {
         drop(above.take());
         let (control, input) = below.take().expect("set above and taken once in each process");
-        run(Given { control, input, mask: original, secret })
+        run(Given { control, input, mask: original, secret, killings })
     })?;
     drop(below.take());
-    let (control, input) = above.take().expect("set above and taken once in each process");
-    let exit = wait(node, &signals, control, input)?;
-    Ok(finish(exit, speaks))
+    let (control, input, poller) = above.take().expect("set above and taken once in each process");
+    let exit = wait(node, &signals, &poller, control, input)?;
+    Ok(finish(exit, speaks, killings))
 }
 
-fn wait(node: i32, signals: &SignalFd, mut control: PipeWriter, mut input: Input) -> io::Result<Exit> {
+fn wait(
+    node: i32,
+    signals: &SignalFd,
+    poller: &Poller,
+    mut control: PipeWriter,
+    mut input: Input,
+) -> io::Result<Exit> {
     let start = Instant::now();
-    let poller = Poller::new()?;
-    poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
     let mut events = Vec::new();
     let mut interrupts = 0;
     loop {
-        input.advance(&poller, start.elapsed());
+        input.advance(poller, start.elapsed());
         let timeout = input.deadline().map(|at| at.saturating_sub(start.elapsed()));
         poller.wait(timeout, &mut events)?;
         if events.drain(..).any(|event| event.token == TOKEN_INPUT) {
@@ -175,16 +183,17 @@ fn reap_until(node: i32) -> Option<Exit> {
     }
 }
 
-fn finish(exit: Exit, speaks: bool) -> u8 {
+fn finish(exit: Exit, speaks: bool, before: Killings) -> u8 {
     sweep::sweep();
     match exit {
         Exit::Code(code) => code as u8,
         Exit::Signal { number, .. } => {
             // On another host the parent tells of it.
             if speaks {
+                let remark = report::remark(exit, || Killings::now().since(before));
+                let signal = signal::describe(number);
                 eprintln!(
-                    "mpirun: the launcher's own process was killed by {}; the job was ended",
-                    signal::describe(number)
+                    "mpirun: the launcher's own process was killed by {signal}{remark}; the job was ended"
                 );
             }
             (128 + number) as u8

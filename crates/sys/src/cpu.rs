@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+
+use crate::cgroup::{self, Group};
 
 const WORD_BITS: usize = 64;
 /// Largest affinity mask the kernel is asked for: 1024 words, 65536 processors.
@@ -124,39 +125,23 @@ pub fn usable_processors() -> usize {
 
 /// Processors' worth of time that the control groups of this process allow, if they limit it.
 pub fn quota() -> Option<f64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    quota_of(&groups, Path::new("/sys/fs/cgroup"))
+    tightest(&cgroup::groups("cpu"))
 }
 
-/// The tightest limit of the groups that a `/proc/self/cgroup` names, and of their parents.
-fn quota_of(groups: &str, root: &Path) -> Option<f64> {
-    groups.lines().filter_map(|line| group_quota(line, root)).reduce(f64::min)
+/// The tightest limit of these groups.
+fn tightest(groups: &[Group]) -> Option<f64> {
+    let limit = |group: &Group| if group.is_unified { limit_v2(group) } else { limit_v1(group) };
+    groups.iter().filter_map(limit).reduce(f64::min)
 }
 
-fn group_quota(line: &str, root: &Path) -> Option<f64> {
-    let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
-    let unified = controllers.is_empty();
-    if !unified && !controllers.split(',').any(|name| name == "cpu") {
-        return None;
-    }
-    let top: PathBuf = if unified { root.to_path_buf() } else { root.join(controllers) };
-    // In a container the path may be that of the host, which is not visible: then the top is the group.
-    top.join(path)
-        .ancestors()
-        .take_while(|group| group.starts_with(&top))
-        .filter_map(|group| if unified { limit_v2(group) } else { limit_v1(group) })
-        .reduce(f64::min)
-}
-
-fn limit_v2(group: &Path) -> Option<f64> {
-    let text = fs::read_to_string(group.join("cpu.max")).ok()?;
+fn limit_v2(group: &Group) -> Option<f64> {
+    let text = group.read("cpu.max")?;
     let mut numbers = text.split_whitespace().map(|number| number.parse::<f64>().ok());
     ratio(numbers.next()??, numbers.next()??)
 }
 
-fn limit_v1(group: &Path) -> Option<f64> {
-    let number = |name| fs::read_to_string(group.join(name)).ok()?.trim().parse::<f64>().ok();
+fn limit_v1(group: &Group) -> Option<f64> {
+    let number = |name| group.read(name)?.trim().parse::<f64>().ok();
     ratio(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
 }
 
@@ -249,7 +234,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        assert_eq!(quota_of(groups, &root), expected, "{groups}");
+        assert_eq!(tightest(&cgroup::groups_of(groups, "cpu", &root)), expected, "{groups}");
         let _ = fs::remove_dir_all(root);
     }
 

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use crate::refusal;
+
 /// What to be told about a descriptor. Errors and hang-up are always told: to hear nothing for a
 /// while, remove the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Poller {
     /// What epoll_create1 reports.
     pub fn new() -> io::Result<Poller> {
         // SAFETY: a plain system call.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let fd = check("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: fd was just created and is owned by nobody else.
         Ok(Poller(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
@@ -77,7 +79,7 @@ impl Poller {
         // SAFETY: ready has room for AT_ONCE events.
         let count =
             unsafe { libc::epoll_wait(self.0.as_raw_fd(), ready.as_mut_ptr(), AT_ONCE as i32, limit) };
-        match check(count) {
+        match check("epoll_wait", count) {
             Ok(count) => {
                 let ready = ready.iter().take(usize::try_from(count).unwrap_or(0));
                 events.extend(ready.map(|event| Event { token: event.u64 }));
@@ -97,7 +99,8 @@ impl Poller {
         };
         let mut event = libc::epoll_event { events: wanted.cast_unsigned(), u64: token };
         // SAFETY: both descriptors are open; the kernel copies the event.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) })?;
+        let done = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) };
+        check("epoll_ctl", done)?;
         Ok(())
     }
 }
@@ -116,8 +119,8 @@ impl AsFd for Poller {
 pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: plain system calls on an open descriptor.
     unsafe {
-        let flags = check(libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
-        check(libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+        let flags = check("fcntl", libc::fcntl(fd.as_raw_fd(), libc::F_GETFL))?;
+        check("fcntl", libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK))?;
     }
     Ok(())
 }
@@ -128,13 +131,21 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 /// What fcntl reports, for example too many descriptors.
 pub fn duplicate_above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call on an open descriptor.
-    let copy = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })?;
+    let copy = check("fcntl", unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) })?;
     // SAFETY: copy was just created and is owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+/// A pipe: its ends to read from and to write to, closed on exec.
+///
+/// # Errors
+/// Too many descriptors.
+pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
+    io::pipe().map_err(|error| refusal::of("pipe2", error))
+}
+
+fn check(call: &'static str, result: i32) -> io::Result<i32> {
+    if result < 0 { Err(refusal::last(call)) } else { Ok(result) }
 }
 
 /// Counters to sleep on (eventfd), `count` of them, which children inherit only when they are told to.
@@ -144,7 +155,7 @@ fn check(result: i32) -> io::Result<i32> {
 pub fn bells(count: u32) -> io::Result<Vec<OwnedFd>> {
     let make = |_| {
         // SAFETY: a plain system call.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        let fd = check("eventfd", unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: fd was just created and is owned by nobody else.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };

@@ -30,7 +30,7 @@ use tutti_base::{BankSizes, Placement};
 
 use crate::memory::{self, Mapping};
 use crate::regions::{self, GRANULE};
-use crate::{clock, cpu};
+use crate::{clock, cpu, refusal};
 
 mod network;
 mod slots;
@@ -382,7 +382,7 @@ impl Job {
         header.table_offset = header.node_offset + size_of::<NodeBlock>() as u64;
         header.regions_offset = header.table_offset + round_up(regions::table_bytes(area_bytes));
         let name: &CStr = c"tutti-job";
-        let fd = memory::create_object(name, header.regions_offset + area_bytes)?;
+        let fd = memory::create_shared(name, header.regions_offset + area_bytes, header.regions_offset)?;
         let mapping = Mapping::range(fd.as_fd(), 0, header.regions_offset as usize)?;
         // SAFETY: the mapping has room for all of this and nobody else knows the object yet.
         unsafe {
@@ -406,8 +406,11 @@ impl Job {
     /// # Errors
     /// InvalidData when the descriptor is something else or of another version.
     pub fn attach(fd: OwnedFd) -> io::Result<Job> {
-        let first = Mapping::range(fd.as_fd(), 0, PAGE as usize)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a job object"))?;
+        let first =
+            Mapping::range(fd.as_fd(), 0, PAGE as usize).map_err(|error| match refusal::errno(&error) {
+                Some(libc::ENOMEM) => error,
+                _ => io::Error::new(io::ErrorKind::InvalidData, "not a job object"),
+            })?;
         // SAFETY: the mapping is page aligned and long enough; Header is plain numbers.
         let header = unsafe { first.base().cast::<Header>().read() };
         if header.magic != MAGIC || header.version != LAYOUT_VERSION || !header.is_consistent() {

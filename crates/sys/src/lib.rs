@@ -5,6 +5,7 @@
 //! failed call is decided above.
 
 pub mod cache;
+pub mod cgroup;
 pub mod clock;
 pub mod cma;
 pub mod cpu;
@@ -24,6 +25,7 @@ pub mod maps;
 pub mod memory;
 pub mod pmix;
 pub mod process;
+pub mod refusal;
 pub mod regions;
 pub mod remap;
 pub mod siblings;

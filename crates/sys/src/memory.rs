@@ -1,12 +1,16 @@
 //! Anonymous shared memory objects (memfd) and their mappings.
 //!
-//! An object has no name: it lives as long as a descriptor or a mapping of it does, so nothing can be
-//! left behind, whoever is killed.
+//! An object has no name: it lives as long as a descriptor or a mapping of it does, so nothing can be left
+//! behind, whoever is killed. Where a filter refuses memfd_create, a file without a name stands in
+//! ([`create_shared`]).
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::ptr::NonNull;
+
+use crate::{refusal, this_process};
 
 /// Creates an anonymous shared memory object of `bytes`, all zero, without pages until touched.
 ///
@@ -18,16 +22,117 @@ pub fn create_object(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
     // SAFETY: name is a terminated string; the call has no other preconditions.
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if fd < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("memfd_create"));
     }
     // SAFETY: fd was just created and is owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    set_length(fd.as_fd(), bytes)?;
+    Ok(fd)
+}
+
+/// Folders in which a file may stand in for an object that memfd_create makes, the best first.
+const STAND_IN_FOLDERS: [&str; 3] = ["/dev/shm", "/tmp", "/var/tmp"];
+
+/// As [`create_object`]; where that is refused, a file without a name in the first folder that has room for
+/// the first `used` bytes: /dev/shm, TMPDIR, /tmp. Pages are not reserved, as those of an object are not:
+/// [`reserve`] does that for a part.
+///
+/// # Errors
+/// Those of [`create_object`]; StorageFull when no folder has room.
+pub fn create_shared(name: &CStr, bytes: u64, used: u64) -> io::Result<OwnedFd> {
+    match create_object(name, bytes) {
+        Err(error) if refusal::call(&error) == Some("memfd_create") && is_refused(&error) => {
+            stand_in(bytes, used, &error)
+        }
+        result => result,
+    }
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    matches!(refusal::errno(error), Some(libc::EPERM | libc::EACCES | libc::ENOSYS))
+}
+
+fn stand_in(bytes: u64, used: u64, refused: &io::Error) -> io::Result<OwnedFd> {
+    let own = std::env::var_os("TMPDIR").filter(|folder| !folder.is_empty());
+    let folders = STAND_IN_FOLDERS.map(OsString::from).into_iter();
+    // The second, after /dev/shm.
+    let folders: Vec<OsString> = folders.clone().take(1).chain(own).chain(folders.skip(1)).collect();
+    for folder in &folders {
+        let Ok(file) = nameless_file(folder.clone()) else { continue };
+        if room(file.as_fd()) >= used && set_length(file.as_fd(), bytes).is_ok() {
+            return Ok(file);
+        }
+    }
+    let names: Vec<String> = folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
+    let text = format!(
+        "{refused}; a file cannot stand in for it, as none of {} has room for the {} MiB of shared memory: allow memfd_create, or \
+         make room",
+        names.join(", "),
+        used.div_ceil(1 << 20)
+    );
+    Err(io::Error::new(io::ErrorKind::StorageFull, text))
+}
+
+/// A file that is gone with its last descriptor.
+fn nameless_file(folder: OsString) -> io::Result<OwnedFd> {
+    let terminated = |bytes| CString::new(bytes).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let folder = folder.into_vec();
+    let path = terminated(folder.clone())?;
+    // SAFETY: a terminated path. The mode is that of a file for its owner alone.
+    let fd = unsafe { libc::open(path.as_ptr(), libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC, 0o600) };
+    if fd >= 0 {
+        // SAFETY: fd was just created and is owned by nobody else.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    // Some file systems, those of the network among them, make no file without a name.
+    let name = terminated([&folder[..], b"/tutti-XXXXXX"].concat())?.into_raw();
+    // SAFETY: name is terminated and writable; it is given back, and as long as it was, whatever the calls
+    // do.
+    unsafe {
+        let fd = libc::mkostemp(name, libc::O_CLOEXEC);
+        let error = refusal::last("mkostemp");
+        let name = CString::from_raw(name);
+        if fd < 0 {
+            return Err(error);
+        }
+        libc::unlink(name.as_ptr());
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Free bytes of the file system that has `fd`.
+fn room(fd: BorrowedFd<'_>) -> u64 {
+    // SAFETY: an all-zero value is a valid one of that plain C structure.
+    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: fd is open and status is writable.
+    let known = unsafe { libc::fstatvfs(fd.as_raw_fd(), &mut status) } == 0;
+    if known { status.f_bavail.saturating_mul(status.f_frsize) } else { 0 }
+}
+
+/// Makes sure of the pages of a range of an object if a file stands in for it: of a full file system one
+/// would hear by SIGBUS. An object of memfd_create has the memory of the system, and is left alone.
+///
+/// # Errors
+/// What fallocate reports, for example that the file system is full.
+pub fn reserve(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()));
+    if link.is_ok_and(|link| link.as_os_str().as_encoded_bytes().starts_with(b"/memfd:")) {
+        return Ok(());
+    }
+    allocate(fd, 0, offset, bytes)
+}
+
+fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if this_process::file_limit().is_some_and(|limit| limit < bytes) {
+        // The system would kill this process (SIGXFSZ).
+        return Err(refusal::of("ftruncate", io::Error::from_raw_os_error(libc::EFBIG)));
+    }
     // SAFETY: fd is open.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("ftruncate"));
     }
-    Ok(fd)
+    Ok(())
 }
 
 /// Sets whether `fd` survives an exec. Async-signal-safe: may be called between fork and exec.
@@ -38,7 +143,7 @@ pub fn set_inheritable(fd: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> 
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: the descriptor is open while it is borrowed.
     if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, flags) } < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("fcntl"));
     }
     Ok(())
 }
@@ -51,12 +156,7 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     if object_bytes(fd)? as u64 >= bytes {
         return Ok(());
     }
-    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: fd is open.
-    if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    set_length(fd, bytes)
 }
 
 /// Gives the pages of a range of `fd` back to the system: it reads as zeros from now on, in every mapping.
@@ -64,11 +164,14 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
 /// # Errors
 /// What fallocate reports.
 pub fn punch(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    allocate(fd, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
+}
+
+fn allocate(fd: BorrowedFd<'_>, mode: i32, offset: u64, bytes: u64) -> io::Result<()> {
     let whole = |number: u64| libc::off_t::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: fd is open.
     if unsafe { libc::fallocate(fd.as_raw_fd(), mode, whole(offset)?, whole(bytes)?) } < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("fallocate"));
     }
     Ok(())
 }
@@ -116,7 +219,7 @@ impl Mapping {
             )
         };
         if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(refusal::last("mmap"));
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Mapping { base, bytes })
@@ -145,7 +248,7 @@ fn object_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: fd is open and status is writable.
     if unsafe { libc::fstat(fd.as_raw_fd(), &mut status) } < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("fstat"));
     }
     match usize::try_from(status.st_size) {
         Ok(bytes) if bytes > 0 => Ok(bytes),
@@ -185,6 +288,25 @@ mod tests {
         assert_eq!(read(), 0);
         let beyond = Mapping::range(fd.as_fd(), 8192, 8192).unwrap_err();
         assert_eq!(beyond.kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn a_file_stands_in_for_an_object_and_is_gone_with_it() {
+        let refused = io::Error::from_raw_os_error(libc::EPERM);
+        let fd = stand_in(8192, 4096, &refused).unwrap();
+        let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
+        assert!(link.to_string_lossy().ends_with("(deleted)"), "{}", link.display());
+        let (one, two) = (Mapping::of(fd.as_fd()).unwrap(), Mapping::of(fd.as_fd()).unwrap());
+        reserve(fd.as_fd(), 0, 8192).unwrap();
+        // SAFETY: both mappings are 8192 bytes and nobody else uses them.
+        let seen = unsafe {
+            one.base().add(5000).write(42);
+            two.base().add(5000).read()
+        };
+        assert_eq!(seen, 42);
+        let error = stand_in(8192, 1 << 61, &refused).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(error.to_string().contains("/dev/shm, "), "{error}");
     }
 
     #[test]

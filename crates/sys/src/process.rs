@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::cpu::{self, ProcessorSet};
+use crate::refusal;
 use crate::signal::Mask;
 
 /// Bytes of stack that a child has between clone and exec.
@@ -67,8 +68,10 @@ impl DescriptorLimit {
 pub enum Step {
     /// Creating the process.
     Create,
-    /// Making its group, binding its life to that of its parent.
-    Prepare,
+    /// Making its process group.
+    Group,
+    /// Binding its life to that of its parent.
+    Lifeline,
     /// Binding it to processors.
     Bind,
     /// Entering its directory.
@@ -77,6 +80,20 @@ pub enum Step {
     Descriptors,
     /// Becoming the program.
     Execute,
+}
+
+impl Step {
+    /// The error of a step with the name of its call, where a refusal is the system's and not that of a file.
+    fn named(self, error: io::Error) -> io::Error {
+        match self {
+            Step::Create => refusal::of("clone", error),
+            Step::Group => refusal::of("setpgid", error),
+            Step::Lifeline => refusal::of("prctl", error),
+            Step::Bind => refusal::of("sched_setaffinity", error),
+            Step::Descriptors => refusal::of("dup2", error),
+            Step::Directory | Step::Execute => error,
+        }
+    }
 }
 
 /// Why a process could not be started.
@@ -143,7 +160,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         libc::clone(child, top, flags, (&raw mut start).cast())
     };
     if pid < 0 {
-        return Err(SpawnError { step: Step::Create, error: io::Error::last_os_error() });
+        return Err(SpawnError { step: Step::Create, error: Step::Create.named(io::Error::last_os_error()) });
     }
     // SAFETY: start is alive; the child, which wrote through a pointer to it, has ended or executed.
     match unsafe { (&raw const start.failure).read_volatile() } {
@@ -151,7 +168,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         Some((step, errno)) => {
             // SAFETY: pid is our child, which has called _exit; nobody else reaps it.
             unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-            Err(SpawnError { step, error: io::Error::from_raw_os_error(errno) })
+            Err(SpawnError { step, error: step.named(io::Error::from_raw_os_error(errno)) })
         }
     }
 }
@@ -220,11 +237,11 @@ extern "C" fn child(start: *mut libc::c_void) -> libc::c_int {
 unsafe fn become_program(start: &Start) -> Step {
     // SAFETY: plain system calls on numbers and on pointers that the caller vouches for.
     unsafe {
-        if libc::setpgid(0, 0) < 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
-            return Step::Prepare;
+        if libc::setpgid(0, 0) < 0 {
+            return Step::Group;
         }
-        if libc::getppid() != start.parent {
-            return Step::Prepare;
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 || libc::getppid() != start.parent {
+            return Step::Lifeline;
         }
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         if start.processors.as_ref().is_some_and(|set| cpu::set_affinity(set).is_err()) {
@@ -325,13 +342,16 @@ pub fn fork(run: impl FnOnce() -> u8) -> io::Result<i32> {
             std::process::abort();
         }
     }
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+    let threads = std::fs::read_dir("/proc/self/task").map_err(|error| {
+        io::Error::new(error.kind(), format!("/proc is needed and cannot be read: {error}"))
+    })?;
+    if threads.count() != 1 {
         return Err(io::ErrorKind::Unsupported.into());
     }
     // SAFETY: the process has one thread, so the copy has all of its state, and no lock is held.
     let pid = unsafe { libc::fork() };
     if pid < 0 {
-        return Err(io::Error::last_os_error());
+        return Err(refusal::last("fork"));
     }
     if pid == 0 {
         let guard = NoReturn;
@@ -370,7 +390,10 @@ pub fn kill_group(leader: i32, signal: i32) -> bool {
 /// What prctl reports.
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: a plain system call.
-    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
+    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(refusal::last("prctl")),
+    }
 }
 
 /// Moves this process into a process group of its own.
@@ -463,7 +486,7 @@ pub fn random() -> io::Result<u64> {
     let mut bytes = [0u8; 8];
     // SAFETY: the kernel writes at most 8 bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(io::Error::last_os_error()) }
+    if got == 8 { Ok(u64::from_ne_bytes(bytes)) } else { Err(refusal::last("getrandom")) }
 }
 
 /// Whether `fd` is a terminal of which this process is not in the foreground: reading would stop it.
@@ -471,10 +494,6 @@ pub fn is_background(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: plain system calls on an open descriptor.
     let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
     foreground >= 0 && foreground != own
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -289,6 +289,7 @@ impl Region {
             }
         };
         let offset = job.regions_offset() + u64::from(room) * GRANULE;
+        memory::reserve(job.fd(), offset, bytes)?;
         let mapping = Mapping::range(job.fd(), offset, bytes as usize)?;
         Ok(Some(Region { job: Arc::clone(job), key, mapping: Some(mapping) }))
     }

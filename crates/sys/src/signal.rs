@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::refusal;
+
 /// A set of signals.
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
@@ -100,7 +102,7 @@ impl SignalFd {
         // SAFETY: the set is initialised.
         let fd = unsafe { libc::signalfd(-1, &mask.0, flags) };
         if fd < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(refusal::last("signalfd"));
         }
         // SAFETY: fd was just created and is owned by nobody else.
         Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }))

@@ -9,8 +9,24 @@ use tutti_base::machines::Processors;
 
 use crate::{cpu, memory, process};
 
-/// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec. The inherited one stays open,
-/// so that a program may load the library a second time.
+/// The number from which on the descriptors of objects that one writes to are placed: beyond those that a
+/// program gets for its own files, so that one which it has closed by mistake is missed, and not taken for a
+/// file that it opened afterwards.
+fn remote_number() -> i32 {
+    const HIGHEST: u64 = 4096;
+    (descriptor_limit().min(HIGHEST) * 3 / 4).max(3) as i32
+}
+
+/// Moves a descriptor there, if there is room.
+pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    // SAFETY: a plain system call on an open descriptor.
+    let copy = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, remote_number()) };
+    // SAFETY: the copy was just made and belongs to nobody else.
+    if copy < 0 { fd } else { unsafe { OwnedFd::from_raw_fd(copy) } }
+}
+
+/// Takes ownership of a copy of an inherited descriptor; the copy is close-on-exec and [out of the
+/// way](out_of_the_way). The inherited one stays open, so that a program may load the library a second time.
 ///
 /// # Errors
 /// EBADF when `fd` is not open.
@@ -24,7 +40,7 @@ pub fn adopt_descriptor(fd: i32) -> io::Result<OwnedFd> {
     let owned = unsafe { OwnedFd::from_raw_fd(copy) };
     // SAFETY: fd is open, as the copy shows, and is only borrowed for this call.
     memory::set_inheritable(unsafe { BorrowedFd::borrow_raw(fd) }, true)?;
-    Ok(owned)
+    Ok(out_of_the_way(owned))
 }
 
 /// Closes an inherited descriptor that nobody else uses.
@@ -119,6 +135,15 @@ pub fn lockable_bytes() -> Option<u64> {
     unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let free = mask >> CAP_IPC_LOCK & 1 == 1 || limit.rlim_cur == libc::RLIM_INFINITY;
     (!free).then_some(limit.rlim_cur)
+}
+
+/// How long a file of this process may become, in bytes; `None`: any length.
+pub fn file_limit() -> Option<u64> {
+    // What is not known limits nothing.
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: the structure is writable.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// How many descriptors this process may have open.

@@ -38,7 +38,7 @@ pub(super) struct Target {
 impl Target {
     /// The end that rank 0 reads, and ours.
     pub(super) fn new() -> io::Result<(PipeReader, Target)> {
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
         let target =
             Target { pipe: Some(writer), held: VecDeque::new(), has_ended: false, is_watched: false };

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 
 use tutti_sys::event::Interest;
 use tutti_sys::process::{self, Exit, Reaped};
+use tutti_sys::refusal;
 use tutti_sys::this_process;
 
 use super::{DRAIN, Node, TOKEN_INQUIRIES, input};
@@ -38,7 +39,7 @@ impl Node {
     fn start_these(&mut self, here: HostJob, is_first: bool) -> Result<(), Refused> {
         let system = |error: io::Error| Refused {
             status: STATUS_USAGE,
-            reason: format!("cannot start the job: {error}"),
+            reason: format!("cannot start the job: {}", refusal::explain(&error)),
         };
         let is_away = is_first && self.root.is_none();
         let (remote_input, target) = is_away.then(input::Target::new).transpose().map_err(system)?.unzip();
@@ -50,6 +51,7 @@ impl Node {
             secret: handshake::derive(&self.given.secret, "ranks"),
             input: input.filter(|_| is_first),
             mask: self.given.mask,
+            killings: self.given.killings,
         };
         let now = self.start.elapsed();
         let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;

@@ -98,7 +98,7 @@ pub enum Ending {
 }
 
 /// A rank that ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankExit {
     /// Its number in the world.
     pub rank: u32,
@@ -110,6 +110,8 @@ pub struct RankExit {
     pub state: u8,
     /// Argument of MPI_Abort.
     pub abort_code: i32,
+    /// What its host knows of the cause, for the user; empty if nothing.
+    pub remark: String,
 }
 
 /// How far a whole subtree has come.

@@ -229,6 +229,7 @@ impl Simulation {
             ending: Ending::Code(0),
             state: 2,
             abort_code: 0,
+            remark: String::new(),
         };
         let exits = (0..ranks).map(exit).collect();
         self.at(Duration::ZERO, number, Happening::Event(Event::Exits(exits)));

@@ -83,13 +83,16 @@ impl Job {
     /// Maps the first `bytes` of a slot that is taken.
     ///
     /// # Errors
-    /// What mmap reports; InvalidInput for a number or a length that no slot has.
+    /// What mmap reports; that there is no room where a file stands in for the object; InvalidInput for a
+    /// number or a length that no slot has.
     pub fn map_slot(&self, number: u32, bytes: u64) -> io::Result<Mapping> {
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
         if number == 0 || number as usize > WORDS * 64 || bytes > 1 << SLOT_SHIFT {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Mapping::range(self.fd(), u64::from(number) << SLOT_SHIFT, length)
+        let start = u64::from(number) << SLOT_SHIFT;
+        memory::reserve(self.fd(), start, bytes)?;
+        Mapping::range(self.fd(), start, length)
     }
 }
 

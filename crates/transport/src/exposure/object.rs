@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tutti_sys::maps::{Area, Maps};
-use tutti_sys::{memory, remap, userfault};
+use tutti_sys::{memory, remap, this_process, userfault};
 
 use super::fork;
 use super::record::PAGE_BYTES;
@@ -171,6 +171,7 @@ impl Object {
             return Ok(object);
         }
         let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| Refusal::NoObject)?;
+        let fd = this_process::out_of_the_way(fd);
         let (inode, device) = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
         let object = Object { fd, inode, device, maps: Maps::open().ok(), plain_malloc };
         let object = Box::leak(Box::new(object));
