@@ -3,6 +3,8 @@
 //! Nothing here waits without end in a loop: [`wait_until`] spins for a bounded time, yields a bounded number of
 //! times and then parks until a peer rings (see `tutti_transport::wait`). Whoever waits for long says what for.
 
+use std::time::Duration;
+
 use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
 use tutti_sys::clock;
@@ -42,7 +44,22 @@ fn take_in(held: &Held, process: &Process) -> bool {
         drop(messages);
         process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank));
     }
+    if let Some(lost) = messages.lost() {
+        drop(messages);
+        give_up(process, &lost);
+    }
     any
+}
+
+/// How long to leave it to the launcher to say why a peer is gone.
+const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
+
+/// Ends the job as a peer cannot be reached. Most often it has died: then the launcher, who knows of what,
+/// says so and ends this process within milliseconds.
+#[cold]
+fn give_up(process: &Process, why: &str) -> ! {
+    std::thread::sleep(LAUNCHER_FIRST);
+    process.abort(1, &format!("Tutti: rank {}: {why}", process.rank));
 }
 
 /// As [`progress`] in the first lane, without anything that calls the program.

@@ -299,9 +299,14 @@ impl<L: Link> PointToPoint<L> {
     /// Why the job cannot go on, if it cannot.
     #[inline]
     pub fn fault(&mut self) -> Option<String> {
+        self.state.fault.take().map(|error| error.message.to_string())
+    }
+
+    /// Which peer cannot be reached any more, and why, if there is one: the job cannot go on then.
+    #[inline]
+    pub fn lost(&mut self) -> Option<String> {
         let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
-        let fault = self.state.fault.take().map(|error| error.message.to_string());
-        fault.or_else(|| self.link.failure().map(lost))
+        self.link.failure().map(lost)
     }
 
     /// Whether progress would find something to do; asked before a process goes to sleep.
