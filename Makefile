@@ -10,6 +10,7 @@
 # make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain; some ten minutes)
 # make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi
 # make stress       random collectives for SECONDS a run (60), from SEED
+# make places     environments and mishaps that users have, and what happens in each; ARGS="-k filter" narrows it
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -19,7 +20,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
+.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress places tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
 
 run: stage python
 	@scripts/run.sh
@@ -72,6 +73,11 @@ test-hosts: python
 
 stress: python
 	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+
+# Environments and mishaps (firewalls, filters, limits, pauses, kills): a table of what happens in each.
+places: python
+	@scripts/need.sh fabric hosts
+	build/python/bin/python tests/places/run.py $(ARGS)
 
 tsan: stage
 	@scripts/tsan.sh

@@ -5,7 +5,7 @@ its fields how the job is started; what needs code is done by
 
 - `inside`, a context manager over a Site: makes the place before the job starts (a firewall, a limit, a folder) and takes it away
   afterwards, whatever happened. It may change the fields of `site.start`;
-- `during`, called while the job runs: a kill, a pause, a cut cable. It calls `site.mishap()` when it has done that: seconds count from there.
+- `during`, called while the job runs, once its program has said "ready": a kill, a pause, a cut cable. It calls `site.mishap()` when it has done that: seconds count from there.
 """
 
 import contextlib
@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from harness import Job  # noqa: E402
+from harness import Job, marked  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Expect:
-    """What may come of a place: the right results, or the end with a sentence that this regular expression finds."""
+    """What may come of a place: the right results, the end with a sentence that this regular expression finds, or one of these statuses."""
 
     right: bool = True
     sentence: str = ""
+    statuses: tuple = ()
 
 
 RIGHT = Expect()
@@ -42,6 +43,11 @@ def right_or_told(sentence):
     return Expect(True, sentence)
 
 
+def ends(*statuses):
+    """Whoever started it knows why it ended, and nothing need be said: what signals and broken pipes do."""
+    return Expect(False, "", statuses)
+
+
 @dataclass
 class Start:
     """How the job is started: [before] mpirun [placement] [options] -n RANKS [within] program [arguments]."""
@@ -54,6 +60,7 @@ class Start:
     within: tuple = ()  # words that start each rank: ("unshare", "-Ur")
     env: dict = field(default_factory=dict)
     stdin: object = subprocess.DEVNULL
+    placed: bool = True  # on several hosts: whether the testbed's hosts and agent go on the command line
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,7 @@ class Place:
     needs: tuple = ()  # commands that must be there, or "root", "cgroup"; else the row is skipped and says so
     right: str = r"(?m)^ok$"  # what standard output of right results matches, once
     light: bool = False  # takes part in `make test` too
+    long: bool = False  # takes minutes: only with --long
     seconds: float = 15  # from the mishap (the start, where there is none) to the end
     shared: bool = True  # False: takes a testbed of its own, as it spoils it
 
@@ -81,6 +89,14 @@ class Site:
         self.hosts = testbed.hosts if testbed else []
         self.start = replace(place.start, env={"TMPDIR": str(folder), **place.start.env})
         self.since = None
+        self.made = set()  # files of the place itself, which are no leftovers
+
+    def file(self, name, text=""):
+        """A file of the place."""
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        self.made.add(path)
+        return path
 
     def mishap(self):
         """It has happened: from now on seconds count."""
@@ -104,17 +120,45 @@ class Site:
         """A program of tests/c."""
         return self.mpi.compile(source, *flags)
 
+    def running(self, job):
+        """The launcher's two processes and the ranks (or what starts them) of a job on this host: (supervisor, node, [ranks])."""
+        supervisor = next(pid for pid in marked(job.mark) if name_of(pid) == "mpirun" and name_of(parent_of(pid)) != "mpirun")
+        node = next(pid for pid in children_of(supervisor) if name_of(pid) == "tutti-node")
+        return supervisor, node, children_of(node)
+
     def words(self):
         """The job's command line."""
         start = self.start
         program = self.compile(start.program) if start.program.endswith((".c", ".cpp")) else start.program
         mpirun = [self.mpi.mpirun]
-        if self.testbed:
+        if self.testbed and start.placed:
             each = -(-start.ranks // len(self.hosts))
             mpirun += ["--agent", self.testbed.agent, "--host", ",".join(f"{host}:{each}" for host in self.hosts)]
         words = [*start.before, *mpirun, *start.options, "-n", start.ranks, *start.within, program, *start.arguments]
         words = [str(word) for word in words]
         return self.command(self.hosts[0], *words) if self.testbed else words
+
+
+def children_of(pid):
+    """The children of a process."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
+
+
+def name_of(pid):
+    """The short name of a process, or nothing."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def parent_of(pid):
+    """The parent of a process, or 0."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
 
 
 @dataclass
@@ -132,17 +176,19 @@ class Row:
 def judge(place, outcome):
     """What an outcome is: (what, whether it is good)."""
     said = [line for line in outcome.err.splitlines() if line.strip()]
+    found = [line for line in said if place.expect.sentence and re.search(place.expect.sentence, line)]
     if outcome.timed_out:
         return "HUNG", False
+    if "FAILED" in outcome.out:
+        return "WRONG results", False
+    if outcome.status in place.expect.statuses:
+        return f"ends with status {outcome.status}", True
     if outcome.status == 0 and len(re.findall(place.right, outcome.out)) == 1:
         if place.expect.right:
             return ("right" if not said else f"right; says: {said[0]}"), True
         return "right, but was to be refused", False
     if outcome.status == 0:
         return "WRONG: ends with 0 and without results", False
-    if "FAILED" in outcome.out:
-        return "WRONG results", False
-    found = [line for line in said if place.expect.sentence and re.search(place.expect.sentence, line)]
     if found:
         return f"told: {found[0]}", True
     return f"UNCLEAR: status {outcome.status}, {said[-1] if said else 'without a word'}", False
@@ -157,6 +203,7 @@ def attempt(site):
         job = Job(site.words(), {**site.mpi.env, **site.start.env}, stdin=site.start.stdin, cwd=site.folder)
         try:
             if place.during:
+                assert job.until(lambda out, _: "ready" in out, 30), f"the job does not begin: {job.errors()}"
                 place.during(site, job)
         finally:
             outcome = job.wait(place.seconds + 45)
@@ -172,5 +219,6 @@ def remains(site, outcome):
     left = [f"process {pid}" for pid in outcome.left]
     if site.testbed:
         left += [f"{name} on {host}" for host, _, name in site.testbed.idle(seconds=5)]
-    left += [f"file {path.name}" for path in site.folder.iterdir()]
+    left += [f"file {path}" for path in Path("/dev/shm").glob("tutti-*")]
+    left += [f"file {path.name}" for path in site.folder.iterdir() if path not in site.made]
     return ", ".join(left) or "nothing"
