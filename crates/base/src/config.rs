@@ -10,7 +10,7 @@ mod registry;
 
 use std::fmt;
 
-use crate::BankSizes;
+use crate::{BankSizes, PortRange};
 
 pub use registry::{SETTINGS, Setting};
 
@@ -228,6 +228,8 @@ pub struct Config {
     pub launch_radix: u64,
     /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that leads there.
     pub interface: String,
+    /// The ports that listeners and datagram sockets of the job are confined to; `None`: any.
+    pub port_range: Option<PortRange>,
     /// Longest time without a word between two daemons.
     pub heartbeat_ms: u64,
     /// How long a host may be silent before it counts as lost.
@@ -296,8 +298,9 @@ impl Default for Config {
             agent: String::new(),
             launch_radix: 16,
             interface: String::new(),
+            port_range: None,
             heartbeat_ms: 1000,
-            silence_ms: 5000,
+            silence_ms: 30_000,
             start_ms: 60_000,
             fabric: "auto".to_string(),
             connections: Connections::OnDemand,
@@ -462,6 +465,13 @@ mod tests {
         check("TUTTI_REMOTE_READ", "always", Err("auto or never"));
         check("TUTTI_COPY_BY", "fast", Err("auto, attach, xpmem or knem"));
         check("TUTTI_CONNECTIONS", "some", Err("never, on-demand, partially-static or static"));
+        let ports = PortRange::new(40000, 40010);
+        check("TUTTI_PORT_RANGE", "40000-40010", Ok(Config { port_range: ports, ..Config::default() }));
+        check(
+            "TUTTI_PORT_RANGE",
+            "9-8",
+            Err("TUTTI_PORT_RANGE: \"9-8\" is not a range of ports such as 40000-40100"),
+        );
         check("PATH", "whatever", Ok(Config::default()));
     }
 

@@ -178,7 +178,16 @@ pub fn damp(bell: BorrowedFd<'_>) {
 
 /// Waits until one of the descriptors is readable or the time is over. A number that is no open descriptor ends the wait.
 pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
-    let watch = |&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    wait_for(descriptors, libc::POLLIN, timeout);
+}
+
+/// As [`wait_readable`], until one of them can be written, or cannot ever: a connection that comes about, or does not.
+pub fn wait_writable(descriptors: &[RawFd], timeout: Duration) {
+    wait_for(descriptors, libc::POLLOUT, timeout);
+}
+
+fn wait_for(descriptors: &[RawFd], events: libc::c_short, timeout: Duration) {
+    let watch = |&fd| libc::pollfd { fd, events, revents: 0 };
     let mut watched: Vec<libc::pollfd> = descriptors.iter().map(watch).collect();
     let limit = libc::timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
@@ -190,7 +199,16 @@ pub fn wait_readable(descriptors: &[RawFd], timeout: Duration) {
 
 /// Whether a read of a descriptor would find something now.
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
-    let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    is_ready(fd, libc::POLLIN)
+}
+
+/// Whether a write would find room now, or an error.
+pub fn is_writable(fd: BorrowedFd<'_>) -> bool {
+    is_ready(fd, libc::POLLOUT)
+}
+
+fn is_ready(fd: BorrowedFd<'_>, events: libc::c_short) -> bool {
+    let mut watched = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
     // SAFETY: one entry, as stated; the kernel writes only into it.
     unsafe { libc::poll(&mut watched, 1, 0) == 1 }
 }

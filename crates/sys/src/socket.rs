@@ -1,9 +1,20 @@
-//! Sockets that std does not make: those that connect without waiting.
+//! Sockets that std does not make: those that connect without waiting, those on ports of a range, and those that send
+//! short segments only.
 
 use std::io;
 use std::mem::size_of_val;
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use tutti_base::PortRange;
+
+use crate::{event, process};
+
+/// Bytes of payload of a segment that passes every path: what IPv4 promises to carry, 576 bytes (RFC 9293, section 3.7.1).
+pub const SAFE_SEGMENT_BYTES: u32 = 536;
+/// Connections that wait at a listener until they are accepted, at most; the system may have a lower bound.
+const BACKLOG: i32 = 4096;
 
 /// An address as the kernel takes it.
 enum Raw {
@@ -81,18 +92,144 @@ fn passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Begins to connect to `to`, from the interface with the address `from` if one is given. The stream does not block; it can
-/// be written when the connection is there, or `take_error` tells why it is not.
+/// Listens at `interface`, on a port of `ports` if they are said. Whoever it accepts gets segments of at most
+/// `segment_bytes`, if that is said.
+///
+/// # Errors
+/// What the system reports; AddrInUse, with a line for the user, when no port of the range is free.
+pub fn listen(
+    interface: IpAddr,
+    ports: Option<PortRange>,
+    segment_bytes: Option<u32>,
+) -> io::Result<TcpListener> {
+    let listener = on_a_port(interface, ports, TcpListener::bind)?;
+    if let Some(bytes) = segment_bytes {
+        limit_segments(&listener, bytes)?;
+    }
+    // As std does it, but with room for all ranks of a large job, which may come at once.
+    // SAFETY: a plain system call on an open descriptor.
+    check(unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) })?;
+    Ok(listener)
+}
+
+/// A socket for datagrams at `interface`, on a port of `ports` if they are said.
+///
+/// # Errors
+/// As [`listen`].
+pub fn datagrams(interface: IpAddr, ports: Option<PortRange>) -> io::Result<UdpSocket> {
+    on_a_port(interface, ports, UdpSocket::bind)
+}
+
+/// Binds to a port: any, or one of the range, of which no two processes try the same one first.
+fn on_a_port<S>(
+    interface: IpAddr,
+    ports: Option<PortRange>,
+    bind: impl Fn(SocketAddr) -> io::Result<S>,
+) -> io::Result<S> {
+    let Some(ports) = ports else { return bind(SocketAddr::new(interface, 0)) };
+    for port in ports.beginning_anywhere(process::random()?) {
+        match bind(SocketAddr::new(interface, port)) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+    }
+    let reason = format!(
+        "every port of {ports} (TUTTI_PORT_RANGE) is in use at {interface}: a host needs two for each rank, and one \
+         more where it starts other hosts"
+    );
+    Err(io::Error::new(io::ErrorKind::AddrInUse, reason))
+}
+
+/// Has TCP send segments of at most so many bytes, and tell the other end to do the same. Of a socket that is not connected
+/// yet, or of a listener for those that it accepts.
+fn limit_segments(socket: &impl AsRawFd, bytes: u32) -> io::Result<()> {
+    let bytes = bytes as libc::c_int;
+    let size = size_of_val(&bytes) as libc::socklen_t;
+    let value = std::ptr::from_ref(&bytes).cast();
+    // SAFETY: the value is readable for its size.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, value, size) })?;
+    Ok(())
+}
+
+/// Bytes of payload that TCP puts into a segment of this connection at present.
+///
+/// # Errors
+/// What the system reports: it is no connection of TCP.
+pub fn segment_bytes(stream: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut bytes: libc::c_int = 0;
+    let mut size = size_of_val(&bytes) as libc::socklen_t;
+    let value = std::ptr::from_mut(&mut bytes).cast();
+    // SAFETY: the value is writable for its size.
+    check(unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, value, &mut size)
+    })?;
+    Ok(u32::try_from(bytes).unwrap_or(0))
+}
+
+/// What TCP knows of the way to the other end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// Segments under way that are not acknowledged.
+    pub unacknowledged: u32,
+    /// How often the first of them was sent again without an answer.
+    pub repetitions: u32,
+}
+
+/// Asks TCP about the way to the other end of a connection.
+///
+/// # Errors
+/// What the system reports: it is no connection of TCP.
+pub fn path(stream: BorrowedFd<'_>) -> io::Result<Path> {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut size = size_of_val(&info) as libc::socklen_t;
+    let value = std::ptr::from_mut(&mut info).cast();
+    // SAFETY: the value is writable for its size.
+    check(unsafe {
+        libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, value, &mut size)
+    })?;
+    Ok(Path { unacknowledged: info.tcpi_unacked, repetitions: info.tcpi_retransmits.into() })
+}
+
+/// Connects to `to`, waiting for that at most so long. The stream blocks.
+///
+/// # Errors
+/// What the system reports; TimedOut.
+pub fn connect_within(to: SocketAddr, segment_bytes: Option<u32>, time: Duration) -> io::Result<TcpStream> {
+    let (stream, until) = (connect(to, None, segment_bytes)?, Instant::now() + time);
+    while !event::is_writable(std::os::fd::AsFd::as_fd(&stream)) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer for {} s", time.as_secs_f32()),
+            ));
+        }
+        event::wait_writable(&[stream.as_raw_fd()], left);
+    }
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+/// Begins to connect to `to`, from the interface with the address `from` if one is given, by segments of at most
+/// `segment_bytes` if that is said. The stream does not block; it can be written when the connection is there, or
+/// `take_error` tells why it is not.
 ///
 /// # Errors
 /// What the system reports at once, for example too many descriptors or no route.
-pub fn connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+pub fn connect(to: SocketAddr, from: Option<IpAddr>, segment_bytes: Option<u32>) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: a plain system call.
     let fd = check(unsafe { libc::socket(family, kind, 0) })?;
     // SAFETY: fd was just created and is owned by nobody else.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    if let Some(bytes) = segment_bytes {
+        limit_segments(&fd, bytes)?;
+    }
     if let Some(from) = from {
         let raw = Raw::new(SocketAddr::new(from, 0));
         let (address, bytes) = raw.pass();
@@ -115,14 +252,17 @@ fn check(result: i32) -> io::Result<i32> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::Ipv4Addr;
+    use std::os::fd::AsFd;
 
     use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     fn check(interface: &str) {
         let Ok(listener) = TcpListener::bind((interface, 0)) else { return };
         let address = listener.local_addr().unwrap();
-        let mut stream = connect(address, Some(address.ip())).unwrap();
+        let mut stream = connect(address, Some(address.ip()), None).unwrap();
         let (mut other, from) = listener.accept().unwrap();
         assert_eq!(from.ip(), address.ip());
         other.write_all(b"hello").unwrap();
@@ -136,5 +276,46 @@ mod tests {
     fn a_socket_connects_from_an_interface() {
         check("127.0.0.1");
         check("::1");
+    }
+
+    #[test]
+    fn sockets_are_on_ports_of_the_range_until_all_are_in_use() {
+        // Two ports that are free just now, one after the other, so that others may take them: tried again then.
+        for _ in 0..100 {
+            let free = TcpListener::bind((HERE, 0)).unwrap().local_addr().unwrap().port();
+            let Some(ports) = PortRange::new(free, free.saturating_add(1)) else { continue };
+            let taken: Vec<_> = (0..2).map_while(|_| listen(HERE, Some(ports), None).ok()).collect();
+            let mut numbers: Vec<u16> = taken.iter().map(|it| it.local_addr().unwrap().port()).collect();
+            numbers.sort_unstable();
+            if numbers != [free, free + 1] {
+                continue;
+            }
+            let error = listen(HERE, Some(ports), None).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            assert!(error.to_string().contains(&format!("{free}-{}", free + 1)), "{error}");
+            let other = datagrams(HERE, Some(ports));
+            assert!(other.is_ok_and(|it| numbers.contains(&it.local_addr().unwrap().port())));
+            return;
+        }
+        panic!("no two neighbouring ports were free");
+    }
+
+    #[test]
+    fn segments_are_as_short_as_is_said() {
+        let listener = listen(HERE, None, Some(SAFE_SEGMENT_BYTES)).unwrap();
+        let address = listener.local_addr().unwrap();
+        for said in [None, Some(SAFE_SEGMENT_BYTES)] {
+            let stream = connect_within(address, said, Duration::from_secs(10)).unwrap();
+            let (mut other, _) = listener.accept().unwrap();
+            // The one end has told the other.
+            for end in [&stream, &other] {
+                assert!(segment_bytes(end.as_fd()).unwrap() <= SAFE_SEGMENT_BYTES, "{said:?}");
+            }
+            other.write_all(b"x").unwrap();
+            (&stream).read_exact(&mut [0]).unwrap();
+            assert_eq!(path(other.as_fd()).unwrap().repetitions, 0);
+        }
+        drop(listener);
+        assert!(connect_within(address, None, Duration::from_secs(10)).is_err());
     }
 }

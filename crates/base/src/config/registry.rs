@@ -4,6 +4,7 @@ use super::{
     Config, Connections, CopyBy, ForeignMpi, InitialErrorHandler, Mapped, MappedHome, OneSided, RemoteRead,
     SingleCopy, Starter,
 };
+use crate::PortRange;
 
 /// One row of the registry.
 pub struct Setting {
@@ -284,6 +285,13 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.interface.clone(),
     },
     Setting {
+        name: "TUTTI_PORT_RANGE",
+        kind: "LOW-HIGH",
+        doc: "ports of all sockets on which a job of several hosts is reached, TCP and UDP; empty: any that are free",
+        set: |c, v| port_range(v).map(|x| c.port_range = x),
+        show: |c| c.port_range.map_or(String::new(), |ports| ports.to_string()),
+    },
+    Setting {
         name: "TUTTI_HEARTBEAT_MS",
         kind: "milliseconds",
         doc: "longest time without a word between the daemons of two hosts (read by mpirun)",
@@ -293,7 +301,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_SILENCE_MS",
         kind: "milliseconds",
-        doc: "how long a host may be silent before the job is ended (read by mpirun)",
+        doc: "how long another host may be silent, without its connections having failed, before the job is ended",
         set: |c, v| size(v).map(|x| c.silence_ms = x.max(1)),
         show: |c| c.silence_ms.to_string(),
     },
@@ -475,6 +483,13 @@ fn fabric(text: &str) -> std::result::Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-".contains(&byte);
     let named = !text.is_empty() && text.bytes().all(plain);
     if named { Ok(text.to_string()) } else { Err("auto, sockets or a provider of libfabric".to_string()) }
+}
+
+fn port_range(text: &str) -> std::result::Result<Option<PortRange>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| "a range of ports such as 40000-40100".to_string())
 }
 
 fn connections(text: &str) -> std::result::Result<Connections, String> {

@@ -33,11 +33,10 @@ pub enum Scope {
 }
 
 /// Settings that only the launcher reads.
-const OF_LAUNCHER: [&str; 5] =
-    ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_HEARTBEAT_MS", "TUTTI_SILENCE_MS", "TUTTI_START_MS"];
+const OF_LAUNCHER: [&str; 4] = ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_HEARTBEAT_MS", "TUTTI_START_MS"];
 
 /// Settings that need not be the same in all processes.
-const OF_PROCESS: [&str; 11] = [
+const OF_PROCESS: [&str; 13] = [
     "TUTTI_SPIN_US",
     "TUTTI_YIELD_ROUNDS",
     "TUTTI_MOVE_APART",
@@ -48,6 +47,8 @@ const OF_PROCESS: [&str; 11] = [
     "TUTTI_SINGLE_COPY_BYTES",
     "TUTTI_COPY_BY",
     "TUTTI_MAX_CONNECTIONS",
+    "TUTTI_SILENCE_MS",
+    "TUTTI_PORT_RANGE",
     "TUTTI_PMIX_LIBRARY",
 ];
 

@@ -275,7 +275,7 @@ impl Carrier for Kernel {
         let interface = (!self.interface.is_unspecified()).then_some(self.interface);
         let begun = address::decode(to)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
-            .and_then(|to: SocketAddr| socket::connect(to, interface))
+            .and_then(|to: SocketAddr| socket::connect(to, interface, None))
             .and_then(|socket| self.waiting.connecting(connection, socket, private_data, &self.poller));
         if let Err(error) = begun {
             self.events.push_back(Event::Closed(connection, error.to_string()));
