@@ -8,7 +8,7 @@ import pytest
 
 from hosts import Cluster
 
-# The launcher gives up a host that is silent for so long; the others end at the same time.
+# The launcher is to give up a host that is silent for so long; the others end at the same time.
 SILENCE_SECONDS = 5
 
 
@@ -28,7 +28,8 @@ def cluster(tutti, four):
 
 def begin(cluster, seconds, options=()):
     """A job of eight ranks that sleep, once all of them do."""
-    job = cluster.begin(8, "sh", "-c", f"echo ready; sleep {seconds}", options=["--radix", "2", *options])
+    job = cluster.begin(8, "sh", "-c", f"echo ready; sleep {seconds}", options=["--radix", "2", *options],
+                        env={"TUTTI_SILENCE_MS": str(1000 * SILENCE_SECONDS)})
     assert job.until(lambda out, _: out.count("ready") == 8), job.errors()
     return job
 
@@ -53,7 +54,7 @@ def ranks_left(testbed, seconds=10):
 def test_a_lost_host_is_named_and_the_others_end(cluster, four, fault, host):
     job = begin(cluster, 1000)
     four.act(fault, host)
-    said = f"mpirun: host {host} is lost: nothing was heard of it for {SILENCE_SECONDS} s; the job was ended\n"
+    said = f"mpirun: host {host} is lost: nothing was heard of it for {SILENCE_SECONDS} s (TUTTI_SILENCE_MS); the job was ended\n"
     assert finish(job, SILENCE_SECONDS + 15) == (1, said)
     # The daemon of a host that was cut off, and those below it, notice by themselves.
     assert not ranks_left(four)

@@ -2,6 +2,9 @@
 //!
 //! It listens only while children are missing, only on the addresses that they were told, and gives a stranger [`PROOF_TIME`]
 //! and a place among [`MOST_STRANGERS`].
+//!
+//! Segments are so short that they pass every path: where one carries less than its ends believe and says nothing, long ones
+//! would never arrive, and a daemon would look dead. What daemons say to each other is little.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -10,11 +13,13 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use serde::{Serialize, de::DeserializeOwned};
+use tutti_base::PortRange;
 use tutti_sys::event::{Interest, Poller};
+use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 
 use crate::tree::handshake::{Admitting, CHALLENGE_BYTES, HELLO_BYTES, Joining, Nonce, PROOF_BYTES, Secret};
 use crate::tree::link::{Link, Pace};
-use crate::tree::message::{Cause, Down, Up};
+use crate::tree::message::{Cause, Down, Loss, Up};
 
 /// Tokens in the poller.
 const LISTENERS: u64 = 1 << 32;
@@ -76,6 +81,8 @@ struct Stranger {
 #[derive(Debug)]
 pub struct Connections {
     secret: Secret,
+    /// The number of the daemon.
+    number: u32,
     pace: Pace,
     listeners: Vec<TcpListener>,
     strangers: VecDeque<(u64, Stranger)>,
@@ -87,10 +94,11 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// None so far.
-    pub fn new(secret: Secret) -> Connections {
+    /// None so far, of daemon `number`.
+    pub fn new(secret: Secret, number: u32) -> Connections {
         Connections {
             secret,
+            number,
             pace: FIRST_PACE,
             listeners: Vec::new(),
             strangers: VecDeque::new(),
@@ -109,14 +117,19 @@ impl Connections {
         }
     }
 
-    /// Begins to listen; returns where.
+    /// Begins to listen, on ports of `ports` if they are said; returns where.
     ///
     /// # Errors
     /// What the system refuses.
-    pub fn listen(&mut self, addresses: &[IpAddr], poller: &Poller) -> io::Result<Vec<SocketAddr>> {
+    pub fn listen(
+        &mut self,
+        addresses: &[IpAddr],
+        ports: Option<PortRange>,
+        poller: &Poller,
+    ) -> io::Result<Vec<SocketAddr>> {
         let mut told = Vec::new();
         for &address in addresses {
-            let listener = TcpListener::bind((address, 0))?;
+            let listener = socket::listen(address, ports, Some(SAFE_SEGMENT_BYTES))?;
             listener.set_nonblocking(true)?;
             poller.add(listener.as_fd(), LISTENERS + self.listeners.len() as u64, Interest::Read)?;
             let port = listener.local_addr()?.port();
@@ -150,7 +163,6 @@ impl Connections {
     /// Why it cannot be joined.
     pub fn join(
         &mut self,
-        number: u32,
         addresses: &[SocketAddr],
         nonce: Nonce,
         poller: &Poller,
@@ -160,8 +172,8 @@ impl Connections {
         let patience = PROOF_TIME / addresses.len().max(1) as u32;
         for address in addresses {
             // An address that means something else here (a bridge for containers) answers wrongly or not at all.
-            let joined = TcpStream::connect_timeout(address, patience)
-                .and_then(|mut stream| Ok((prove(&mut stream, self.secret, number, nonce)?, stream)));
+            let joined = socket::connect_within(*address, Some(SAFE_SEGMENT_BYTES), patience)
+                .and_then(|mut stream| Ok((prove(&mut stream, self.secret, self.number, nonce)?, stream)));
             match joined {
                 Ok((agreed, stream)) => {
                     let own = stream.local_addr()?.ip();
@@ -227,7 +239,14 @@ impl Connections {
 
     /// Writes what can be written, says what is due, and notices who is silent.
     pub fn advance(&mut self, poller: &Poller, now: Duration, heard: &mut Vec<Heard>) {
-        if let Some(Err(cause)) = self.parent.as_mut().map(|parent| parent.advance(poller, now)) {
+        if let Some(parent) = &mut self.parent
+            && let Err(cause) = parent.advance(poller, now)
+        {
+            if cause == Cause::Silent {
+                // Perhaps only the way from there is broken.
+                parent.link.send(&Up::Lost(Loss { daemon: self.number, cause: Cause::CutOff }), now);
+                parent.write();
+            }
             self.parent = None;
             heard.push(Heard::ParentLost(cause));
         }
@@ -395,12 +414,27 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
             Ok(0) => Err(Cause::Closed),
             Ok(count) => self.link.receive(&bytes[..count], now, messages).map_err(|_| Cause::Malformed),
             Err(error) if is_passing(&error) => Ok(()),
-            Err(_) => Err(Cause::Closed),
+            // What a process that ends has not read resets its connections.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(Cause::Closed),
+            Err(error) => Err(Cause::Broken(error.to_string())),
         }
     }
 
     fn advance(&mut self, poller: &Poller, now: Duration) -> Result<(), Cause> {
         let is_alive = self.link.tick(now);
+        self.write();
+        let wanted = if self.link.outgoing.is_empty() { Interest::Read } else { Interest::Both };
+        if wanted != self.watched && poller.change(self.stream.as_fd(), self.token, wanted).is_ok() {
+            self.watched = wanted;
+        }
+        if !is_alive || self.link.outgoing.len() > MOST_WAITING {
+            return Err(Cause::Silent);
+        }
+        Ok(())
+    }
+
+    /// Writes what the socket takes.
+    fn write(&mut self) {
         let outgoing = &mut self.link.outgoing;
         while !outgoing.is_empty() {
             match self.stream.write(outgoing.as_slices().0) {
@@ -414,13 +448,5 @@ impl<Out: Serialize, In: DeserializeOwned> Wire<Out, In> {
                 }
             }
         }
-        let wanted = if outgoing.is_empty() { Interest::Read } else { Interest::Both };
-        if wanted != self.watched && poller.change(self.stream.as_fd(), self.token, wanted).is_ok() {
-            self.watched = wanted;
-        }
-        if !is_alive || self.link.outgoing.len() > MOST_WAITING {
-            return Err(Cause::Silent);
-        }
-        Ok(())
     }
 }

@@ -22,6 +22,7 @@ use crate::program::HostJob;
 use crate::ranks::Ranks;
 use crate::request::Request;
 use crate::root::Root;
+use crate::tree::clock::Clock;
 use crate::tree::daemon::{Action, Daemon, Event};
 use crate::tree::handshake::Secret;
 use crate::tree::message::JobInfo;
@@ -64,6 +65,7 @@ pub struct Given {
 
 struct Node {
     start: Instant,
+    clock: Clock,
     given: Given,
     poller: Poller,
     has_control: bool,
@@ -120,7 +122,7 @@ pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
     let joined = Node::new(given, Daemon::new(number)).and_then(|mut node| {
         let nonce = connections::random_nonce()?;
         let now = node.now();
-        let own = node.connections.join(number, parents, nonce, &node.poller, now)?;
+        let own = node.connections.join(parents, nonce, &node.poller, now)?;
         node.interface = own.to_string();
         Ok(node)
     });
@@ -128,8 +130,12 @@ pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
         Ok(mut node) => node.serve(),
         Err(error) => {
             let parents: Vec<String> = parents.iter().map(SocketAddr::to_string).collect();
-            let reason = refusal::explain(&error);
-            eprintln!("mpirun: this daemon cannot join its parent at {}: {reason}", parents.join(", "));
+            let error = refusal::explain(&error);
+            eprintln!(
+                "mpirun: this daemon cannot join its parent at {} (TCP): {error}; a firewall there has to let hosts of the job \
+                 in (TUTTI_PORT_RANGE confines the ports, TUTTI_INTERFACE the address)",
+                parents.join(", ")
+            );
             STATUS_USAGE
         }
     }
@@ -152,7 +158,8 @@ impl Node {
         poller.add(child_signals.as_fd(), TOKEN_CHILD, Interest::Read)?;
         Ok(Node {
             start: Instant::now(),
-            connections: Connections::new(given.secret),
+            clock: Clock::default(),
+            connections: Connections::new(given.secret, daemon.number()),
             given,
             poller,
             has_control: true,
@@ -181,7 +188,7 @@ impl Node {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        self.clock.now(self.start.elapsed())
     }
 
     /// The event loop: until all ranks have ended and all they wrote is passed on.
@@ -193,11 +200,13 @@ impl Node {
                 return self.leave();
             }
             let timeout = self.deadline().map(|at| at.saturating_sub(self.now()));
+            self.clock.sleeps(self.start.elapsed(), timeout);
             if self.poller.wait(timeout, &mut ready).is_err() {
                 // Out of memory in the kernel: nothing can be served any more.
                 self.decide(policy::Event::SupervisorLost);
                 self.events.push_back(Event::Quit);
             }
+            self.clock.wakes(self.start.elapsed());
             for event in ready.drain(..) {
                 self.dispatch(event.token);
             }

@@ -22,7 +22,8 @@ pub const GRACE: Duration = Duration::from_millis(10);
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Two interrupts within this time kill.
 pub const AGAIN: Duration = Duration::from_secs(1);
-/// How long to wait for ranks to die after SIGKILL: those that hang in the kernel do not.
+/// How long to wait until all ranks are known to have died of SIGKILL: those that hang in the kernel do not, and hosts whose
+/// connection has stalled do not say so.
 pub const RESIGNATION: Duration = Duration::from_secs(5);
 /// Status after the time limit, as that of timeout(1).
 pub const STATUS_TIMEOUT: u8 = 124;
@@ -104,8 +105,8 @@ pub enum Notice {
     TimedOut,
     /// Ranks did not end after a signal that the user sent.
     Unresponsive(i32),
-    /// This many ranks did not die of SIGKILL.
-    Unkillable(u32),
+    /// The end of ranks that were killed is not known: they do not die, or their hosts do not say so.
+    Unended,
     /// Something else.
     Told(String),
 }
@@ -120,6 +121,7 @@ pub struct Policy {
     /// What to say when that kills somebody.
     pending: Option<Notice>,
     killed: Option<Duration>,
+    has_resigned: bool,
     stopped: bool,
     user_signal: Option<i32>,
     last_interrupt: Option<Duration>,
@@ -135,6 +137,7 @@ impl Policy {
             kill_at: None,
             pending: None,
             killed: None,
+            has_resigned: false,
             stopped: false,
             user_signal: None,
             last_interrupt: None,
@@ -182,9 +185,10 @@ impl Policy {
             self.kill(now, actions);
         }
         if self.killed.is_some_and(|at| at + RESIGNATION <= now) && self.running > 0 {
-            actions.push(Action::Tell(Notice::Unkillable(self.running)));
+            actions.push(Action::Tell(Notice::Unended));
             self.first_status(1);
             self.running = 0;
+            self.has_resigned = true;
         }
     }
 
@@ -197,6 +201,11 @@ impl Policy {
     /// How many ranks run.
     pub fn running(&self) -> u32 {
         self.running
+    }
+
+    /// Whether the end of some ranks was not waited for.
+    pub fn has_resigned(&self) -> bool {
+        self.has_resigned
     }
 
     /// Exit status of the job, once no rank runs.
@@ -476,8 +485,9 @@ mod tests {
         policy.handle(died(0, 9, Running), Duration::ZERO, &mut actions);
         assert_eq!(policy.deadline(), Some(RESIGNATION));
         policy.tick(RESIGNATION, &mut actions);
-        assert_eq!(actions, [killed(1, 11), KILL_ALL, Action::Tell(Notice::Unkillable(1))]);
+        assert_eq!(actions, [killed(1, 11), KILL_ALL, Action::Tell(Notice::Unended)]);
         assert_eq!((policy.running(), policy.status(), policy.deadline()), (0, 139, None));
+        assert!(policy.has_resigned());
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::Placement;
 use tutti_base::config::{Config, ForeignMpi};
+use tutti_base::{Placement, PortRange};
 use tutti_sys::{cpu, files, job, process, refusal};
 
 use crate::environment::{self, Variables};
@@ -117,6 +117,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         verbose: request.verbosity == Verbosity::Verbose,
     };
     info.pace_ms = (config.heartbeat_ms, config.silence_ms);
+    info.ports = config.port_range.map(PortRange::bounds);
     info.start_ms = config.start_ms;
     info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
     let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();

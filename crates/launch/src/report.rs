@@ -5,7 +5,7 @@ use tutti_sys::job::{RankBlock, RankState};
 use tutti_sys::process::Exit;
 use tutti_sys::signal;
 
-use crate::policy::Notice;
+use crate::policy::{Notice, RESIGNATION};
 use crate::tree::message::{Cause, Ending, ProgramPlan};
 
 /// A rank as messages name it.
@@ -77,7 +77,19 @@ pub fn loss(host: &str, cause: &Cause, agent: &str, silence_ms: u64, start_ms: u
         Cause::Late => {
             format!("cannot be reached: the launcher's daemon was not there after {}", seconds(start_ms))
         }
-        Cause::Silent => format!("is lost: nothing was heard of it for {}", seconds(silence_ms)),
+        Cause::Silent => {
+            format!("is lost: nothing was heard of it for {} (TUTTI_SILENCE_MS)", seconds(silence_ms))
+        }
+        Cause::CutOff => {
+            format!(
+                "is lost: it is there, but nothing reached it for {} (TUTTI_SILENCE_MS); something on the way to it \
+                 drops packets",
+                seconds(silence_ms)
+            )
+        }
+        Cause::Broken(reason) => {
+            format!("is lost: the connection to the launcher's daemon on it has failed: {reason}")
+        }
         Cause::Closed => "is lost: the launcher's daemon on it has ended".to_string(),
         Cause::Malformed => "is lost: what came from it cannot be understood".to_string(),
     };
@@ -121,16 +133,29 @@ pub fn notice(notice: &Notice, name: impl Fn(u32) -> Named, others: bool) -> Str
             format!("mpirun: {named} exited with code {code}{}{}{end}\n", hidden_signal(code), named.remark)
         }
         Notice::TimedOut => "mpirun: the time limit (--timeout) is over; the job is ended\n".to_string(),
-        Notice::Unkillable(1) => {
-            "mpirun: a rank does not die of SIGKILL: it hangs in the kernel\n".to_string()
-        }
-        Notice::Unkillable(count) => {
-            format!("mpirun: {count} ranks do not die of SIGKILL: they hang in the kernel\n")
-        }
+        // Told host by host: [`unended`].
+        Notice::Unended => String::new(),
         Notice::Unresponsive(number) => {
             format!("mpirun: ranks still ran 2 s after {}; killed\n", signal::describe(number))
         }
     }
+}
+
+/// What is known of ranks on a host whose end was waited for in vain. Of those on mpirun's own host the kernel would have
+/// told; those of another host may have ended long ago, with the news on a connection that has stalled.
+pub fn unended(host: &str, ranks: usize, is_own: bool) -> String {
+    let waited = RESIGNATION.as_secs();
+    let (ranks, they) =
+        if ranks == 1 { ("1 rank".to_string(), "it hangs") } else { (format!("{ranks} ranks"), "they hang") };
+    if is_own {
+        return format!(
+            "mpirun: {ranks} on host {host} did not die of SIGKILL within {waited} s: {they} in the kernel\n"
+        );
+    }
+    format!(
+        "mpirun: host {host} has not said within {waited} s that {ranks} there died of SIGKILL: the connection to its \
+         daemon has stalled (the daemon ends them when it notices), or {they} in the kernel\n"
+    )
 }
 
 /// A shell reports the death of its program as an exit code.

@@ -1,6 +1,6 @@
 //! What only the root daemon has: the policy, and words for the user. Pure but for the names of this host.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,12 +146,27 @@ impl Root {
 
     /// The text of a notice, if it is worth one.
     pub fn tell(&self, notice: &Notice) -> Option<String> {
+        if *notice == Notice::Unended {
+            return Some(self.unended());
+        }
         let others = self.policy.running() > 0;
         // Who has failed has told it already.
         let is_told = matches!(notice, Notice::Told(text) if text.is_empty());
         let is_cause = !is_told
             && !matches!(notice, Notice::Failed { code, .. } if !others && ![126, 127].contains(code));
         is_cause.then(|| report::notice(notice, |rank| self.name(rank), others))
+    }
+
+    /// On which hosts ranks may run that were killed.
+    fn unended(&self) -> String {
+        let mut on_daemon = BTreeMap::new();
+        for (place, _) in self.placement.places().zip(&self.ended).filter(|(_, ended)| !**ended) {
+            *on_daemon.entry(self.job.daemon_of[place.host as usize]).or_insert(0) += 1;
+        }
+        let line = |(daemon, ranks): (u32, usize)| {
+            report::unended(&self.job.names[daemon as usize], ranks, daemon == 0)
+        };
+        on_daemon.into_iter().map(line).collect()
     }
 
     fn name(&self, rank: u32) -> Named {

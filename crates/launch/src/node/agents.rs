@@ -11,9 +11,9 @@ use tutti_sys::event::{self, Interest};
 use tutti_sys::process::{self, Exit};
 
 use super::{Node, TOKEN_AGENTS};
-use crate::agent;
 use crate::tree::daemon::{self, Event};
 use crate::tree::message::Cause;
+use crate::{STATUS_USAGE, agent};
 
 /// Bytes of an agent's words that are kept.
 const MOST_WORDS: usize = 16 << 10;
@@ -34,7 +34,7 @@ impl Node {
     pub(super) fn start_agent(&mut self, child: u32) {
         let Some(job) = self.daemon.job().cloned() else { return };
         if let Err(reason) = self.listen(&job) {
-            self.events.push_back(Event::Lost(child, Cause::NoAgent(reason)));
+            self.events.push_back(Event::Refused { status: STATUS_USAGE, reason });
             return;
         }
         let name = &job.names[child as usize];
@@ -84,7 +84,7 @@ impl Node {
         let held = std::mem::take(&mut agent.held);
         let name = self.daemon.job().map_or("", |job| &job.names[child as usize]).to_string();
         for line in String::from_utf8_lossy(&held).lines() {
-            self.outputs.say(&format!("{name}: {line}\n"), self.start.elapsed());
+            self.outputs.say(&format!("{name}: {line}\n"), self.clock.now(self.start.elapsed()));
         }
     }
 

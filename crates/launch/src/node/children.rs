@@ -11,6 +11,7 @@ use crate::root::placement_of;
 use crate::tree::daemon::Event;
 use crate::tree::link::Pace;
 use crate::tree::message::{Down, JobInfo};
+use tutti_base::PortRange;
 use tutti_sys::interface;
 
 impl Node {
@@ -81,8 +82,9 @@ impl Node {
             Some(own) => vec![own],
             None => interface::addresses(&job.interface, &names)?,
         };
-        self.listening =
-            self.connections.listen(&addresses, &self.poller).map_err(|error| error.to_string())?;
+        let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
+        let listening = self.connections.listen(&addresses, ports, &self.poller);
+        self.listening = listening.map_err(|error| format!("cannot listen: {error}"))?;
         let own = addresses.first().filter(|address| !IpAddr::is_unspecified(address));
         if let Some(address) = own.filter(|_| self.interface.is_empty()) {
             self.interface = address.to_string();

@@ -53,7 +53,7 @@ impl Node {
             mask: self.given.mask,
             killings: self.given.killings,
         };
-        let now = self.start.elapsed();
+        let now = self.now();
         let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
         // Before any rank runs, which takes the lack of it for a lack of a launcher.
         self.spawned.listen(&ranks, &self.poller);
@@ -126,7 +126,8 @@ impl Node {
             self.events.push_back(Event::Reached(Phase::Drained));
         }
         let Some(root) = &self.root else { return };
-        let may_end = (self.hurry || root.is_drained()) && !self.spawned.any();
+        let is_enough = self.hurry || root.is_drained() || root.policy.has_resigned();
+        let may_end = is_enough && !self.spawned.any();
         if root.policy.running() == 0 && may_end && !self.daemon.is_over() {
             if self.prints_timings {
                 eprint!("{}", root.timings(self.connections.refused()));

@@ -73,6 +73,8 @@ pub struct JobInfo {
     pub launcher: Bytes,
     /// Which interface to listen on (the setting TUTTI_INTERFACE), may be empty.
     pub interface: String,
+    /// The lowest and the highest port to listen on (the setting TUTTI_PORT_RANGE).
+    pub ports: Option<(u16, u16)>,
 }
 
 impl JobInfo {
@@ -141,8 +143,12 @@ pub enum Cause {
     Late,
     /// Nothing was heard of it.
     Silent,
-    /// Its connection was closed.
+    /// It is there, but says that it heard nothing of its parent, and leaves.
+    CutOff,
+    /// Its connection was closed, as the system does it for a process that ends.
     Closed,
+    /// Its connection failed: what the system says.
+    Broken(String),
     /// It sent what is no message.
     Malformed,
 }

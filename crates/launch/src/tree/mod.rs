@@ -8,11 +8,13 @@
 //! - [`shape`]: who is whose parent
 //! - [`handshake`]: both ends prove that they know the secret
 //! - [`frame`], [`link`]: messages as authenticated frames, heartbeats
+//! - [`clock`]: the time in which a daemon ran
 //! - [`message`]: what is said
 //! - [`daemon`]: what a daemon does about it
 //! - [`directory`]: where ranks can be reached
 //! - [`fuzz`]: what comes from strangers and from daemons gone mad
 
+pub mod clock;
 pub mod daemon;
 pub mod directory;
 pub mod frame;
@@ -21,6 +23,8 @@ pub mod handshake;
 pub mod link;
 mod machines;
 pub mod message;
+#[cfg(test)]
+mod pauses;
 pub mod shape;
 #[cfg(test)]
 mod simulation;

@@ -1,5 +1,5 @@
-//! Whole trees of daemons without a process or a socket: events in the order of their times, connections as ordered queues with a
-//! delay, ranks as a few words. What a test breaks, it breaks at a time that a seed gives.
+//! Whole trees of daemons without a process or a socket, and the root that decides: events in the order of their times,
+//! connections as ordered queues with a delay, ranks as a few words. What a test breaks, it breaks at a time that a seed gives.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -11,6 +11,9 @@ use tutti_base::machines::Processors;
 
 use super::daemon::{Action, Daemon, Event};
 use super::message::{Address, Ask, Cause, Down, Ending, JobInfo, Loss, Phase, ProgramPlan, RankExit, Up};
+use super::shape::Shape;
+use crate::policy;
+use crate::root::Root;
 
 const WIRE: Duration = Duration::from_millis(1);
 const AGENT: Duration = Duration::from_millis(20);
@@ -26,6 +29,12 @@ enum Happening {
     Begin,
     /// Its ranks end by themselves.
     RanksEnd,
+    /// One of its ranks crashes.
+    Crash,
+    /// Nothing comes through on the connection to its parent for so long.
+    Stall(Duration),
+    /// What the root has to decide is due.
+    Decide,
     /// It is killed: its connections close.
     Die,
     /// Its cable is cut: its connections fall silent.
@@ -56,6 +65,11 @@ struct Simulation {
     /// Messages over the edge above each daemon.
     over_edge: Vec<u32>,
     said: Vec<(Duration, Up)>,
+    root: Root,
+    /// What the user is told.
+    told: String,
+    /// Nothing comes through on the connection above each daemon before.
+    stalled_until: Vec<Duration>,
     ends_by_itself: Duration,
     /// When the last process ended.
     over: Duration,
@@ -88,6 +102,9 @@ impl Simulation {
             count: 0,
             over_edge: vec![0; hosts as usize],
             said: Vec::new(),
+            root: Root::new(Arc::clone(&job)),
+            told: String::new(),
+            stalled_until: vec![Duration::ZERO; hosts as usize],
             ends_by_itself: takes,
             over: Duration::ZERO,
         };
@@ -132,6 +149,16 @@ impl Simulation {
             (Happening::Die, _) => return self.die(number, WIRE, Cause::Closed),
             (Happening::Cut, _) => return self.die(number, SILENCE, Cause::Silent),
             (Happening::RanksEnd, Some(_)) if host.ranks_run == Some(true) => return self.end_ranks(number),
+            (Happening::Crash, Some(_)) if host.ranks_run == Some(true) => return self.crash(number),
+            (Happening::Stall(time), _) => {
+                self.stalled_until[number as usize] = self.now + time;
+                return;
+            }
+            (Happening::Decide, Some(_)) => {
+                let mut decided = Vec::new();
+                self.root.policy.tick(self.now, &mut decided);
+                return self.obey(decided);
+            }
             (Happening::Event(event), Some(daemon)) => daemon.handle(event, self.now, &mut actions),
             (Happening::Tick, Some(daemon)) => daemon.tick(self.now, &mut actions),
             _ => return,
@@ -161,22 +188,13 @@ impl Simulation {
             Action::SignalRanks(KILL) => self.end_ranks(number),
             Action::Down(child, down) => {
                 self.over_edge[child as usize] += 1;
-                self.at(WIRE, child, Happening::Event(Event::Down(down)));
+                self.at(self.wire(child), child, Happening::Event(Event::Down(down)));
             }
-            Action::Up(up) if number == 0 => {
-                self.said.push((self.now, up.clone()));
-                match up {
-                    Up::Lost(_) | Up::Refused(_) => {
-                        self.at(Duration::ZERO, 0, Happening::Event(Event::SignalAll(KILL)))
-                    }
-                    Up::Reached(Phase::Drained) => self.at(Duration::ZERO, 0, Happening::Event(Event::Quit)),
-                    _ => {}
-                }
-            }
+            Action::Up(up) if number == 0 => self.decide(up),
             Action::Up(up) => {
                 self.over_edge[number as usize] += 1;
                 let parent = self.parent(number);
-                self.at(WIRE, parent, Happening::Event(Event::Up(number, up)));
+                self.at(self.wire(number), parent, Happening::Event(Event::Up(number, up)));
             }
             Action::Answer(local, ask, address) => {
                 self.hosts[number as usize].answers.push((local, ask, address));
@@ -187,14 +205,54 @@ impl Simulation {
         }
     }
 
+    /// How long a message takes on the connection above a daemon, if it is sent now.
+    fn wire(&self, below: u32) -> Duration {
+        WIRE + self.stalled_until[below as usize].saturating_sub(self.now)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::new(self.hosts.len() as u32, self.job.radix)
+    }
+
+    /// What comes up to the root.
+    fn decide(&mut self, up: Up) {
+        let mut decided = Vec::new();
+        self.said.push((self.now, up.clone()));
+        let shape = self.shape();
+        match up {
+            Up::Exits(exits) => self.root.exits(&exits, self.now, &mut decided),
+            Up::Lost(loss) => self.root.lost(&loss, shape, self.now, &mut decided),
+            Up::Refused(refusal) => self.root.refused(refusal, self.now, &mut decided),
+            Up::Reached(Phase::Drained) => self.at(Duration::ZERO, 0, Happening::Event(Event::Quit)),
+            _ => {}
+        }
+        self.obey(decided);
+    }
+
+    fn obey(&mut self, decided: Vec<policy::Action>) {
+        for action in decided {
+            match action {
+                policy::Action::SignalAll(signal) => {
+                    self.at(Duration::ZERO, 0, Happening::Event(Event::SignalAll(signal)));
+                }
+                policy::Action::Tell(notice) => self.told += &self.root.tell(&notice).unwrap_or_default(),
+                policy::Action::ReportWaits => {}
+            }
+        }
+        if self.root.policy.has_resigned() {
+            self.at(Duration::ZERO, 0, Happening::Event(Event::Quit));
+        }
+        if let Some(deadline) = self.root.policy.deadline() {
+            self.at(deadline.saturating_sub(self.now), 0, Happening::Decide);
+        }
+    }
+
     fn daemon(&self, number: u32) -> Option<&Daemon> {
         self.hosts[number as usize].daemon.as_ref()
     }
 
     fn parent(&self, number: u32) -> u32 {
-        super::shape::Shape::new(self.hosts.len() as u32, self.job.radix)
-            .parent(number)
-            .expect("not the root")
+        self.shape().parent(number).expect("not the root")
     }
 
     fn gone(&mut self, number: u32) {
@@ -208,11 +266,13 @@ impl Simulation {
         if self.hosts[number as usize].has_ended {
             return;
         }
-        let shape = super::shape::Shape::new(self.hosts.len() as u32, self.job.radix);
+        let shape = self.shape();
         if let Some(parent) = shape.parent(number) {
+            let notice = notice + self.wire(number);
             self.at(notice, parent, Happening::Event(Event::Lost(number, cause)));
         }
         for child in shape.children(number) {
+            let notice = notice + self.wire(child);
             self.at(notice, child, Happening::Event(Event::ParentLost));
         }
         self.gone(number);
@@ -233,6 +293,13 @@ impl Simulation {
         };
         let exits = (0..ranks).map(exit).collect();
         self.at(Duration::ZERO, number, Happening::Event(Event::Exits(exits)));
+    }
+
+    fn crash(&mut self, number: u32) {
+        let rank = number * self.job.runs[number as usize].1;
+        let ending = Ending::Signal { number: libc::SIGSEGV, core: false };
+        let exit = RankExit { rank, pid: 2, ending, state: 1, abort_code: 0 };
+        self.at(Duration::ZERO, number, Happening::Event(Event::Exits(vec![exit])));
     }
 
     /// As a node does: what is drained is said once all below is.
@@ -335,6 +402,23 @@ fn many_faults_at_once_leave_nothing_either() {
         simulation.hosts[late].never_starts = random.below(3) == 0;
         simulation.run();
         simulation.assert_over();
+    }
+}
+
+#[test]
+fn a_stalled_connection_is_no_rank_that_hangs_in_the_kernel() {
+    for (stall_s, is_late) in [(4, false), (20, true)] {
+        let mut simulation = Simulation::new(3, 0, 2, Duration::from_secs(50));
+        simulation.at(Duration::from_millis(900), 1, Happening::Stall(Duration::from_secs(stall_s)));
+        simulation.at(Duration::from_secs(1), 0, Happening::Crash);
+        simulation.run();
+        simulation.assert_over();
+        let told = &simulation.told;
+        assert!(told.starts_with("mpirun: rank 0 (pid 2, host n0, a) was killed by signal 11"), "{told}");
+        let said = "mpirun: host n1 has not said within 5 s that 2 ranks there died of SIGKILL: the connection to its";
+        assert_eq!(told.contains(said), is_late, "{told}");
+        assert_eq!(told.lines().count(), 1 + usize::from(is_late), "{told}");
+        assert!(!told.contains("host n0 did not die") && !told.contains("host n2 has"), "{told}");
     }
 }
 
