@@ -90,6 +90,37 @@ pub fn receive(from: &Connection) -> io::Result<Letter> {
     Ok(letter)
 }
 
+/// A short letter of which a part may have come.
+#[derive(Debug, Default)]
+pub struct Partial {
+    is_announced: bool,
+}
+
+/// A letter of exactly so many bytes, of one piece, and no descriptors; `None` when it has not come yet. Does not wait.
+///
+/// # Errors
+/// As [`receive`].
+pub fn receive_short(from: &Connection, partial: &mut Partial, wanted: usize) -> io::Result<Option<Vec<u8>>> {
+    let not_yet =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+    let foreign = || io::Error::new(io::ErrorKind::InvalidData, "something that is no such letter");
+    loop {
+        let mut bytes = vec![0; if partial.is_announced { wanted } else { 16 }];
+        let (length, enclosed) = match from.receive(&mut bytes) {
+            Err(error) if not_yet(&error) => return Ok(None),
+            got => got?,
+        };
+        let announced = [wanted as u64, 0].map(u64::to_le_bytes).concat();
+        let is_right = length == bytes.len() && enclosed.is_empty();
+        if !is_right || !partial.is_announced && bytes != announced {
+            return Err(foreign());
+        }
+        if std::mem::replace(&mut partial.is_announced, true) {
+            return Ok(Some(bytes));
+        }
+    }
+}
+
 fn receive_piece(from: &Connection, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     loop {
         match from.receive_within(bytes, LONG) {

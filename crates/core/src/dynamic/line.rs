@@ -20,12 +20,13 @@ use std::time::Duration;
 use tutti_sys::letter::{self, Letter};
 use tutti_sys::local_socket::Connection;
 use tutti_sys::process;
+use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_transport::adaptive::tag::{Key, TAG_BYTES, Use};
 
 const MAGIC: [u8; 8] = *b"tutti-p1";
 const NONCE_BYTES: usize = 16;
-/// How long the other end may take for a step of the proof.
-const PROOF: Duration = Duration::from_secs(5);
+/// How long who connects waits until the other end accepts.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Most bytes of a letter: the names of all processes there may be.
 const MOST_BYTES: u64 = 64 << 20;
 /// What the tags of the two ends are over, first.
@@ -155,54 +156,96 @@ fn foreign() -> io::Error {
 /// # Errors
 /// What the system reports, PermissionDenied when it is not that port.
 pub fn connect(to: SocketAddr, secret: &[u8; 32]) -> io::Result<FarLine> {
-    let mut stream = TcpStream::connect_timeout(&to, PROOF)?;
-    stream.set_read_timeout(Some(PROOF))?;
+    let mut stream = socket::connect_within(to, Some(SAFE_SEGMENT_BYTES), PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let (key, mine) = (Key::new(secret, Use::Line), nonce()?);
     stream.write_all(&[&MAGIC[..], &mine].concat())?;
     let mut answer = [0; NONCE_BYTES + TAG_BYTES];
-    stream.read_exact(&mut answer)?;
+    stream.read_exact(&mut answer).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let reason = format!("nobody has accepted for {} s", PATIENCE.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, reason)
+        }
+        _ => error,
+    })?;
     let (theirs, tag) = answer.split_at(NONCE_BYTES);
     if !key.verifies(&[ACCEPTS, &mine, theirs].concat(), tag) {
         return Err(foreign());
     }
     stream.write_all(&key.tag(&[CONNECTS, &mine, theirs]))?;
-    FarLine::agreed(stream, secret, [&mine, theirs], false)
+    FarLine::agreed(stream, derive(secret, &[&mine, theirs]), false)
 }
 
-/// Lets somebody in who has connected to a port.
-///
-/// # Errors
-/// What the system reports, PermissionDenied when it does not know the key.
-pub fn accept(mut stream: TcpStream, secret: &[u8; 32]) -> io::Result<FarLine> {
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PROOF))?;
-    let (key, mine) = (Key::new(secret, Use::Line), nonce()?);
-    let mut hello = [0; MAGIC.len() + NONCE_BYTES];
-    stream.read_exact(&mut hello)?;
-    let (magic, theirs) = hello.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(foreign());
+/// The accepting side of the proof: bytes of who connects in, bytes for it out.
+#[derive(Debug)]
+pub struct Proving {
+    secret: [u8; 32],
+    mine: [u8; NONCE_BYTES],
+    held: Vec<u8>,
+    /// The nonce of the other end, once it has said hello.
+    theirs: Option<Vec<u8>>,
+    has_proved: bool,
+}
+
+impl Proving {
+    /// Before anything was said.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new(secret: &[u8; 32]) -> io::Result<Proving> {
+        let (secret, mine) = (*secret, nonce()?);
+        Ok(Proving { secret, mine, held: Vec::new(), theirs: None, has_proved: false })
     }
-    let tag = key.tag(&[ACCEPTS, theirs, &mine]);
-    stream.write_all(&[&mine[..], &tag].concat())?;
-    let mut proof = [0; TAG_BYTES];
-    stream.read_exact(&mut proof)?;
-    if !key.verifies(&[CONNECTS, theirs, &mine].concat(), &proof) {
-        return Err(foreign());
+
+    /// How many bytes the next step still lacks.
+    pub fn wanted(&self) -> usize {
+        let step = if self.theirs.is_none() { MAGIC.len() + NONCE_BYTES } else { TAG_BYTES };
+        step - self.held.len()
     }
-    FarLine::agreed(stream, secret, [theirs, &mine], true)
+
+    /// Takes bytes, at most as many as are wanted; what to answer.
+    ///
+    /// # Errors
+    /// PermissionDenied for what is not said by who knows the key.
+    pub fn take(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        self.held.extend_from_slice(bytes);
+        if self.wanted() > 0 {
+            return Ok(Vec::new());
+        }
+        let said = std::mem::take(&mut self.held);
+        let key = Key::new(&self.secret, Use::Line);
+        if let Some(theirs) = &self.theirs {
+            self.has_proved = key.verifies(&[CONNECTS, theirs, &self.mine].concat(), &said);
+            return if self.has_proved { Ok(Vec::new()) } else { Err(foreign()) };
+        }
+        let (magic, theirs) = said.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(foreign());
+        }
+        let tag = key.tag(&[ACCEPTS, theirs, &self.mine]);
+        self.theirs = Some(theirs.to_vec());
+        Ok([&self.mine[..], &tag].concat())
+    }
+
+    /// What only both ends know, once the other one has proved itself.
+    pub fn agreed(&self) -> Option<[u8; 32]> {
+        let theirs = self.theirs.as_ref().filter(|_| self.has_proved)?;
+        Some(derive(&self.secret, &[theirs, &self.mine]))
+    }
 }
 
 impl FarLine {
-    fn agreed(
-        stream: TcpStream,
-        secret: &[u8; 32],
-        nonces: [&[u8]; 2],
-        accepts: bool,
-    ) -> io::Result<FarLine> {
+    /// The accepting end, which has found out that it may trust the other ([`Proving::agreed`]).
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn accepted(stream: TcpStream, secret: [u8; 32]) -> io::Result<FarLine> {
+        FarLine::agreed(stream, secret, true)
+    }
+
+    fn agreed(stream: TcpStream, secret: [u8; 32], accepts: bool) -> io::Result<FarLine> {
         stream.set_read_timeout(None)?;
         stream.set_nodelay(true)?;
-        let secret = derive(secret, &nonces);
         Ok(FarLine {
             stream,
             key: Key::new(&secret, Use::Line),
@@ -252,6 +295,19 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    fn accept(mut stream: TcpStream, secret: &[u8; 32]) -> io::Result<FarLine> {
+        let mut proving = Proving::new(secret)?;
+        loop {
+            // A byte at a time, as it may come.
+            let mut byte = [0];
+            stream.read_exact(&mut byte)?;
+            stream.write_all(&proving.take(&byte)?)?;
+            if let Some(secret) = proving.agreed() {
+                return FarLine::accepted(stream, secret);
+            }
+        }
+    }
 
     /// Both ends, if they trust each other.
     fn ends(connects: [u8; 32], accepts: [u8; 32]) -> (io::Result<FarLine>, io::Result<FarLine>) {

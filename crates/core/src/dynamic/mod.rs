@@ -16,6 +16,7 @@
 
 pub mod background;
 mod crossing;
+mod door;
 pub mod line;
 pub mod meeting;
 pub mod orders;

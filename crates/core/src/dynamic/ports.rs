@@ -7,15 +7,17 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_base::{Error, ErrorClass, PortRange, Rank, Result};
 use tutti_sys::letter;
 use tutti_sys::local_socket::{self, Connection, Listener};
+use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
 use tutti_sys::{event, process};
 
 use super::background::wait_for;
+use super::door::Door;
 use super::line::{self, Line};
 use super::meeting::{Part, meet};
 use tutti_transport::fabric::datagrams;
@@ -36,9 +38,12 @@ pub struct Port {
     /// For those on other hosts.
     far: Option<TcpListener>,
     name: String,
-    key: u64,
-    secret: [u8; 32],
+    /// Held by who waits for somebody to come; others who do have their turn after it.
+    door: Mutex<Door>,
 }
+
+/// Where those on other hosts find a port: at this address, on a port of the range, if one is set.
+pub type Place = (IpAddr, Option<PortRange>);
 
 /// Why nobody came.
 #[derive(Debug)]
@@ -50,20 +55,23 @@ pub enum Failed {
 }
 
 impl Port {
-    /// Opens one; those on other hosts find it at `interface`, if one is given.
+    /// Opens one; those on other hosts find it at `place`, if one is given.
     ///
     /// # Errors
     /// What the system reports.
-    pub fn open(interface: Option<IpAddr>) -> io::Result<Port> {
+    pub fn open(place_on_network: Option<Place>) -> io::Result<Port> {
         let (place, key) = (process::random()?, process::random()?);
         let socket = socket_name(place);
-        let far = interface.map(|interface| TcpListener::bind((interface, 0))).transpose()?;
+        // What roots say to each other is little, and has to pass every path.
+        let listen = |(interface, ports)| socket::listen(interface, ports, Some(SAFE_SEGMENT_BYTES));
+        let far = place_on_network.map(listen).transpose()?;
         let mut name = format!("{SCHEME}:{place:016x}:{key:016x}");
         if let Some(far) = &far {
             far.set_nonblocking(true)?;
             name += &format!(":{}", far.local_addr()?);
         }
-        Ok(Port { listener: Listener::bind(&socket)?, far, name, key, secret: secret(place, key) })
+        let door = Mutex::new(Door::new(key, secret(place, key)));
+        Ok(Port { listener: Listener::bind(&socket)?, far, name, door })
     }
 
     /// What connects find it by.
@@ -76,23 +84,18 @@ impl Port {
     /// # Errors
     /// [`Failed`].
     pub fn accept(&self, watched: Option<&Connection>) -> std::result::Result<Line, Failed> {
+        let mut door = self.door.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(line) = self.accept_far().map_err(Failed::System)? {
+            self.open_door(&mut door).map_err(Failed::System)?;
+            if let Some(line) = door.admit() {
                 return Ok(line);
-            }
-            // Who knows too little, or is somebody else, is not let in.
-            if let Some(connection) = self.listener.accept().map_err(Failed::System)? {
-                let is_own = connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user());
-                let greeting = is_own.then(|| letter::receive(&connection).ok()).flatten();
-                if greeting.is_some_and(|letter| letter.bytes == self.key.to_le_bytes()) {
-                    return Ok(Line::Near(connection));
-                }
-                continue;
             }
             let all =
                 [Some(self.listener.as_fd()), self.far.as_ref().map(AsFd::as_fd), watched.map(AsFd::as_fd)];
-            let descriptors: Vec<_> = all.iter().flatten().map(AsRawFd::as_raw_fd).collect();
-            event::wait_readable(&descriptors, LOOK);
+            let own = all.iter().flatten().map(AsRawFd::as_raw_fd);
+            let descriptors: Vec<_> = own.chain(door.descriptors()).collect();
+            let left = door.deadline().map(|until| until.saturating_duration_since(Instant::now()));
+            event::wait_readable(&descriptors, left.unwrap_or(LOOK));
             if let Some(watched) = watched.filter(|watched| event::is_readable(watched.as_fd())) {
                 let said = letter::receive(watched).map(|letter| letter.bytes).unwrap_or_default();
                 return Err(Failed::Told(said));
@@ -100,16 +103,16 @@ impl Port {
         }
     }
 
-    /// Whoever has come over the network and knows the key; strangers are dropped.
-    fn accept_far(&self) -> io::Result<Option<Line>> {
-        let Some(far) = &self.far else { return Ok(None) };
+    /// Takes in all who have come.
+    fn open_door(&self, door: &mut Door) -> io::Result<()> {
+        while let Some(connection) = self.listener.accept()? {
+            door.near(connection);
+        }
+        let Some(far) = &self.far else { return Ok(()) };
         loop {
             match far.accept() {
-                Ok((stream, _)) => match line::accept(stream, &self.secret) {
-                    Ok(line) => return Ok(Some(Line::Far(line))),
-                    Err(_) => continue,
-                },
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Ok((stream, _)) => door.far(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -124,6 +127,11 @@ fn secret(place: u64, key: u64) -> [u8; 32] {
     secret[..8].copy_from_slice(&key.to_le_bytes());
     secret[8..16].copy_from_slice(&place.to_le_bytes());
     secret
+}
+
+/// Where ports of this process are on the network; `None` in a job of one host, which is not in it.
+fn place(process: &Process) -> Option<Place> {
+    interface(process).map(|interface| (interface, process.config.port_range))
 }
 
 /// The address at which other hosts reach this process; `None` in a job of one host, which is not in the network.
@@ -219,7 +227,7 @@ pub fn connect_leaders(
         return reach(held, process, &String::from_utf8_lossy(&name), ErrorClass::Comm);
     }
     // Without a port the other side is told no name, and fails too.
-    let port = Port::open(interface(process)).map_err(|error| failed(error.to_string()));
+    let port = Port::open(place(process)).map_err(|error| failed(error.to_string()));
     swap(held, port.as_ref().map_or_else(|_| Vec::new(), |port| port.name().as_bytes().to_vec()))?;
     let port = port?;
     let came = wait_for(held, process, "the leader of the other group", move || port.accept(None));
@@ -279,7 +287,7 @@ const JOIN_BYTES: usize = 256;
 /// `Port` when the socket carries nothing, or the processes cannot meet.
 pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Communicator>>> {
     let failed = |error: io::Error| Error::new(ErrorClass::Port, format!("argument fd is {fd}: {error}"));
-    let port = Port::open(interface(process)).map_err(failed)?;
+    let port = Port::open(place(process)).map_err(failed)?;
     let is_far = port.far.is_some();
     let host = tutti_sys::this_process::host_identity();
     let mut words = [port.name().as_bytes(), &[0], &host, &[0]].concat();
@@ -312,7 +320,7 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
 /// # Errors
 /// `Port` when the system refuses it.
 pub fn open(held: &Held, process: &Process) -> Result<String> {
-    let port = Port::open(interface(process))
+    let port = Port::open(place(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
     let name = port.name().to_string();
     process.dynamic.borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
@@ -350,14 +358,18 @@ fn not_open(name: &[u8]) -> Error {
 mod tests {
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn check(name: &str, expected: io::ErrorKind) {
         assert_eq!(connect(name).map(drop).map_err(|error| error.kind()), Err(expected), "{name}");
     }
 
     /// Somebody else comes, and somebody who knows the name.
     fn check_port(port: &Port) {
-        let (name, key) = (port.name(), format!("{:016x}", port.key));
-        let other = name.replace(&key, &format!("{:016x}", port.key ^ 1));
+        let name = port.name();
+        let (start, rest) = name.split_at(name.find(':').unwrap() + 18);
+        let (key, end) = rest.split_at(16);
+        let other = format!("{start}{:016x}{end}", u64::from_str_radix(key, 16).unwrap() ^ 1);
         std::thread::scope(|scope| {
             scope.spawn(|| drop(connect(&other)));
             scope.spawn(|| {
@@ -383,9 +395,46 @@ mod tests {
 
     #[test]
     fn a_port_is_found_from_other_hosts() {
-        let mut port = Port::open(Some([127, 0, 0, 1].into())).unwrap();
+        let mut port = Port::open(Some((HERE, None))).unwrap();
         // Another host has no socket of that name.
-        port.listener = Listener::bind(format!("elsewhere-{:016x}", port.key).as_bytes()).unwrap();
+        port.listener = Listener::bind(format!("elsewhere-{}", port.name).as_bytes()).unwrap();
         check_port(&port);
+    }
+
+    #[test]
+    fn who_says_nothing_keeps_nobody_waiting() {
+        let port = Port::open(Some((HERE, None))).unwrap();
+        let name = port.name().to_string();
+        let to = port.far.as_ref().unwrap().local_addr().unwrap();
+        let silent: Vec<_> = (0..50).map(|_| std::net::TcpStream::connect(to).unwrap()).collect();
+        let near: Vec<_> = (0..50).map(|_| connect_to(&near_socket(&name)).unwrap()).collect();
+        std::thread::scope(|scope| {
+            // All come while nobody is let in yet, and each is served.
+            for number in 0..3u8 {
+                let name = &name;
+                scope.spawn(move || match number {
+                    0 => connect(name).unwrap().send(&[number], &[]).unwrap(),
+                    _ => {
+                        let (place, key) = place_and_key(name);
+                        let line = line::connect(to, &secret(place, key)).unwrap();
+                        Line::Far(line).send(&[number], &[]).unwrap();
+                    }
+                });
+            }
+            let mut came: Vec<u8> =
+                (0..3).map(|_| port.accept(None).unwrap().receive().unwrap().bytes[0]).collect();
+            came.sort_unstable();
+            assert_eq!(came, [0, 1, 2]);
+        });
+        drop((silent, near));
+    }
+
+    fn place_and_key(name: &str) -> (u64, u64) {
+        let mut numbers = name.split(':').skip(1).map(|part| u64::from_str_radix(part, 16).unwrap());
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    }
+
+    fn near_socket(name: &str) -> Vec<u8> {
+        socket_name(place_and_key(name).0)
     }
 }
