@@ -35,8 +35,8 @@
 #include "one_sided.h"
 #include "threads.h"
 #include "reference.h"
+#include "serve.h"
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define WINDOW 64
 #define BATCHES 5
@@ -451,33 +451,12 @@ static void run_op(const char *name, const struct options *options)
             return;
 }
 
-/* Cell after cell from the pipe, until it is closed. */
-static void serve(const char *prefix)
+/* A cell that the pipe asks for. */
+static void run_asked(const struct ask *ask)
 {
-    char path[4096], line[512], name[64], mode[16], size[32];
-    int rank;
-    double ms, limit_ms;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    snprintf(path, sizeof path, "%s.%d", prefix, rank);
-    if (mkfifo(path, 0600))
-        refuse("cannot make the pipe", path);
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) {
-        puts("ready");
-        fflush(stdout);
-    }
-    FILE *pipe = fopen(path, "r");
-    while (pipe && fgets(line, sizeof line, pipe)) {
-        if (sscanf(line, "%63s %15s %31s %lf %lf", name, mode, size, &ms, &limit_ms) != 5)
-            refuse("not a cell:", line);
-        struct options options = {NULL, size, NULL, !strcmp(mode, "changing"), ms / 1000 / BATCHES, limit_ms / 1000};
-        run_op(name, &options);
-        if (rank == 0) {
-            puts("done");
-            fflush(stdout);
-        }
-    }
-    unlink(path);
+    struct options options = {NULL, (char *)ask->size, NULL, !strcmp(ask->mode, "changing"), ask->ms / 1000 / BATCHES,
+                              ask->limit_ms / 1000};
+    run_op(ask->name, &options);
 }
 
 static struct options parse(int argc, char **argv)
@@ -523,7 +502,7 @@ int main(int argc, char **argv)
 #endif
     struct options options = parse(argc, argv);
     if (options.serve)
-        serve(options.serve);
+        serve(options.serve, run_asked);
     else
         for (char *name = strtok(options.ops, ","); name; name = strtok(NULL, ","))
             run_op(name, &options);

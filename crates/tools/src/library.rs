@@ -6,6 +6,9 @@ use std::process::Command;
 /// The libraries of `tutti compare`, in the order of the tables.
 pub const NAMES: [&str; 5] = ["tutti", "mpich", "mpich-p2p", "openmpi", "impi"];
 
+/// The name of another build of Tutti, for how much a change to it helps.
+const BEFORE: &str = "before";
+
 /// An installed MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
@@ -17,6 +20,8 @@ pub struct Library {
     pub version: String,
     /// The start of its launcher's command line, up to the number of ranks.
     launcher: Vec<String>,
+    /// Words of its command line that are said in any place, and those between hosts.
+    settings: [Vec<String>; 2],
     environment: Vec<(String, String)>,
     compiler: Vec<String>,
     /// Whether it runs programs built against the standard ABI.
@@ -75,14 +80,15 @@ impl Library {
         let place = |peer: &str| std::path::absolute(peers.join(peer)).unwrap_or_else(|_| peers.join(peer));
         let library = match name {
             "tutti" => tutti(home),
-            "before" => Library { name: name.to_string(), ..tutti(&place(name)) },
+            BEFORE => Library { name: name.to_string(), ..tutti(&place(name)) },
             "mpich" => mpich(&place("mpich"), name, &[]),
             "mpich-p2p" => mpich(&place("mpich"), name, &[("MPIR_CVAR_DEVICE_COLLECTIVES", "none")]),
             "openmpi" => openmpi(&place("openmpi")),
+            "openmpi-yield" => yielding(openmpi(&place("openmpi"))),
             "impi" => impi(&place("impi")),
             _ => {
                 return Err(format!(
-                    "{name}: no such library (tutti, before, mpich, mpich-p2p, openmpi, impi)"
+                    "{name}: no such library (tutti, before, mpich, mpich-p2p, openmpi, openmpi-yield, impi)"
                 ));
             }
         };
@@ -91,7 +97,7 @@ impl Library {
         }
         let how = match name {
             "tutti" => "make stage",
-            "before" => "a link to the stage of another build",
+            BEFORE => "a link to the stage of another build",
             _ => "make peers",
         };
         Err(format!("{name} is not installed: {} is missing; {how} installs it", library.launcher[0]))
@@ -111,8 +117,12 @@ impl Library {
         words.push(self.launcher[0].clone());
         match &self.place {
             None => words.extend_from_slice(&self.launcher[1..]),
-            Some(place) => words.extend(place.options(&self.family)),
+            Some(place) => {
+                words.extend(place.options(&self.family));
+                words.extend_from_slice(&self.settings[1]);
+            }
         }
+        words.extend_from_slice(&self.settings[0]);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(["-n", &ranks.to_string()]).arg(program);
         command.envs(self.environment.iter().cloned());
@@ -131,9 +141,19 @@ impl Library {
         variant
     }
 
+    /// Whether it is a build of Tutti.
+    pub fn is_tutti(&self) -> bool {
+        self.family == "tutti"
+    }
+
+    /// Its compiler.
+    pub fn compiler(&self) -> &Path {
+        Path::new(&self.compiler[0])
+    }
+
     /// Whether its compiler is there.
     pub fn can_compile(&self) -> bool {
-        Path::new(&self.compiler[0]).exists()
+        self.compiler().exists()
     }
 }
 
@@ -163,6 +183,7 @@ fn tutti(home: &Path) -> Library {
         environment: vec![("LD_LIBRARY_PATH".to_string(), text(home.join("lib")))],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: true,
+        settings: [Vec::new(), Vec::new()],
         place: None,
     }
 }
@@ -178,6 +199,7 @@ fn mpich(home: &Path, name: &str, settings: &[(&str, &str)]) -> Library {
         environment,
         compiler: vec![text(home.join("bin/mpicc_abi"))],
         standard_abi: true,
+        settings: [Vec::new(), Vec::new()],
         place: None,
     }
 }
@@ -196,8 +218,19 @@ fn openmpi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc"))],
         standard_abi: false,
+        settings: [Vec::new(), Vec::new()],
         place: None,
     }
+}
+
+/// Open MPI that gives the processor away while it waits, as where ranks share processors, and speaks TCP between hosts.
+fn yielding(openmpi: Library) -> Library {
+    let words = |line: &str| line.split(' ').map(str::to_string).collect();
+    let anywhere = words("--mca mpi_yield_when_idle 1");
+    let between = words("--mca pml ob1 --mca btl_tcp_if_include eth0");
+    let mut launcher = openmpi.launcher.clone();
+    launcher.extend(words("--bind-to none"));
+    Library { name: "openmpi-yield".to_string(), launcher, settings: [anywhere, between], ..openmpi }
 }
 
 fn impi(home: &Path) -> Library {
@@ -213,6 +246,7 @@ fn impi(home: &Path) -> Library {
         ],
         compiler: vec![text(home.join("bin/mpicc")), "-mpi-abi".to_string()],
         standard_abi: true,
+        settings: [Vec::new(), Vec::new()],
         place: None,
     }
 }
@@ -261,6 +295,10 @@ mod tests {
         let line = |library| words_on(library, &place);
         let home = Path::new("/p");
         let slots = "--bind-to none --host n0:3,n1:3 -n 6 /x";
+        let told = line(yielding(openmpi(home)));
+        assert!(
+            told.ends_with("--mca pml ob1 --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 -n 6 /x")
+        );
         assert_eq!(line(tutti(home)), format!("enter /p/bin/mpirun --agent /a {slots}"));
         assert_eq!(line(openmpi(home)), format!("enter /p/bin/mpiexec --prtemca plm_ssh_agent /a {slots}"));
         assert_eq!(

@@ -28,6 +28,7 @@ mod spread;
 mod start;
 mod trace;
 mod tune;
+mod waits;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -53,7 +54,7 @@ enum Command {
     /// Measure collectives by all their algorithms; jobs choose by what is found.
     Tune(tune::Options),
     /// Measure Tutti.
-    Bench(options::Options),
+    Bench(Bench),
     /// Measure Tutti side by side with the other MPI libraries installed.
     Compare(options::Options),
     /// Hold operations against each other and against the machine; print what is slower than it should be.
@@ -72,6 +73,21 @@ enum Command {
     Awake,
 }
 
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Bench {
+    #[command(flatten)]
+    options: options::Options,
+    #[command(subcommand)]
+    what: Option<Part>,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Measure how long ranks wait in all the ways there are, beside the other libraries told to yield.
+    Waits(waits::Options),
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Info(options) => info::run(&options),
@@ -79,7 +95,8 @@ fn main() -> ExitCode {
         Command::Trace(options) => trace::run(&options),
         Command::Probe(options) => probe::run(&options),
         Command::Tune(options) => tune::run(&options),
-        Command::Bench(options) => compare::run(&options.with_libraries(&["tutti"])),
+        Command::Bench(Bench { what: Some(Part::Waits(options)), .. }) => waits::run(&options),
+        Command::Bench(Bench { options, what: None }) => compare::run(&options.with_libraries(&["tutti"])),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),

@@ -150,7 +150,13 @@ impl Results {
         ratio(self.cells.get(cell)?, subject, measure)
     }
 
-    /// The same for a job event.
+    /// The subject's time by another's.
+    pub fn ratio_to(&self, other: &str, cell: &Cell, subject: &str, measure: Measure) -> Option<f64> {
+        let times = self.cells.get(cell)?;
+        times.get(subject)?.by(times.get(other)?, measure)
+    }
+
+    /// The best other's ratio of a job event.
     pub fn event_ratio(&self, event: &str, subject: &str) -> Option<Ratio> {
         ratio(self.events.get(event)?, subject, Measure::Median)
     }

@@ -9,7 +9,7 @@ pub struct Cell {
     pub mode: String,
     /// Number of ranks.
     pub ranks: u32,
-    /// Size in bytes; 0 for a barrier.
+    /// Size in bytes, or a number of objects; 0 for a barrier.
     pub bytes: u64,
 }
 

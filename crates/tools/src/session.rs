@@ -26,9 +26,9 @@ const FINISH: Duration = Duration::from_secs(5);
 pub struct Ask {
     /// Name of the operation, as the program knows it.
     pub op: String,
-    /// `plain` or `changing`.
+    /// `plain` or `changing`, or what else computes ([`crate::waits`]).
     pub mode: String,
-    /// Size in bytes; 0 where there is none.
+    /// Size in bytes, or a number of objects; 0 where there is none.
     pub bytes: u64,
 }
 
@@ -74,8 +74,7 @@ impl Session {
         timeout: Duration,
     ) -> Result<Option<Sample>, String> {
         // Rank 0 is asked last: who is awake first would otherwise wait for the others in MPI.
-        let bytes = if ask.bytes == 0 { 8 } else { ask.bytes };
-        let line = format!("{} {} {bytes} {ms} {limit_ms}\n", ask.op, ask.mode);
+        let line = format!("{} {} {} {ms} {limit_ms}\n", ask.op, ask.mode, ask.bytes);
         for pipe in self.pipes.iter_mut().rev() {
             pipe.write_all(line.as_bytes()).map_err(|error| format!("the job has gone: {error}"))?;
         }
