@@ -3,7 +3,12 @@
 //!
 //! Two processes: the [`supervisor`] is the one the user started and the one signals reach; its child,
 //! the [`node`], starts the ranks and serves them in one event loop. Each adopts the orphans below it,
-//! so whichever of the two is killed, the other ends every process of the job. On other hosts run the same
+//! so whichever of the two is killed, the other ends every process of the job. The node is in a Unix session
+//! of its own, and its ranks with it, each in a process group: a kernel that shares processors by session
+//! (CONFIG_SCHED_AUTOGROUP) gives the ranks of a host as much as all other programs of the user's terminal
+//! together, and not as much as each. One session for all of them, not one each: sched_yield gives a processor to
+//! others of the same session only. Ranks hence have no controlling terminal (`/dev/tty` does not open); they were
+//! never in its foreground, where alone it can be read. On other hosts run the same
 //! two processes, the nodes joined in a [`tree`]. The rules are pure
 //! state machines: [`policy`] decides what an exit or a signal means, [`lines`] how outputs merge,
 //! [`placement`] where ranks run. Deliberately absent: MPI; the launcher sees ranks through the job

@@ -101,6 +101,13 @@ struct Node {
 
 /// Runs the job as its root; returns its exit status.
 pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: Given) -> u8 {
+    // Ranks that wait for each other give their processors to each other, which the kernel does within a session: those that a
+    // rank has started stay in the session of those.
+    if request.spawned.is_some() {
+        process::lead_group();
+    } else {
+        process::lead_session();
+    }
     let mut node = match Node::new(given, Daemon::new(0)) {
         Ok(node) => node,
         Err(error) => return fail(&error),
@@ -119,6 +126,7 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
 
 /// Runs as daemon `number` of a job on another host, whose parent is at `parents`; returns the exit status of this process.
 pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
+    process::lead_session();
     let joined = Node::new(given, Daemon::new(number)).and_then(|mut node| {
         let nonce = connections::random_nonce()?;
         let now = node.now();
@@ -149,7 +157,6 @@ fn fail(error: &io::Error) -> u8 {
 impl Node {
     fn new(given: Given, daemon: Daemon) -> io::Result<Node> {
         process::set_name(c"tutti-node");
-        process::lead_group();
         process::adopt_orphans()?;
         let poller = Poller::new()?;
         event::set_nonblocking(given.control.as_fd())?;

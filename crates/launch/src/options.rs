@@ -256,7 +256,9 @@ this machine. A host that is silent for some seconds ends the job. More ranks th
 
 Signals: SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on, and ranks that still run 2 s later are
 killed; a second SIGINT within a second kills at once. SIGTSTP and SIGCONT stop and continue the
-job, SIGUSR2 is passed on, SIGUSR1 prints where every rank waits.
+job, SIGUSR2 is passed on, SIGUSR1 prints where every rank waits. The ranks of a host have a Unix
+session of their own, without a terminal: what is typed reaches rank 0 through mpirun, and
+/dev/tty does not open.
 ";
 
 /// The help text.

@@ -402,6 +402,19 @@ pub fn lead_group() {
     unsafe { libc::setpgid(0, 0) };
 }
 
+/// Moves this process, which leads no process group, into a Unix session of its own, without a terminal. Where the kernel
+/// shares processors by session (CONFIG_SCHED_AUTOGROUP), all that it starts gets as much as all of another session; what
+/// its nice value said among the processes of the old session, that of the new one says among sessions.
+pub fn lead_session() {
+    // SAFETY: plain system calls. The first fails only for the leader of a group.
+    let (is_leader, nice) = unsafe { (libc::setsid() > 0, libc::getpriority(libc::PRIO_PROCESS, 0)) };
+    debug_assert!(is_leader, "the leader of a process group cannot make a session");
+    if nice != 0 {
+        // Kernels that do not share by session have no such file.
+        let _ = std::fs::write("/proc/self/autogroup", nice.to_string());
+    }
+}
+
 /// Sets the short name of this thread, which ps and killall show.
 pub fn set_name(name: &CStr) {
     // SAFETY: name is a terminated string; the kernel copies at most 16 bytes.
