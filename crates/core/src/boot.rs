@@ -10,11 +10,13 @@ pub mod starter;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tutti_base::config::Config;
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
-use tutti_sys::job::{ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Secret};
+use tutti_sys::job::{
+    Declaration, ENV_BELL_FDS, ENV_DIRECTORY_FD, ENV_FD, ENV_RANK, Job, Plan, Reach, Secret,
+};
 use tutti_sys::{cpu, refusal, this_process};
 use tutti_transport::Directory;
 
@@ -49,23 +51,29 @@ pub struct Network {
 /// # Errors
 /// `Other` when the environment names something that is not a job, or a starter that does not answer.
 pub fn join(config: &Config) -> Result<Boot> {
-    let boot = match (variable(ENV_FD)?, variable(ENV_RANK)?) {
-        (Some(fd), Some(rank)) => inherited(fd, rank)?,
+    match (variable(ENV_FD)?, variable(ENV_RANK)?) {
+        (Some(fd), Some(rank)) => inherited(fd, rank),
         (None, None) => match starter::find(config)? {
-            Some(starter) => hosted::join(config, starter)?,
-            None => alone(config)?,
+            Some(starter) => hosted::join(config, starter),
+            None => alone(config),
         },
-        _ => return Err(broken("only one of the variables of the launcher is set")),
-    };
-    let block = boot.job.block(boot.local);
-    block.probe_address.store(std::ptr::from_ref(&PROBE) as u64, Ordering::Relaxed);
-    PROBE.store(boot.job.header().job_id, Ordering::Relaxed);
-    block.pid.store(std::process::id() as i32, Ordering::Release);
-    Ok(boot)
+        _ => Err(broken("only one of the variables of the launcher is set")),
+    }
 }
 
-/// Holds the number of the job: a peer that can read it here can read anything here.
-static PROBE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// Tells the other ranks of the host what they need to know of this process, which can do so much to the memory of ranks like it.
+///
+/// # Errors
+/// `Other` where the system has no randomness.
+pub fn declare(boot: &Boot, reach: Reach) -> Result<()> {
+    /// Holds what no other process does: a peer that can read it here can read anything here.
+    static PROOF: AtomicU64 = AtomicU64::new(0);
+    let proof = tutti_sys::process::random().map_err(|error| no_job(&error))?;
+    PROOF.store(proof, Ordering::Relaxed);
+    let proof_address = std::ptr::from_ref(&PROOF) as u64;
+    boot.job.declare(boot.local, &Declaration { proof_address, proof, reach });
+    Ok(())
+}
 
 fn inherited(fd: u32, rank: u32) -> Result<Boot> {
     let job = Job::attach(descriptor(fd)?).map_err(|error| broken(&refusal::explain(&error)))?;

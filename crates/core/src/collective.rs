@@ -35,12 +35,10 @@ use tutti_base::Result;
 use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Order;
-use tutti_coll::registry::Node;
 use tutti_coll::simulate;
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
-use tutti_sys::job::Reach;
 use tutti_transport::banks::{Banks, Said};
 
 use crate::communicator::Communicator;
@@ -66,7 +64,7 @@ pub use operation::{Operation, Side};
 use accord::Accord;
 use choices::Whose;
 use flight::start_keeping;
-use node::{BankPort, Neighbourhood, Room, Turn};
+use node::{BankPort, Neighbourhood, Offer, Room, Turn};
 use port::{CommPort, Ticket};
 
 /// An operation that goes on by itself whenever messages move.
@@ -502,9 +500,9 @@ fn rest(held: &Held, comm: &Communicator, run: Run) {
 
 fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
     let header = process.job.header();
-    let node = match (means, comm.collectives.channel) {
+    let offer = match (means, comm.collectives.channel) {
         (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
-        _ => Node::Any,
+        _ => Offer::Messages,
     };
     let model = costs::model(process);
     let near = near(process, comm).filter(|_| comm.inter().is_none());
@@ -524,13 +522,10 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         }
     };
     let environment = Environment {
-        node,
+        node: offer.node(),
         bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.deterministic,
-        reach: match header.reach {
-            Reach::Mapped if whose != Whose::Several => simulate::Reach::Mapped,
-            _ => simulate::Reach::Call,
-        },
+        reach: offer.reach(),
         ..surroundings
     };
     let forced = process.config.algorithm_of(shape.collective.name());

@@ -1,7 +1,7 @@
 //! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 
 use tutti_base::config::{Config, Mapped};
@@ -30,6 +30,7 @@ use crate::p2p::{Limits, PointToPoint};
 use crate::single_copy::Reader;
 use crate::tool::settings;
 use crate::trace;
+use crate::window::Window;
 use crate::{progress, progress_thread};
 
 /// Context of `MPI_COMM_WORLD`.
@@ -72,6 +73,8 @@ pub struct Process {
     pub main_thread: ThreadId,
     /// Messages, lane by lane.
     pub messages: LaneCells<PointToPoint<AllLinks>>,
+    /// Windows whose members reach each other's memory by the system's calls, by context: should those be refused, they turn to messages.
+    pub lent_windows: GiantCell<Numbered<u32, Weak<Window>>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// How long waits look at their partner while that runs.
@@ -203,13 +206,14 @@ pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
 
 impl Process {
     fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
+        let exposures = Exposures::new(&config).of_job(Arc::clone(&boot.job));
+        boot::declare(&boot, exposures.reach())?;
         let Boot { job, rank, local, network, starter } = boot;
         let header = *job.header();
         let crowded = header.local_ranks > header.processors;
         let near = ShmLink::new(Arc::clone(&job), local).map_err(|error| no_link(&error))?;
         let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
         let link = Links::new(near, far);
-        let exposures = Exposures::new(&config).of_job(Arc::clone(&job));
         let near_bytes = near_bytes(&config, crowded);
         let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
         let reader = Reader::new(&config, Arc::clone(&job));
@@ -239,6 +243,7 @@ impl Process {
             messages,
             partnership: GiantCell::new(Partnership::default()),
             apart: GiantCell::new(Apart::default()),
+            lent_windows: GiantCell::default(),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
             world,

@@ -17,7 +17,9 @@ use crate::apart::{self, Counterpart};
 use crate::collective::Activity;
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
+use crate::p2p::Notice;
 use crate::process::{AllLinks, Process};
+use crate::window::serve;
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
@@ -37,18 +39,23 @@ fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
 
 /// Moves messages.
 #[inline(always)]
-fn take_in(held: &Held, process: &Process) -> bool {
+pub(crate) fn take_in(held: &Held, process: &Process) -> bool {
     let mut messages = process.messages.borrow_mut(held);
     let any = messages.progress();
-    if let Some(fault) = messages.fault() {
+    if let Some(notice) = messages.notice() {
         drop(messages);
-        process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank));
-    }
-    if let Some(lost) = messages.lost() {
-        drop(messages);
-        give_up(process, &lost);
+        heed(held, process, notice);
     }
     any
+}
+
+#[cold]
+fn heed(held: &Held, process: &Process, notice: Notice) {
+    match notice {
+        Notice::Fault(fault) => process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank)),
+        Notice::Lost(lost) => give_up(process, &lost),
+        Notice::Serve(context) => serve::serve(held, process, context),
+    }
 }
 
 /// How long to leave it to the launcher to say why a peer is gone.
@@ -56,7 +63,6 @@ const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
 
 /// Ends the job as a peer cannot be reached. Most often it has died: then the launcher, who knows of what,
 /// says so and ends this process within milliseconds.
-#[cold]
 fn give_up(process: &Process, why: &str) -> ! {
     std::thread::sleep(LAUNCHER_FIRST);
     process.abort(1, &format!("Tutti: rank {}: {why}", process.rank));

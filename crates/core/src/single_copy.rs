@@ -5,7 +5,6 @@
 //! (`TUTTI_EXPLAIN=1`).
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tutti_base::config::{Config, SingleCopy as Setting};
 use tutti_base::traffic::TRAFFIC;
@@ -61,6 +60,11 @@ impl Reader {
         self.is_crowded
     }
 
+    /// Whether a peer is a rank of this job and host.
+    pub fn is_neighbour(&self, peer: Peer) -> bool {
+        peer.0 < self.job.header().world_size && self.job.local_rank(peer.0).is_some()
+    }
+
     /// Whether the first `wanted` bytes of an offered message are to be read: they are many, or that `pays`; and it is possible.
     pub fn may_read(&mut self, from: Peer, offer: &Offer, wanted: u64, pays: impl FnOnce() -> bool) -> bool {
         let is_wanted = match self.setting {
@@ -107,11 +111,9 @@ impl Reader {
         }
         // Those of other jobs stream.
         let is_own = from.0 < self.job.header().world_size;
-        let block = is_own.then(|| self.job.block_of(from.0)).flatten();
-        let Some(block) = block else { return Err(CopyError::Gone) };
-        let pid = Pid(block.pid.load(Ordering::Acquire));
-        let address = block.probe_address.load(Ordering::Relaxed);
-        let verdict = self.copier.probe(pid.into(), address, self.job.header().job_id).map(|()| pid);
+        let local = is_own.then(|| self.job.local_rank(from.0)).flatten();
+        let Some(local) = local else { return Err(CopyError::Gone) };
+        let verdict = self.job.prove(local);
         if self.explain {
             match verdict {
                 Ok(_) => eprintln!(

@@ -1,6 +1,6 @@
 //! What travels between two processes: 24 bytes of header, typed on both sides.
 //!
-//! | bits | eager, offer, announce | clear to send, open | data, done, cancel, cancelled, withdrawn | piece | credit |
+//! | bits | eager, offer, announce, serve | clear to send, open | data, done, cancel, cancelled, withdrawn, get, put, missing | piece | credit |
 //! |---|---|---|---|---|---|
 //! | 0..8 of word 0 | kind | kind | kind | kind | kind |
 //! | 16..32 of word 0 | signature | | | | |
@@ -9,7 +9,7 @@
 //! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | the addressee's request | bytes |
 //!
 //! Refused has the class of the error in the place of the signature, and an envelope. The signature of a message of a
-//! collective operation says which it is. An offer and an announcement carry [`Offer`] as their payload. Headers that do not decode come from a broken or foreign peer:
+//! collective operation says which it is. An offer and an announcement carry [`Offer`] as their payload, get and put [`Area`]. Headers that do not decode come from a broken or foreign peer:
 //! they are an error, never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
@@ -53,6 +53,23 @@ pub enum Packet {
     /// The member `envelope.source` of a communicator has given up the collective operation with this tag, for an error of
     /// this class.
     Refused { envelope: Envelope, class: u16 },
+    /// The member `envelope.source` of a window cannot reach the addressee's memory any more: it is to do active messages.
+    Serve { envelope: Envelope },
+    /// The addressee is to send what it has in an [`Area`] that it has lent, as the data of this receive.
+    Get { receiver: RequestId },
+    /// The addressee is to ask for the data of this send, and to store them in an [`Area`] that it has lent.
+    Put { sender: RequestId },
+    /// The area that this request named is not there.
+    Missing { request: RequestId },
+}
+
+/// Payload of [`Packet::Get`] and [`Packet::Put`]: memory of the addressee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Its address there.
+    pub address: u64,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// Payload of [`Packet::Offer`]: how long the message is, where it lies if in one piece, and whether the link can read it, or
@@ -83,6 +100,10 @@ const OPEN: u64 = 0x21;
 const PIECE: u64 = 0x22;
 const WITHDRAWN: u64 = 0x23;
 const REFUSED: u64 = 0x24;
+const SERVE: u64 = 0x25;
+const GET: u64 = 0x26;
+const PUT: u64 = 0x27;
+const MISSING: u64 = 0x28;
 
 impl Packet {
     /// The header that carries this packet.
@@ -111,6 +132,10 @@ impl Packet {
             Packet::Piece { receiver, offset } => Header([PIECE, offset, receiver.to_bits()]),
             Packet::Withdrawn { receiver } => Header([WITHDRAWN, 0, receiver.to_bits()]),
             Packet::Refused { envelope, class } => with_envelope(REFUSED, envelope, class, 0),
+            Packet::Serve { envelope } => with_envelope(SERVE, envelope, 0, 0),
+            Packet::Get { receiver } => Header([GET, 0, receiver.to_bits()]),
+            Packet::Put { sender } => Header([PUT, 0, sender.to_bits()]),
+            Packet::Missing { request } => Header([MISSING, 0, request.to_bits()]),
         }
     }
 
@@ -148,8 +173,34 @@ impl Packet {
             PIECE => Ok(Packet::Piece { receiver: request, offset: second }),
             WITHDRAWN => Ok(Packet::Withdrawn { receiver: request }),
             REFUSED => Ok(Packet::Refused { envelope, class: signature }),
+            SERVE => Ok(Packet::Serve { envelope }),
+            GET => Ok(Packet::Get { receiver: request }),
+            PUT => Ok(Packet::Put { sender: request }),
+            MISSING => Ok(Packet::Missing { request }),
             kind => Err(Error::new(ErrorClass::Intern, format!("a packet of unknown kind {kind} arrived"))),
         }
+    }
+}
+
+impl Area {
+    /// Bytes on the wire.
+    pub const WIRE_BYTES: usize = 16;
+
+    /// The payload.
+    pub fn encode(self) -> [u8; Area::WIRE_BYTES] {
+        (u128::from(self.address) << 64 | u128::from(self.bytes)).to_le_bytes()
+    }
+
+    /// From payload.
+    ///
+    /// # Errors
+    /// `Intern` when it has another length, or says what is beyond all addresses.
+    pub fn decode(payload: &[u8]) -> Result<Area> {
+        let both = payload.try_into().map(u128::from_le_bytes);
+        let area = both.map(|both| Area { address: (both >> 64) as u64, bytes: both as u64 });
+        area.ok()
+            .filter(|area| area.address.checked_add(area.bytes).is_some_and(|end| end <= i64::MAX as u64))
+            .ok_or_else(|| Error::new(ErrorClass::Intern, "an area of memory arrived that is none"))
     }
 }
 
@@ -227,7 +278,7 @@ mod tests {
     }
 
     /// A record of which no two numbers are the same.
-    const RECORD: [u64; Record::WORDS] = [100, 40, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    const RECORD: [u64; Record::WORDS] = [100, 40, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13];
 
     #[test]
     fn packets_survive_the_wire() {
@@ -247,6 +298,12 @@ mod tests {
         check(Packet::Piece { receiver: id, offset: u64::MAX });
         check(Packet::Withdrawn { receiver: id });
         check(Packet::Refused { envelope, class: 15 });
+        check(Packet::Serve { envelope });
+        check(Packet::Get { receiver: id });
+        check(Packet::Put { sender: id });
+        check(Packet::Missing { request: id });
+        let area = Area { address: 0x7fff_0000_1234, bytes: 1 << 40 };
+        assert_eq!(Area::decode(&area.encode()), Ok(area));
         for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
             let record = Record::from_words(RECORD);
             assert!(record.is_some());
@@ -264,6 +321,10 @@ mod tests {
         for bytes in [0, 15, 49, 56, 144, 160] {
             assert!(Offer::decode(&vec![0; bytes]).is_err(), "{bytes}");
         }
+        for (address, bytes) in [(u64::MAX, 2), (1 << 62, 1 << 62)] {
+            assert!(Area::decode(&Area { address, bytes }.encode()).is_err(), "{address} {bytes}");
+        }
+        assert!(Area::decode(&[0; 15]).is_err());
         let mut wrong = RECORD;
         wrong[6] = 41;
         assert!(Record::from_words(wrong).is_none(), "mapped beyond its end");

@@ -67,10 +67,7 @@ fn act(job: &Job, rank: u32, word: &str) {
     let (verb, value) = word.split_once(':').unwrap_or((word, ""));
     let number = || value.parse::<i32>().expect("a number");
     match verb {
-        "init" => {
-            block.pid.store(std::process::id().cast_signed(), Ordering::Relaxed);
-            block.set_state(RankState::Running);
-        }
+        "init" => block.set_state(RankState::Running),
         "finalize" => block.set_state(RankState::Finalized),
         "abort" => {
             block.abort_code.store(number(), Ordering::Relaxed);

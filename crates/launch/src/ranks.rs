@@ -9,16 +9,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tutti_base::config::{Config, Mapped, SingleCopy};
+use tutti_base::config::Config;
 use tutti_sys::cgroup::Killings;
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
-use tutti_sys::job::{self, Job, Plan, Reach, TEXTS_END};
-use tutti_sys::maps::Maps;
+use tutti_sys::job::{self, Job, Plan, TEXTS_END};
 use tutti_sys::process::{self, DescriptorLimit, Exit, Spawn, SpawnError, Step};
 use tutti_sys::refusal;
-use tutti_sys::siblings;
 use tutti_sys::signal::Mask;
 use tutti_topo::Machine;
 
@@ -378,15 +376,6 @@ fn place(job: &HostJob, usable: usize) -> (Vec<Option<ProcessorSet>>, Machine) {
     }
 }
 
-/// What ranks of this node may do to each other's memory: asked of the system once, since all must agree.
-pub fn reach(config: &Config) -> Reach {
-    if config.single_copy == SingleCopy::Never || !siblings::can_read_each_other() {
-        return Reach::None;
-    }
-    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
-    if mapped { Reach::Mapped } else { Reach::Call }
-}
-
 fn create_object(
     job: &HostJob,
     usable: usize,
@@ -406,7 +395,6 @@ fn create_object(
         lanes: job.config.lanes_for(ranks),
         job_id: job.info.job_id,
         banks: job.config.bank_sizes_for(ranks),
-        reach: reach(&job.config),
         machine: texts(is_known.then_some(machine), &job.info.model),
     })
 }

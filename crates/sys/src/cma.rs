@@ -30,6 +30,10 @@ pub enum CopyError {
     Fault,
     /// The process of this number is not the one that was meant.
     Stranger,
+    /// The peer's number means something else here.
+    OtherPids,
+    /// The system does not permit it, and the peer is in another user namespace.
+    OtherUsers,
     /// Another error number.
     Other(i32),
 }
@@ -46,6 +50,11 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
+    /// Whether there is nothing wrong with the memory itself: its owner can get at it.
+    pub fn is_of_the_way(self) -> bool {
+        self != CopyError::Fault
+    }
+
     fn last() -> CopyError {
         io::Error::last_os_error().into()
     }
@@ -58,6 +67,10 @@ impl fmt::Display for CopyError {
             CopyError::Gone => f.write_str("the peer's process has ended"),
             CopyError::Fault => f.write_str("memory of the copy is not mapped"),
             CopyError::Stranger => f.write_str("the peer's process number belongs to another process"),
+            CopyError::OtherPids => f.write_str("the peer is in another pid namespace"),
+            CopyError::OtherUsers => f.write_str(
+                "the peer is in another user namespace, and the system does not permit access to its memory",
+            ),
             CopyError::Other(number) => io::Error::from_raw_os_error(*number).fmt(f),
         }
     }
@@ -83,6 +96,9 @@ pub fn permitted() -> Result<(), CopyError> {
     let mut copy = [0; 4];
     let own = [RemoteSegment { address: &raw const word as u64, bytes: copy.len() }];
     read(me, &own, &mut [IoSliceMut::new(&mut copy)])?;
+    // A filter may refuse one of both calls.
+    let target = [RemoteSegment { address: copy.as_mut_ptr() as u64, bytes: copy.len() }];
+    write(me, &target, &[IoSlice::new(&word.to_ne_bytes())])?;
     // SAFETY: asks for an attribute of this process. Not dumpable (a set-uid program): reachable for root only.
     if unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } != 1 {
         return Err(CopyError::Refused);
@@ -128,18 +144,18 @@ pub fn write(peer: Pid, remote: &[RemoteSegment], local: &[IoSlice<'_>]) -> Resu
     unsafe { transfer(libc::process_vm_writev, peer, remote, local) }
 }
 
-/// Whether the memory of `peer` can be read and is that of a member of this job: reads the word at
-/// `address`, which must hold `job_id`.
+/// Whether the memory of `peer` can be read and is that of the process that was meant: reads the word at
+/// `address`, which must hold `proof`, as no other process does.
 ///
 /// # Errors
 /// Why single copies cannot be used with this peer.
-pub fn probe(peer: Pid, address: u64, job_id: u64) -> Result<(), CopyError> {
+pub fn probe(peer: Pid, address: u64, proof: u64) -> Result<(), CopyError> {
     let mut word = [0u8; 8];
     let remote = [RemoteSegment { address, bytes: word.len() }];
     match read(peer, &remote, &mut [IoSliceMut::new(&mut word)]) {
-        Ok(_) if u64::from_ne_bytes(word) == job_id => Ok(()),
-        // The word is not mapped there, or holds something else: a process of another job that has the
-        // number in this one's process namespace.
+        Ok(_) if u64::from_ne_bytes(word) == proof => Ok(()),
+        // The word is not mapped there, or holds something else: another process that has the number in this
+        // one's pid namespace.
         Ok(_) | Err(CopyError::Fault) => Err(CopyError::Stranger),
         Err(error) => Err(error),
     }

@@ -33,8 +33,10 @@ use crate::regions::{self, GRANULE};
 use crate::{clock, cpu, refusal};
 
 mod network;
+mod reach;
 mod slots;
 
+pub use reach::{Declaration, Reach, Roll, Standing};
 pub use slots::{Slot, Slots};
 
 /// Environment variable: number of the inherited descriptor of the job object.
@@ -51,7 +53,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 10;
+const LAYOUT_VERSION: u32 = 11;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
@@ -92,8 +94,6 @@ pub struct Header {
     pub job_id: u64,
     /// Sizes of the banks of collectives; the area is a multiple of [`GRANULE`].
     pub banks: BankSizes,
-    /// What ranks may do to each other's memory.
-    pub reach: Reach,
     /// What members of the job know and nobody else does: proves that a packet or a connection is of this job.
     pub secret: Secret,
     interface: [u8; INTERFACE_BYTES],
@@ -130,18 +130,6 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
-}
-
-/// How ranks of a node get at each other's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Reach {
-    /// Not at all.
-    None = 0,
-    /// By a system call that copies.
-    Call = 1,
-    /// And by load and store, where an owner has made its pages shared.
-    Mapped = 2,
 }
 
 /// Life of a rank as the launcher sees it, in [`RankBlock::state`].
@@ -212,6 +200,7 @@ pub struct NodeBlock {
     pub slots: Slots,
     /// How far the processors are from each other just now.
     pub distance: Distance,
+    roll: Roll,
 }
 
 /// What ranks have found about the distance of their processors. A cache line of its own: it is read often and hardly ever changes.
@@ -235,16 +224,12 @@ pub struct Sleeper<'a> {
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct RankBlock {
-    /// Process number, 0 before MPI_Init.
-    pub pid: AtomicI32,
     state: AtomicU32,
     /// Argument of MPI_Abort.
     pub abort_code: AtomicI32,
     /// Number of the program in a job of several (attribute MPI_APPNUM); written by the launcher.
     pub app_number: AtomicU32,
-    /// Address of a word in the rank's memory that holds `job_id`: a peer that can read it by
-    /// process_vm_readv may use single copies. 0 before MPI_Init.
-    pub probe_address: AtomicU64,
+    standing: Standing,
     /// Doorbell, in the first lane.
     pub doorbell: Doorbell,
     further_doorbells: [Doorbell; MAX_LANES as usize - 1],
@@ -285,15 +270,13 @@ pub struct Plan {
     pub job_id: u64,
     /// Sizes of the banks of collectives.
     pub banks: BankSizes,
-    /// What ranks may do to each other's memory: all must agree on it, so the launcher finds out.
-    pub reach: Reach,
     /// Description of this node (text of `tutti_topo::Machine`), or empty; after [`TEXTS_END`] what it costs (text of
     /// `tutti_coll::Model`), if that is known.
     pub machine: Vec<u8>,
 }
 
 impl Plan {
-    /// A job of one host with nothing decided: small rings, no reach, an empty description and secret.
+    /// A job of one host with nothing decided: small rings, an empty description and secret.
     ///
     /// # Panics
     /// Without a rank: a job has one.
@@ -309,7 +292,6 @@ impl Plan {
             lanes: 1,
             job_id: 1,
             banks: BankSizes::default(),
-            reach: Reach::None,
             machine: Vec::new(),
         }
     }
@@ -365,7 +347,6 @@ impl Job {
             lanes: plan.lanes.clamp(1, MAX_LANES),
             job_id: plan.job_id,
             banks: BankSizes { area_bytes, ..plan.banks },
-            reach: plan.reach,
             secret: plan.secret,
             interface: network::interface_bytes(&plan.interface),
             blocks_offset,

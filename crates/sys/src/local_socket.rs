@@ -8,7 +8,7 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use crate::event;
+use crate::{event, guardian};
 
 /// Most descriptors in one message; the kernel's own limit is 253.
 pub const DESCRIPTORS: usize = 128;
@@ -111,6 +111,29 @@ impl Connection {
             libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut length)
         })?;
         Ok(Credentials { pid: raw.pid, uid: raw.uid })
+    }
+
+    /// A descriptor that is readable when the process at the other end has ended (Linux 5.3); it may be in a pid namespace of its own
+    /// where the kernel tells by the socket alone (Linux 6.5).
+    ///
+    /// # Errors
+    /// That it has ended, or cannot be watched.
+    pub fn peer_process(&self) -> io::Result<OwnedFd> {
+        const SO_PEERPIDFD: i32 = 77;
+        let mut fd: RawFd = -1;
+        let mut length = size_of::<RawFd>() as libc::socklen_t;
+        // SAFETY: the number is writable for its length.
+        let told = check(unsafe {
+            let to = (&raw mut fd).cast();
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, to, &mut length)
+        });
+        let process = match told {
+            // SAFETY: the call has just made it, and nobody else knows it.
+            Ok(_) => unsafe { OwnedFd::from_raw_fd(fd) },
+            Err(_) => guardian::open_process(self.peer()?.pid)?,
+        };
+        // The number was its own as long as the connection is there.
+        if self.is_closed() { Err(io::ErrorKind::NotFound.into()) } else { Ok(process) }
     }
 
     /// Sends a message of some bytes with descriptors, of which the other end gets copies.

@@ -129,6 +129,21 @@ pub fn populate(base: *mut u8, bytes: usize) {
     unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_READ) };
 }
 
+/// Whether all pages of a range are mapped and may be read, or written. Where the kernel cannot say (before Linux 5.14) they are
+/// taken to be.
+pub fn is_there(address: u64, bytes: u64, written: bool) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    const PAGE: u64 = 4096;
+    let start = address / PAGE * PAGE;
+    let end = (address + bytes).next_multiple_of(PAGE);
+    let advice = if written { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+    // SAFETY: enters pages in the page tables; the kernel checks the addresses.
+    let result = unsafe { advise(start, end - start, advice) };
+    result.map_or_else(|error| error.raw_os_error() == Some(libc::EINVAL), |()| true)
+}
+
 /// Puts small pages together to huge ones where that is possible. Best effort; transparent to whoever uses them.
 pub fn collapse(base: *mut u8, bytes: usize) {
     // SAFETY: changes how pages are kept, not what they hold; the kernel checks the addresses.
@@ -200,7 +215,7 @@ pub unsafe fn load(object: i32, offset: u64, into: *mut u8, bytes: usize) -> io:
     Ok(done)
 }
 
-/// The inode and the device (major and minor number) of an object.
+/// The inode and the device (major and minor number) of an object: no other one of this machine has both.
 ///
 /// # Errors
 /// What fstat reports.
@@ -216,16 +231,16 @@ pub fn identity(object: BorrowedFd<'_>) -> io::Result<(u64, (u32, u32))> {
 
 /// A descriptor of the object that process `peer` has open as `number`.
 ///
-/// /proc asks for less than pidfd_getfd (no ptrace attachment), so it works where Yama forbids that.
+/// pidfd_getfd wants what process_vm_readv wants, and takes process numbers as that does; what is mounted at /proc may be of another
+/// pid namespace, so it is looked at only where the call is not there or refused.
 ///
 /// # Errors
 /// What the system reports; whether it is the object that was meant shows its [`identity`].
 pub fn object_of(peer: Pid, number: i32) -> io::Result<OwnedFd> {
-    let path = format!("/proc/{}/fd/{number}", peer.0);
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(file) => Ok(file.into()),
-        Err(error) => pidfd_getfd(peer, number).map_err(|_| error),
-    }
+    pidfd_getfd(peer, number).or_else(|error| {
+        let path = format!("/proc/{}/fd/{number}", peer.0);
+        OpenOptions::new().read(true).write(true).open(path).map(OwnedFd::from).map_err(|_| error)
+    })
 }
 
 fn pidfd_getfd(peer: Pid, number: i32) -> io::Result<OwnedFd> {

@@ -40,11 +40,11 @@ impl From<Pid> for Lent {
 
 /// Copies between the memory of this process and of a peer.
 pub trait SingleCopy: Sync {
-    /// Whether the peer's memory can be reached: the word at `address` there must hold `job_id`.
+    /// Whether the peer's memory can be reached: the word at `address` there must hold `proof`, as that of no other process does.
     ///
     /// # Errors
     /// Why not.
-    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError>;
+    fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError>;
 
     /// Makes memory of this process reachable for peers; returns a key to tell them.
     ///
@@ -106,8 +106,8 @@ impl Default for CrossMemoryAttach {
 }
 
 impl SingleCopy for CrossMemoryAttach {
-    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError> {
-        cma::probe(peer.pid, address, job_id)
+    fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError> {
+        cma::probe(peer.pid, address, proof)
     }
 
     fn read(
@@ -124,9 +124,9 @@ impl SingleCopy for CrossMemoryAttach {
     }
 }
 
-/// Whether the first word of what was read is the number of the job.
-fn is_member(word: [u8; 8], job_id: u64) -> Result<(), CopyError> {
-    if u64::from_ne_bytes(word) == job_id { Ok(()) } else { Err(CopyError::Stranger) }
+/// Whether what was read is what the peer holds.
+fn is_proof(word: [u8; 8], proof: u64) -> Result<(), CopyError> {
+    if u64::from_ne_bytes(word) == proof { Ok(()) } else { Err(CopyError::Stranger) }
 }
 
 /// Calls `copy(address there, memory here, bytes)` for each piece that is contiguous on both sides; returns how many bytes.

@@ -6,19 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tutti_base::config::{Config, Mapped, SingleCopy};
-use tutti_base::{Machines, Result, WorldRank};
-use tutti_sys::cma::{self, Pid};
+use tutti_base::config::Config;
+use tutti_base::{Error, Machines, Result, WorldRank};
 use tutti_sys::cpu::{self, ProcessorSet};
-use tutti_sys::job::{Job, Plan, Reach, Secret, TEXTS_END};
-use tutti_sys::maps::Maps;
+use tutti_sys::job::{Job, Plan, Secret, TEXTS_END};
 use tutti_sys::{event, files, interface, process};
 use tutti_topo::Machine;
 
 use super::guardian;
 use super::meeting::{self, Greeting, Guest, MeetingError};
 use super::starter::{Facts, Starter, failed};
-use super::{Boot, Network, PROBE};
+use super::{Boot, Network};
 
 /// What rank 0 tells the first rank of each host.
 struct Record {
@@ -50,7 +48,7 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let record = if several { exchange(starter, &facts, place.local == 0)? } else { None };
     let limit = Duration::from_millis(config.start_ms);
     let name = meeting::name(&facts.job, place.host);
-    let greeting = greeting(&facts).map_err(|why| fail(&why))?;
+    let greeting = greeting(&facts);
     let (job, bells) = if place.local == 0 {
         let expected = facts.placement.ranks_on(place.host);
         let guests = meeting::await_guests(&name, &expected[1..], limit).map_err(|why| fail(&why))?;
@@ -73,17 +71,9 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     Ok(Boot { job: Arc::new(job), rank, local: place.local, network, starter: None })
 }
 
-fn greeting(facts: &Facts) -> std::io::Result<Greeting> {
-    let probe_word = process::random()?;
-    PROBE.store(probe_word, Ordering::Relaxed);
-    cma::allow_peers();
-    Ok(Greeting {
-        rank: facts.rank,
-        program: facts.program,
-        probe_address: std::ptr::from_ref(&PROBE) as u64,
-        probe_word,
-        processors: cpu::affinity().unwrap_or_default(),
-    })
+fn greeting(facts: &Facts) -> Greeting {
+    let processors = cpu::affinity().unwrap_or_default();
+    Greeting { rank: facts.rank, program: facts.program, processors }
 }
 
 /// In a job of several hosts: the secret goes through the starter's own channels.
@@ -166,7 +156,6 @@ fn create(
         lanes: config.lanes_for(ranks),
         job_id: record.job_id,
         banks: config.bank_sizes_for(ranks),
-        reach: reach(config, guests),
         machine: texts(config, is_bound.then_some(&machine), !several),
     })?;
     job.set_machines(&Machines::apart(facts.placement.hosts(), record.processors));
@@ -178,19 +167,6 @@ fn create(
         }
     }
     Ok(job)
-}
-
-/// What the ranks of this host may do to each other's memory: the first rank tries it with all others. They have the same
-/// user and rights, so what it may do they may do.
-fn reach(config: &Config, guests: &[Guest]) -> Reach {
-    let can_read = |guest: &Guest| {
-        cma::probe(Pid(guest.pid), guest.greeting.probe_address, guest.greeting.probe_word).is_ok()
-    };
-    if guests.is_empty() || config.single_copy == SingleCopy::Never || !guests.iter().all(can_read) {
-        return Reach::None;
-    }
-    let mapped = config.mapped != Mapped::Never && Maps::open().is_ok();
-    if mapped { Reach::Mapped } else { Reach::Call }
 }
 
 /// Longest text of what the machine costs, in bytes.

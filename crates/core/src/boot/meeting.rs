@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::cpu::ProcessorSet;
 use tutti_sys::event::{Interest, Poller};
-use tutti_sys::guardian;
 use tutti_sys::local_socket::{self, Connection, DESCRIPTORS, Listener};
 
 /// First bytes of a greeting: the version of all that follows.
-const MAGIC: [u8; 8] = *b"tutti\0\0\x01";
+const MAGIC: [u8; 8] = *b"tutti\0\0\x02";
 /// Room for a greeting: a machine has at most 65536 processors.
 const GREETING_BYTES: usize = 16 << 10;
 /// Pauses between attempts to connect while nobody listens yet.
@@ -32,10 +31,6 @@ pub struct Greeting {
     pub rank: u32,
     /// Number of its program.
     pub program: u32,
-    /// Where in its memory `probe_word` lies, for who wants to know whether that can be read.
-    pub probe_address: u64,
-    /// What lies there.
-    pub probe_word: u64,
     /// Processors it may run on.
     pub processors: ProcessorSet,
 }
@@ -45,8 +40,6 @@ pub struct Greeting {
 pub struct Guest {
     /// What it said.
     pub greeting: Greeting,
-    /// Its process number as seen from here.
-    pub pid: i32,
     connection: Connection,
 }
 
@@ -194,8 +187,7 @@ impl Host {
                 if !is_new || !expected.contains(&greeting.rank) {
                     return Err(MeetingError::Strange);
                 }
-                let pid = connection.peer()?.pid;
-                self.guests.insert(greeting.rank, Guest { greeting, pid, connection });
+                self.guests.insert(greeting.rank, Guest { greeting, connection });
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.silent.insert(token, connection);
@@ -213,9 +205,7 @@ impl Guest {
     /// # Errors
     /// That it has ended, or cannot be watched.
     pub fn process(&self) -> io::Result<OwnedFd> {
-        let process = guardian::open_process(self.pid)?;
-        // The number was its own as long as the connection is there.
-        if self.connection.is_closed() { Err(io::ErrorKind::NotFound.into()) } else { Ok(process) }
+        self.connection.peer_process()
     }
 
     /// Gives it the job object and the bells.
@@ -283,7 +273,6 @@ impl Greeting {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend([self.rank, self.program].iter().flat_map(|number| number.to_le_bytes()));
-        bytes.extend([self.probe_address, self.probe_word].iter().flat_map(|number| number.to_le_bytes()));
         let mut bits = Vec::new();
         for processor in self.processors.iter() {
             bits.resize(bits.len().max(processor / 8 + 1), 0u8);
@@ -296,21 +285,13 @@ impl Greeting {
     fn decode(bytes: &[u8]) -> Option<Greeting> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (rank, rest) = rest.split_first_chunk()?;
-        let (program, rest) = rest.split_first_chunk()?;
-        let (address, rest) = rest.split_first_chunk()?;
-        let (word, bits) = rest.split_first_chunk()?;
+        let (program, bits) = rest.split_first_chunk()?;
         const BITS_BYTES: usize = 65536 / 8;
         if bits.len() > BITS_BYTES {
             return None;
         }
         let processors = (0..bits.len() * 8).filter(|&bit| bits[bit / 8] >> (bit % 8) & 1 != 0).collect();
-        Some(Greeting {
-            rank: u32::from_le_bytes(*rank),
-            program: u32::from_le_bytes(*program),
-            probe_address: u64::from_le_bytes(*address),
-            probe_word: u64::from_le_bytes(*word),
-            processors,
-        })
+        Some(Greeting { rank: u32::from_le_bytes(*rank), program: u32::from_le_bytes(*program), processors })
     }
 }
 
@@ -323,13 +304,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(20);
 
     fn greeting(rank: u32) -> Greeting {
-        Greeting {
-            rank,
-            program: 1,
-            probe_address: 2,
-            probe_word: 3,
-            processors: [0, 5, 64].into_iter().collect(),
-        }
+        Greeting { rank, program: 1, processors: [0, 5, 64].into_iter().collect() }
     }
 
     fn test_name(what: &str) -> Vec<u8> {
@@ -349,7 +324,7 @@ mod tests {
             let guests = await_guests(&name, &[3, 7], LIMIT).unwrap();
             let found: Vec<_> = guests.iter().map(|guest| guest.greeting.clone()).collect();
             assert_eq!(found, [greeting(3), greeting(7)]);
-            assert_eq!(guests[0].pid, std::process::id() as i32);
+            assert!(guests.iter().all(|guest| guest.process().is_ok()));
             let bells = event::bells(DESCRIPTORS as u32 + 5).unwrap();
             guests.iter().for_each(|guest| guest.give(&bells[0], &bells).unwrap());
             let got: Vec<_> = visits.into_iter().map(|visit| visit.join().unwrap()).collect();

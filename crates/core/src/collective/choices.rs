@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tutti_coll::registry::Node;
 use tutti_coll::select::{self, Choice};
+use tutti_coll::simulate::Reach;
 use tutti_coll::{Environment, Neighbours, Plan, Shape};
 use tutti_sys::cpu;
 use tutti_transport::banks::found::{Found, Look};
@@ -29,6 +30,7 @@ pub struct Choices(HashMap<Kind, Choice>);
 struct Kind {
     shape: Shape,
     node: Node,
+    reach: Reach,
     /// Address of the layout, where ranks are bound; the choice keeps it alive.
     layout: usize,
 }
@@ -64,7 +66,8 @@ impl Choices {
             Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
             Whose::Several => usize::MAX,
         };
-        let kind = Kind { shape: select::common(shape, environment), node: environment.node, layout };
+        let Environment { node, reach, .. } = *environment;
+        let kind = Kind { shape: select::common(shape, environment), node, reach, layout };
         let choice = self.0.entry(kind).or_insert_with(|| match (forced, found) {
             (None, Some(found)) => shared(shape, environment, found),
             _ => select::select(shape, environment, forced),

@@ -1,7 +1,8 @@
 //! Memory that ranks lend each other for the time of an operation (S2): what an owner publishes, what a peer finds.
 //!
 //! An owner publishes a record of its memory ([`tutti_transport::exposure`]) in its slot of the operation. What is short and only
-//! read travels by value instead ([`super::carrying`]).
+//! read travels by value instead ([`super::carrying`]). Where the system does not let a peer at the memory, its owner copies for it
+//! ([`crate::p2p::served`]).
 //!
 //! # Safety
 //! Records, tables and what is carried lie in the slot of the operation, which is this operation's until all have left it; they
@@ -12,7 +13,7 @@
 use std::ptr::{self, NonNull};
 
 use tutti_base::traffic::TRAFFIC;
-use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_coll::ir::Access;
 use tutti_data::copy::copy_streaming;
 use tutti_transport::Peer;
@@ -24,6 +25,7 @@ use super::node::Turn;
 use super::port::CommPort;
 use crate::buffer::Buffer;
 use crate::engine::{Exposed, Remote, copy_to_peer};
+use crate::p2p::served;
 
 /// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
 const STREAMED_BYTES: u64 = 16 << 10;
@@ -116,8 +118,7 @@ impl CommPort<'_> {
         let (banks, slot) = self.banks();
         let edges = banks.edges(slot, self.member(peer), usize::from(number));
         let edges = edges.map_or(ptr::null(), |room| room.cast_const().cast());
-        let world = self.comm.group().get(Rank(peer)).expect("a schedule names ranks of its communicator");
-        let local = self.process.job.local_rank(world.0).expect("memory is lent within a host");
+        let local = self.local(peer);
         let mut exposures = self.process.exposures.borrow_mut(self.held);
         // SAFETY: see the module.
         let window =
@@ -141,20 +142,21 @@ impl CommPort<'_> {
                 TRAFFIC.mapped.add(into.bytes());
                 Ok(())
             }
-            Found::Lent(window) => into
-                .fill_from(|position, piece| {
-                    let (offset, bytes) = (from.offset + position, piece.len() as u64);
-                    // SAFETY: the piece is this process's own; what is in place is as long.
-                    unsafe {
-                        match self.streamed(&window, offset, bytes) {
-                            Some(from) => copy_streaming(from, piece.as_mut_ptr(), piece.len()),
-                            None => return window.read(offset, piece.as_mut_ptr(), bytes),
-                        }
+            Found::Lent(window) => into.fill_from(|position, piece| {
+                let (offset, bytes) = (from.offset + position, piece.len() as u64);
+                // SAFETY: the piece is this process's own; what is in place is as long.
+                unsafe {
+                    match self.streamed(&window, offset, bytes) {
+                        Some(from) => copy_streaming(from, piece.as_mut_ptr(), piece.len()),
+                        None => match window.read(offset, piece.as_mut_ptr(), bytes) {
+                            Ok(()) => return Ok(()),
+                            Err(error) => return self.have_read(error, from.peer, &window, offset, piece),
+                        },
                     }
-                    TRAFFIC.mapped.add(bytes);
-                    Ok(())
-                })
-                .map_err(|error| unreachable_memory(&error, from)),
+                }
+                TRAFFIC.mapped.add(bytes);
+                Ok(())
+            }),
         }
     }
 
@@ -169,20 +171,75 @@ impl CommPort<'_> {
                     copy_streaming(piece.as_ptr(), into, piece.len());
                 } else if let Some(into) = window.direct(offset, bytes) {
                     copy_to_peer(piece.as_ptr(), into, piece.len());
+                } else if let Err(error) = window.write(offset, piece.as_ptr(), bytes) {
+                    return self.have_written(error, into.peer, &window, offset, piece);
                 } else {
-                    return window.write(offset, piece.as_ptr(), bytes);
+                    return Ok(());
                 }
             }
             TRAFFIC.mapped.add(bytes);
             Ok(())
         })
-        .map_err(|error| unreachable_memory(&error, into))
+    }
+
+    /// Has its owner send what could not be read. Part of it may have been: all comes again.
+    #[cold]
+    fn have_read(
+        &self,
+        error: CopyError,
+        peer: u32,
+        window: &Window,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<()> {
+        self.is_refused(error, peer)?;
+        window.pieces_at_owner(offset, into.len() as u64, |address, done, bytes| {
+            let piece = &mut into[done as usize..][..bytes as usize];
+            // SAFETY: the piece is this process's own, until the copy is made.
+            let piece = unsafe { Buffer::bytes_at(piece.as_mut_ptr(), bytes) };
+            served::get(self.held, self.process, self.world(peer), self.own_envelope(0), address, piece)
+        })
+    }
+
+    /// Has its owner store what could not be written.
+    #[cold]
+    fn have_written(
+        &self,
+        error: CopyError,
+        peer: u32,
+        window: &Window,
+        offset: u64,
+        from: &[u8],
+    ) -> Result<()> {
+        self.is_refused(error, peer)?;
+        window.pieces_at_owner(offset, from.len() as u64, |address, done, bytes| {
+            let piece = &from[done as usize..][..bytes as usize];
+            // SAFETY: the piece is this process's own, and is only read, until the copy is made.
+            let piece = unsafe { Buffer::bytes_at(piece.as_ptr().cast_mut(), bytes) };
+            served::put(self.held, self.process, self.world(peer), self.own_envelope(0), address, piece)
+        })
+    }
+
+    /// A way to a peer's memory is closed: it is not tried again.
+    fn is_refused(&self, error: CopyError, peer: u32) -> Result<()> {
+        if !error.is_of_the_way() {
+            return Err(unreachable_memory(&error, peer));
+        }
+        self.process.exposures.borrow_mut(self.held).is_refused(Peer(self.local(peer)), error);
+        Ok(())
+    }
+
+    fn world(&self, rank: u32) -> WorldRank {
+        self.comm.group().get(Rank(rank)).expect("a schedule names ranks of its communicator")
+    }
+
+    fn local(&self, rank: u32) -> u32 {
+        self.process.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
     }
 }
 
 #[cold]
-fn unreachable_memory(error: &CopyError, remote: Remote) -> Error {
-    let peer = remote.peer;
+fn unreachable_memory(error: &CopyError, peer: u32) -> Error {
     let reason =
         format!("the memory of rank {peer} cannot be reached: {error}; TUTTI_SINGLE_COPY=never avoids that");
     Error::new(ErrorClass::Other, reason)

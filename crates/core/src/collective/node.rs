@@ -14,11 +14,12 @@
 
 use std::cell::RefMut;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tutti_base::{BankSizes, Result, WorldRank};
-use tutti_coll::Plan;
 use tutti_coll::ir::Access;
 use tutti_coll::registry::Node;
+use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Class, Layout, Slot};
@@ -31,6 +32,7 @@ use crate::communicator::Communicator;
 use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 use crate::giant::{GiantCell, Held};
 use crate::process::Process;
+use crate::progress;
 
 /// The banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
@@ -49,7 +51,20 @@ enum Terms {
     Open,
     /// They are at it.
     Asked,
-    Settled(Node),
+    Settled(Offer),
+}
+
+/// What a host has for the members of a communicator that are on it, from the most to the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Banks, and memory that others expose, mapped or by the system's calls.
+    Mapped = 0,
+    /// Banks, and memory that others expose, by the system's calls.
+    Call = 1,
+    /// Banks.
+    Banks = 2,
+    /// Messages.
+    Messages = 3,
 }
 
 /// The number of a member that is on another host.
@@ -62,7 +77,8 @@ enum Door {
     Unknown,
     /// There are none.
     Closed,
-    Open(Box<Banks>),
+    /// With what the members may do to each other's memory.
+    Open(Box<Banks>, Reach),
 }
 
 /// What one operation uses of the banks.
@@ -112,27 +128,45 @@ impl Room {
     }
 }
 
+impl Offer {
+    /// What algorithms may use.
+    pub fn node(self) -> Node {
+        match self {
+            Offer::Mapped | Offer::Call => Node::Exposed,
+            Offer::Banks => Node::Shared,
+            Offer::Messages => Node::Any,
+        }
+    }
+
+    /// How they get at memory that others expose.
+    pub fn reach(self) -> simulate::Reach {
+        if self == Offer::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call }
+    }
+}
+
 impl Neighbourhood {
     /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
-    pub fn of_communicator(&self, held: &Held, process: &Process, comm: &Communicator) -> Node {
+    pub fn of_communicator(&self, held: &Held, process: &Process, comm: &Communicator) -> Offer {
         if self.numbers(process, comm).is_some() {
             return match *self.terms.borrow(held) {
-                Terms::Settled(node) => node,
-                Terms::Open | Terms::Asked => Node::Any,
+                Terms::Settled(offer) => offer,
+                Terms::Open | Terms::Asked => Offer::Messages,
             };
         }
         self.of_host(held, process, comm)
     }
 
     /// What the members on this host may use.
-    fn of_host(&self, held: &Held, process: &Process, comm: &Communicator) -> Node {
+    fn of_host(&self, held: &Held, process: &Process, comm: &Communicator) -> Offer {
         if matches!(*self.door.borrow(held), Door::Unknown) {
-            *self.door.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator);
+            let reach = |locals: &[u32]| await_reach(held, process, locals);
+            *self.door.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator, reach);
         }
         match *self.door.borrow(held) {
-            Door::Open(_) if process.job.header().reach != Reach::None => Node::Exposed,
-            Door::Open(_) => Node::Shared,
-            Door::Closed | Door::Unknown => Node::Any,
+            Door::Open(_, Reach::Mapped) => Offer::Mapped,
+            Door::Open(_, Reach::Call) => Offer::Call,
+            Door::Open(_, Reach::None) => Offer::Banks,
+            Door::Closed | Door::Unknown => Offer::Messages,
         }
     }
 
@@ -142,11 +176,7 @@ impl Neighbourhood {
         self.numbers(process, comm)?;
         let Terms::Open = *self.terms.borrow(held) else { return None };
         *self.terms.borrow_mut(held) = Terms::Asked;
-        Some(match self.of_host(held, process, comm) {
-            Node::Exposed => 0,
-            Node::Shared => 1,
-            Node::Any => 2,
-        })
+        Some(self.of_host(held, process, comm) as u32)
     }
 
     /// Whether members on several hosts have agreed.
@@ -156,12 +186,9 @@ impl Neighbourhood {
 
     /// All hosts have this to offer.
     pub fn settle(&self, held: &Held, offer: u32) {
-        let node = match offer {
-            0 => Node::Exposed,
-            1 => Node::Shared,
-            _ => Node::Any,
-        };
-        *self.terms.borrow_mut(held) = Terms::Settled(node);
+        let offers = [Offer::Mapped, Offer::Call, Offer::Banks];
+        let offer = offers.into_iter().find(|known| *known as u32 == offer).unwrap_or(Offer::Messages);
+        *self.terms.borrow_mut(held) = Terms::Settled(offer);
     }
 
     /// For members on several hosts: the number of each among those of this host.
@@ -180,8 +207,9 @@ impl Neighbourhood {
         let room = Room::of(process, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
-        let door = open(process, comm, number, layout);
-        let is_open = matches!(door, Door::Open(_));
+        // What is lent in it was agreed upon for the communicator.
+        let door = open(process, comm, number, layout, |_| Reach::None);
+        let is_open = matches!(door, Door::Open(..));
         is_open.then(|| Neighbourhood { door: GiantCell::new(door), ..Neighbourhood::default() })
     }
 
@@ -190,7 +218,7 @@ impl Neighbourhood {
     #[inline]
     pub fn banks<'a>(&'a self, held: &'a Held) -> Option<RefMut<'a, Banks>> {
         RefMut::filter_map(self.door.borrow_mut(held), |door| match door {
-            Door::Open(banks) => Some(&mut **banks),
+            Door::Open(banks, _) => Some(&mut **banks),
             Door::Unknown | Door::Closed => None,
         })
         .ok()
@@ -383,11 +411,35 @@ fn numbers(process: &Process, comm: &Communicator) -> Option<Box<[u32]>> {
     })
 }
 
+/// What these ranks of the host may do to each other's memory, which all of them have to know alike: whoever is early waits until the
+/// others have called MPI_Init, and takes in messages meanwhile.
+fn await_reach(held: &Held, process: &Process, locals: &[u32]) -> Reach {
+    const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+    let (mut pause, mut told) = (PAUSES[0], false);
+    // They come, or end, and then the launcher ends the job.
+    let reach = loop {
+        if let Some(reach) = process.job.reach_among(locals) {
+            break reach;
+        }
+        if !progress::take_in(held, process) {
+            process.block().set_waiting("the other ranks of the host to call MPI_Init");
+            told = true;
+            process.job.wait_for_declarations(pause);
+            pause = (2 * pause).min(PAUSES[1]);
+        }
+    };
+    if told {
+        process.block().set_waiting("");
+    }
+    reach
+}
+
 fn open(
     process: &Process,
     comm: &Communicator,
     number: u32,
     layout: impl Fn(&BankSizes, u32) -> Layout,
+    reach: impl FnOnce(&[u32]) -> Reach,
 ) -> Door {
     if comm.size() < 2 || places::is_mixed(process, comm) {
         return Door::Closed;
@@ -400,7 +452,7 @@ fn open(
     let key = RegionKey { context: comm.context().0, lowest, number };
     let layout = layout(&process.job.header().banks, members);
     match Banks::open(job, key, &layout, &ranks, me) {
-        Ok(Some(banks)) => Door::Open(Box::new(banks)),
+        Ok(Some(banks)) => Door::Open(Box::new(banks), reach(&ranks)),
         Ok(None) => Door::Closed,
         Err(error) => process
             .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", process.rank)),

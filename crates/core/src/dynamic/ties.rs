@@ -174,8 +174,8 @@ impl Ties {
 
 /// Whether a process is gone that has not called MPI_Finalize, or its job is being ended.
 fn is_lost(home: &Home) -> bool {
-    let block = home.job.block(home.local);
-    let pid = block.pid.load(Ordering::Acquire);
-    let is_dead = || pid > 1 && block.state() == RankState::Running && !system::is_alive(pid);
-    home.job.node().failed.load(Ordering::Acquire) != 0 || is_dead()
+    let is_running = || home.job.block(home.local).state() == RankState::Running;
+    // Of who is in another pid namespace only its launcher can tell.
+    let is_dead = || home.job.pid_of(home.local).is_some_and(|pid| pid > 1 && !system::is_alive(pid));
+    home.job.node().failed.load(Ordering::Acquire) != 0 || is_running() && is_dead()
 }

@@ -7,7 +7,7 @@
 
 use tutti_transport::{Link, Peer};
 
-use super::{Message, PointToPoint, Queued, Small, State};
+use super::{Message, Payload, PointToPoint, Queued, Small, State};
 use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::Packet;
 
@@ -21,7 +21,7 @@ impl<L: Link> PointToPoint<L> {
         if self.state.take_back(peer, id) {
             self.state.cancelled(peer, id);
         } else if peer != self.state.me {
-            let small = Small { packet: Packet::Cancel { sender: id }, offer: None };
+            let small = Small { packet: Packet::Cancel { sender: id }, payload: Payload::None };
             self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
             self.state.list(peer);
         }

@@ -5,7 +5,7 @@ use tutti_sys::clock;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
 use super::ways::Reading;
-use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord};
+use super::{Check, Message, Payload, PointToPoint, ReceiveSpec, Small, State, accord};
 use crate::buffer::{Buffer, signature};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Status, Work};
@@ -107,6 +107,10 @@ impl Sink for State {
                 let class = ErrorClass::from_code(class.into()).unwrap_or(ErrorClass::Other);
                 self.refused(envelope, class);
             }
+            Ok(Packet::Serve { envelope }) => self.calls.push(envelope.context),
+            Ok(Packet::Get { receiver }) => self.asked_for(from, payload, receiver),
+            Ok(Packet::Put { sender }) => self.offered_for(from, payload, sender),
+            Ok(Packet::Missing { request }) => self.is_missing(request),
             Err(error) => self.fault = Some(error),
         }
         Verdict::Taken
@@ -345,7 +349,7 @@ impl State {
     }
 
     pub(super) fn answer(&mut self, to: Peer, packet: Packet) {
-        self.outbox.push_back((to, Small { packet, offer: None }));
+        self.outbox.push_back((to, Small { packet, payload: Payload::None }));
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 //! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
 //! `outgoing` is the sender's half, `incoming` the receiver's, `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
-//! itself, `user` what the MPI functions call.
+//! itself, `served` what its owner reads and writes for a peer, `user` what the MPI functions call.
 //!
 //! | message | protocol |
 //! |---|---|
@@ -22,6 +22,7 @@ mod outgoing;
 pub(crate) mod pace;
 pub mod partitioned;
 mod remote;
+pub mod served;
 #[cfg(test)]
 mod tests;
 pub mod user;
@@ -41,7 +42,7 @@ use crate::matching::{Envelope, Matcher, Pattern};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 use crate::tool::events::{self, Kind};
-use crate::wire::{Offer, Packet, Signature};
+use crate::wire::{Area, Offer, Packet, Signature};
 use pace::Pace;
 use remote::Remote;
 use ways::Ways;
@@ -157,6 +158,19 @@ pub struct State {
     watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
     pub refusals: accord::Refusals,
+    /// Windows (their contexts and planes) whose members want this process to do active messages, and that nobody has heard of.
+    calls: Vec<u32>,
+}
+
+/// What progress has found beside messages.
+#[derive(Debug)]
+pub enum Notice {
+    /// Why the job cannot go on.
+    Fault(String),
+    /// Which peer cannot be reached any more, and why: the job cannot go on.
+    Lost(String),
+    /// Active messages of the window with this context (and plane) are to be done from now on.
+    Serve(u32),
 }
 
 /// What is kept about a process that was spoken to.
@@ -182,11 +196,18 @@ enum Queued {
     Eager(Packet, RequestId),
 }
 
-/// A packet with at most the payload of an offer.
+/// A packet with a payload of a few words at most.
 #[derive(Clone, Debug)]
 struct Small {
     packet: Packet,
-    offer: Option<Offer>,
+    payload: Payload,
+}
+
+#[derive(Clone, Debug)]
+enum Payload {
+    None,
+    Offer(Offer),
+    Area(Area),
 }
 
 #[derive(Debug)]
@@ -248,6 +269,7 @@ impl<L: Link> PointToPoint<L> {
             busy: Vec::new(),
             watched: None,
             refusals: accord::Refusals::default(),
+            calls: Vec::new(),
         };
         PointToPoint { link, state }
     }
@@ -296,17 +318,18 @@ impl<L: Link> PointToPoint<L> {
         watched.came
     }
 
-    /// Why the job cannot go on, if it cannot.
+    /// What was found that the caller has to act upon.
     #[inline]
-    pub fn fault(&mut self) -> Option<String> {
-        self.state.fault.take().map(|error| error.message.to_string())
+    pub fn notice(&mut self) -> Option<Notice> {
+        let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
+        let fault = self.state.fault.take().map(|error| Notice::Fault(error.message.to_string()));
+        let fault = fault.or_else(|| self.link.failure().map(lost).map(Notice::Lost));
+        if self.state.calls.is_empty() { fault } else { fault.or_else(|| self.call()) }
     }
 
-    /// Which peer cannot be reached any more, and why, if there is one: the job cannot go on then.
-    #[inline]
-    pub fn lost(&mut self) -> Option<String> {
-        let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
-        self.link.failure().map(lost)
+    #[cold]
+    fn call(&mut self) -> Option<Notice> {
+        self.state.calls.pop().map(Notice::Serve)
     }
 
     /// Whether progress would find something to do; asked before a process goes to sleep.
@@ -336,13 +359,32 @@ impl<L: Link> PointToPoint<L> {
         let mut any = false;
         for &peer in &self.state.busy {
             let bytes = match peers.get(peer).backlog.front() {
-                Some(Queued::Small(small)) => small.offer.as_ref().map_or(0, Offer::wire_bytes),
+                Some(Queued::Small(small)) => small.payload.wire_bytes(),
                 Some(Queued::Eager(_, id)) => self.state.requests.get(*id).map_or(0, outgoing::payload_bytes),
                 None => fragment,
             };
             any |= link.want_room(peer, bytes);
         }
         any
+    }
+}
+
+impl Payload {
+    fn wire_bytes(&self) -> usize {
+        match self {
+            Payload::None => 0,
+            Payload::Offer(offer) => offer.wire_bytes(),
+            Payload::Area(_) => Area::WIRE_BYTES,
+        }
+    }
+
+    /// Hands it to `send`.
+    fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
+        match self {
+            Payload::None => send(&[]),
+            Payload::Offer(offer) => offer.encoded(send),
+            Payload::Area(area) => send(&area.encode()),
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use tutti_sys::clock;
 use tutti_transport::{Link, Peer};
 
 use super::pace::Pace;
-use super::{Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream};
+use super::{
+    Limits, Message, Mode, Payload, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream,
+};
 use crate::buffer::Run;
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
@@ -100,7 +102,7 @@ impl<L: Link> PointToPoint<L> {
                 let address = self.state.requests.get(id).map_or(0, sender_address);
                 let loan = self.lend(id, peer);
                 let near = self.state.remote.near(id);
-                Queued::Small(Small { packet, offer: Some(Offer { bytes, address, loan, near }) })
+                Queued::Small(Small { packet, payload: Payload::Offer(Offer { bytes, address, loan, near }) })
             };
             let towards = self.state.peers.get(peer);
             if matches!(queued, Queued::Small(_)) {
@@ -165,11 +167,8 @@ impl<L: Link> PointToPoint<L> {
 
     fn put_queued(&mut self, peer: Peer, queued: &Queued) -> bool {
         let (packet, id) = match queued {
-            Queued::Small(Small { packet, offer: None }) => {
-                return self.link.try_send(peer, packet.encode(), &[]).is_ok();
-            }
-            Queued::Small(Small { packet, offer: Some(offer) }) => {
-                return offer.encoded(|offer| self.link.try_send(peer, packet.encode(), offer).is_ok());
+            Queued::Small(Small { packet, payload }) => {
+                return payload.encoded(|payload| self.link.try_send(peer, packet.encode(), payload).is_ok());
             }
             Queued::Eager(packet, id) => (*packet, *id),
         };

@@ -111,14 +111,18 @@ impl Window {
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         fits(origin, &aim.spot)?;
         self.is_ordered.store(false, Ordering::Relaxed);
-        match &aim.member.place {
+        match aim.member.place() {
             Place::Here(base) => {
                 base.buffer(&aim.spot)?.copy_from(origin);
-                Ok(())
+                return Ok(());
             }
-            Place::Lent(window) => memory::put_lent(window, &aim.spot, origin),
-            Place::Message => self.put_by_message(held, process, &aim, origin),
+            Place::Lent(window) => match memory::put_lent(window, &aim.spot, origin) {
+                Ok(()) => return Ok(()),
+                Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+            },
+            Place::Message => (),
         }
+        self.put_by_message(held, process, &aim, origin)
     }
 
     /// MPI_Get and MPI_Rget: the request of one that is still under way.
@@ -136,14 +140,18 @@ impl Window {
     ) -> Result<RequestId> {
         let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
         fits(origin, &aim.spot)?;
-        match &aim.member.place {
+        match aim.member.place() {
             Place::Here(base) => {
                 origin.copy_from(&base.buffer(&aim.spot)?);
+                return Ok(RequestId::DONE);
             }
-            Place::Lent(window) => memory::get_lent(window, &aim.spot, origin)?,
-            Place::Message => return self.get_by_message(held, process, &aim, origin, by_request),
+            Place::Lent(window) => match memory::get_lent(window, &aim.spot, origin) {
+                Ok(()) => return Ok(RequestId::DONE),
+                Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+            },
+            Place::Message => (),
         }
-        Ok(RequestId::DONE)
+        self.get_by_message(held, process, &aim, origin, by_request)
     }
 
     /// MPI_Accumulate, MPI_Get_accumulate, MPI_Fetch_and_op and their forms by request: the request of one that is still under
@@ -160,33 +168,36 @@ impl Window {
         target: Target<'_>,
         by_request: bool,
     ) -> Result<RequestId> {
-        let Some(aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
+        let Some(mut aim) = self.aim(held, target)? else { return Ok(RequestId::DONE) };
         if aim.spot.bytes() == 0 {
             return Ok(RequestId::DONE);
         }
         update.origin.map_or(Ok(()), |origin| fits(origin, &aim.spot))?;
         update.result.map_or(Ok(()), |result| fits(result, &aim.spot))?;
-        match &aim.member.place {
+        match aim.member.place() {
             Place::Here(base) => {
                 let mut bound = self.bound.borrow_mut(held);
                 let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 memory::update_here(*base, &aim.spot, reducer, &update, station, self.looks)?;
+                return Ok(RequestId::DONE);
             }
             Place::Lent(window) => {
                 bind(update.op, target.datatype)?;
                 let packed = bind(update.op, basic(update.op, target.datatype)?)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
-                memory::update_lent(window, &aim.spot, &packed, &update, |work| {
-                    station.alone(self.looks, work)
-                })?;
+                let alone = |work: &mut dyn FnMut() -> memory::Reached| station.alone(self.looks, work);
+                match memory::update_lent(window, &aim.spot, &packed, &update, alone) {
+                    Ok(()) => return Ok(RequestId::DONE),
+                    Err(stopped) => {
+                        self.turn_to_messages(held, process, aim.rank, stopped.error)?;
+                        aim.spot.done = stopped.done;
+                    }
+                }
             }
-            Place::Message => {
-                bind(update.op, target.datatype)?;
-                return self.update_by_message(held, process, &aim, &update, by_request);
-            }
+            Place::Message => drop(bind(update.op, target.datatype)?),
         }
-        Ok(RequestId::DONE)
+        self.update_by_message(held, process, &aim, &update, by_request)
     }
 
     /// MPI_Compare_and_swap.
@@ -206,19 +217,23 @@ impl Window {
         }
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         let station = aim.member.station.unwrap_or(0);
-        match &aim.member.place {
+        match aim.member.place() {
             Place::Here(base) => {
                 let target = base.buffer(&aim.spot)?;
                 let swap = || memory::swap_here(&target, compare, origin, result);
                 self.station_of(station).alone(self.looks, swap);
-                Ok(())
+                return Ok(());
             }
             Place::Lent(window) => {
                 let swap = || memory::swap_lent(window, &aim.spot, compare, origin, result);
-                self.station_of(station).alone(self.looks, swap)
+                match self.station_of(station).alone(self.looks, swap) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+                }
             }
-            Place::Message => self.swap_by_message(held, process, &aim, [origin, compare, result]),
+            Place::Message => (),
         }
+        self.swap_by_message(held, process, &aim, [origin, compare, result])
     }
 
     /// Checks what the user named; `None` for `MPI_PROC_NULL`.
@@ -232,7 +247,7 @@ impl Window {
         let member = &self.members[rank as usize];
         match self.offset(member, &target) {
             Some(offset) => {
-                let spot = Spot { offset, count: target.count, datatype: target.datatype };
+                let spot = Spot { offset, count: target.count, datatype: target.datatype, done: 0 };
                 Ok(Some(Aim { rank, member, spot }))
             }
             None => Err(outside(target, member)),

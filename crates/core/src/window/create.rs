@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicUsize, Ordering};
 
 use tutti_base::config::OneSided;
-use tutti_base::{Error, ErrorClass, Rank, Result};
-use tutti_sys::job::{Reach, Slot};
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::job::Slot;
 use tutti_transport::exposure::Record;
 use tutti_transport::window::Control;
 
 use super::memory::{Base, Place, lend, of_process, open};
 use super::remote::Remote;
-use super::serve::Service;
 use super::{Counts, Facts, Flavor, Member, UNIFIED, Window};
 use crate::attributes::Attributes;
 use crate::collective;
@@ -91,6 +90,16 @@ impl Card {
     }
 }
 
+/// How it went at a member, from the best on.
+#[derive(Clone, Copy)]
+enum End {
+    /// It gets at the memory of all others by itself.
+    Made = 0,
+    /// It has to ask some by message.
+    WithMessages = 1,
+    Failed = 2,
+}
+
 /// The members that share memory with this one.
 struct Near {
     /// Rank in the window of each.
@@ -158,17 +167,24 @@ pub fn create(
     let all = collective::allgather_bytes(held, process, &own, &card.encode())?;
     let cards: Vec<Card> = all.chunks_exact(WORDS * 8).map(Card::decode).collect();
     check(process, comm, flavor, &cards, &near)?;
-    let is_served = !card.reach && near.ranks.len() > 1 && matches!(flavor, Flavor::Create | Flavor::Dynamic);
     let made = make(held, process, own, flavor, part, info, near, slot, loan, &cards);
     let comm = made.as_ref().map_or(comm, |window| &window.comm);
+    let end = match &made {
+        Ok(window) if window.sends_messages() => End::WithMessages,
+        Ok(_) => End::Made,
+        Err(_) => End::Failed,
+    };
     // All have it or none.
-    let failures = collective::maximum(held, process, comm, made.is_err().into())?;
+    let worst = collective::maximum(held, process, comm, end as u32)?;
     let window = Arc::new(made?);
-    if failures > 0 {
+    if worst == End::Failed as u32 {
         return Err(Error::new(ErrorClass::NoMem, "another member could not map the memory of the window"));
     }
-    if window.sends_messages() || is_served {
-        process.add_activity(held, Box::new(Service { window: Arc::clone(&window) }));
+    if worst == End::WithMessages as u32 {
+        Window::serve(&window, held, process);
+    } else if window.lends() {
+        let known = Arc::downgrade(&window);
+        process.lent_windows.borrow_mut(held).insert(window.comm.context().0, known);
     }
     Ok(window)
 }
@@ -185,7 +201,6 @@ fn card(
 ) -> (Card, Option<Record>) {
     let mut exposures = process.exposures.borrow_mut(held);
     let reach = near.ranks.len() > 1
-        && process.job.header().reach != Reach::None
         && exposures.available().is_ok()
         && matches!(flavor, Flavor::Create | Flavor::Dynamic);
     let loan = (reach && flavor == Flavor::Create && part.bytes > 0)
@@ -250,7 +265,7 @@ fn make(
     })?;
     let base = |station: usize| Base::mapped(&mapping, places[station]);
     let own = if allocates { base(near.me as usize) } else { part.base };
-    let members = members(held, process, &comm, flavor, &near, cards, own, base);
+    let members = members(held, process, flavor, &near, cards, own, base);
     let header = process.job.header();
     let crowded = header.local_ranks > header.processors;
     let facts = Facts {
@@ -278,6 +293,7 @@ fn make(
         quiet_flushes: if crowded { 1 } else { QUIET_FLUSHES },
         bound: GiantCell::new(None),
         attached: GiantCell::new(Vec::new()),
+        served: AtomicBool::new(false),
         freed: AtomicBool::new(false),
         handle: AtomicUsize::new(0),
         facts,
@@ -294,26 +310,30 @@ fn make(
 fn members(
     held: &Held,
     process: &Process,
-    comm: &Communicator,
     flavor: Flavor,
     near: &Near,
     cards: &[Card],
     own: Base,
     base: impl Fn(usize) -> Base,
 ) -> Vec<Member> {
-    let unknown =
-        |card: &Card| Member { place: Place::Message, station: None, bytes: card.bytes, unit: card.unit };
+    let unknown = |card: &Card| Member {
+        place: Place::Message,
+        station: None,
+        bytes: card.bytes,
+        unit: card.unit,
+        refused: AtomicBool::new(false),
+    };
     let mut members: Vec<Member> = cards.iter().map(unknown).collect();
     let mut exposures = process.exposures.borrow_mut(held);
     for (station, rank) in near.ranks.iter().enumerate() {
         let (member, card) = (&mut members[*rank as usize], &cards[*rank as usize]);
         member.station = Some(station as u32);
-        let world = comm.group().get(Rank(*rank)).expect("a member");
+        let local = near.locals[station];
         member.place = match flavor {
             _ if station == near.me as usize => Place::Here(own),
             Flavor::Allocate | Flavor::Shared => Place::Here(base(station)),
-            Flavor::Dynamic if card.reach => of_process(&process.job, world),
-            Flavor::Create if card.reach => open(&mut exposures, world, &card.record),
+            Flavor::Dynamic if card.reach => of_process(&mut exposures, local),
+            Flavor::Create if card.reach => open(&mut exposures, local, &card.record),
             _ => Place::Message,
         };
     }
@@ -324,6 +344,11 @@ impl Window {
     /// Whether it has to send active messages.
     fn sends_messages(&self) -> bool {
         self.members.iter().any(|member| matches!(member.place, Place::Message) || member.station.is_none())
+    }
+
+    /// Whether some member's memory is reached by the system's calls, which may be refused later.
+    fn lends(&self) -> bool {
+        self.members.len() > 1 && matches!(self.flavor, Flavor::Create | Flavor::Dynamic)
     }
 
     /// MPI_Win_free: collective.
@@ -339,6 +364,7 @@ impl Window {
         if let Some(loan) = self.loan.borrow_mut(held).take() {
             process.exposures.borrow_mut(held).withdraw(&loan);
         }
+        process.lent_windows.borrow_mut(held).remove(&self.comm.context().0);
         self.comm.free(held, process)?;
         // The others may still have it mapped, but use it no more.
         drop(self.slot.borrow_mut(held).take());

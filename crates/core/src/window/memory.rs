@@ -6,15 +6,12 @@
 //! mistake (section 12.7); those of accumulates are made one after the other, by `alone`.
 #![allow(unsafe_code)]
 
-use std::sync::atomic::Ordering;
-
-use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op, Reducer, Segment};
-use tutti_sys::cma::{CopyError, Pid};
-use tutti_sys::job::Job;
+use tutti_sys::cma::CopyError;
 use tutti_sys::memory::Mapping;
 use tutti_transport::Peer;
-use tutti_transport::exposure::{Access, Entry, Exposures, Record, Window as Exposed};
+use tutti_transport::exposure::{self, Access, Entry, Exposures, Record, Window as Exposed};
 use tutti_transport::window::Station;
 
 use crate::buffer::{Buffer, Run, combine_packed};
@@ -51,6 +48,17 @@ pub struct Spot<'a> {
     pub count: u64,
     /// What they are.
     pub datatype: &'a Datatype,
+    /// Packed bytes of them for which all is done.
+    pub done: u64,
+}
+
+/// Why exposed memory could not be reached, and for how many packed bytes everything was done before.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopped {
+    /// Why.
+    pub error: CopyError,
+    /// How far it came.
+    pub done: u64,
 }
 
 /// What an accumulate does to the memory of its target.
@@ -79,6 +87,8 @@ pub struct RunUpdate<'a> {
 pub const PIECE_BYTES: u64 = 64 << 10;
 /// Most runs of a piece.
 const PIECE_RUNS: usize = 512;
+/// The same of a piece that is read and written anew: all of it is written, or nothing.
+const UPDATE_RUNS: usize = exposure::REPLACED_RUNS;
 /// Copies up to this length need no memory of their own.
 const SMALL_BYTES: usize = 64;
 
@@ -131,22 +141,25 @@ pub fn lend(exposures: &mut Exposures, base: Base, bytes: u64) -> Record {
     unsafe { exposures.expose(base.0, bytes, Access::ReadWrite, None) }
 }
 
-/// Where memory is that a member of this node has lent.
-pub fn open(exposures: &mut Exposures, owner: WorldRank, record: &Record) -> Place {
+/// Where memory is that a member of this node, of that local rank, has lent.
+pub fn open(exposures: &mut Exposures, owner: u32, record: &Record) -> Place {
+    if record.bytes() == 0 {
+        return Place::Here(Base(std::ptr::null_mut()));
+    }
+    if !exposures.reaches_record(Peer(owner), record) {
+        return Place::Message;
+    }
     // SAFETY: a record without edges or a table; the window is used as long as the loan lasts.
-    let window = unsafe { exposures.open(Peer(owner.0), record, std::ptr::null(), std::ptr::null()) };
+    let window = unsafe { exposures.open(Peer(owner), record, std::ptr::null(), std::ptr::null()) };
     match window.direct(0, record.bytes()) {
         Some(base) => Place::Here(Base(base)),
         None => Place::Lent(window),
     }
 }
 
-/// The memory of a process of this node, by its addresses.
-pub fn of_process(job: &Job, owner: WorldRank) -> Place {
-    match job.block_of(owner.0) {
-        Some(block) => Place::Lent(Exposed::of_process(Pid(block.pid.load(Ordering::Acquire)))),
-        None => Place::Message,
-    }
+/// The memory of a process of this node, of that local rank, by its addresses.
+pub fn of_process(exposures: &mut Exposures, owner: u32) -> Place {
+    exposures.process_of(Peer(owner)).map_or(Place::Message, Place::Lent)
 }
 
 impl<'a> Update<'a> {
@@ -166,15 +179,20 @@ impl Spot<'_> {
         self.datatype.packed_bytes(self.count)
     }
 
-    /// The runs of the packed bytes from `position` on, at most `limit` of them; a multiple of `granule` bytes.
-    pub fn runs(&self, position: u64, limit: u64, granule: u64) -> Vec<Entry> {
+    /// The runs of an item that is one piece.
+    pub fn runs_of_one(&self) -> Vec<Entry> {
+        self.runs(0, PIECE_RUNS, self.bytes(), 1)
+    }
+
+    /// The runs of the packed bytes from `position` on, at most `most` of them and `limit` bytes; a multiple of `granule` bytes.
+    fn runs(&self, position: u64, most: usize, limit: u64, granule: u64) -> Vec<Entry> {
         let mut segments: Vec<Segment> = Vec::new();
         let end = (position + limit / granule * granule.max(1)).min(self.bytes());
-        let covered = self.datatype.segments(self.count, position..end, &mut segments, PIECE_RUNS);
+        let covered = self.datatype.segments(self.count, position..end, &mut segments, most);
         if !covered.is_multiple_of(granule) {
             segments.clear();
             let end = position + covered / granule * granule;
-            self.datatype.segments(self.count, position..end, &mut segments, PIECE_RUNS);
+            self.datatype.segments(self.count, position..end, &mut segments, most);
         }
         let entry =
             |segment: &Segment| Entry { offset: (self.offset + segment.offset) as u64, bytes: segment.bytes };
@@ -185,15 +203,26 @@ impl Spot<'_> {
     ///
     /// # Errors
     /// The first of `work`.
-    pub fn each_piece(
+    pub fn each_piece<E>(
         &self,
         limit: u64,
         granule: u64,
-        mut work: impl FnMut(u64, u64, Vec<Entry>) -> Result<()>,
-    ) -> Result<()> {
-        let mut position = 0;
+        work: impl FnMut(u64, u64, Vec<Entry>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        self.each_piece_of(PIECE_RUNS, limit, granule, work)
+    }
+
+    /// As [`Spot::each_piece`], a piece having at most so many runs.
+    fn each_piece_of<E>(
+        &self,
+        most_runs: usize,
+        limit: u64,
+        granule: u64,
+        mut work: impl FnMut(u64, u64, Vec<Entry>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut position = self.done;
         while position < self.bytes() {
-            let runs = self.runs(position, limit.max(granule), granule.max(1));
+            let runs = self.runs(position, most_runs, limit.max(granule), granule.max(1));
             let bytes = runs.iter().map(|run| run.bytes).sum();
             assert!(bytes > 0, "a piece holds at least one item of a few runs");
             work(position, bytes, runs)?;
@@ -332,28 +361,32 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
+/// Whether exposed memory could be reached.
+pub type Reached = std::result::Result<(), CopyError>;
+
 /// Reads runs of exposed memory.
 ///
 /// # Errors
 /// Why they cannot be reached.
-pub fn gather(window: &Exposed, runs: &[Entry], into: &mut [u8]) -> Result<()> {
+pub fn gather(window: &Exposed, runs: &[Entry], into: &mut [u8]) -> Reached {
     assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), into.len() as u64);
     // SAFETY: the slice is as long as the runs together.
-    unsafe { window.gather(runs, into.as_mut_ptr()) }.map_err(unreachable)
+    unsafe { window.gather(runs, into.as_mut_ptr()) }
 }
 
 /// Writes runs of exposed memory.
 ///
 /// # Errors
 /// Why they cannot be reached.
-pub fn scatter(window: &Exposed, runs: &[Entry], from: &[u8]) -> Result<()> {
+pub fn scatter(window: &Exposed, runs: &[Entry], from: &[u8]) -> Reached {
     assert_eq!(runs.iter().map(|run| run.bytes).sum::<u64>(), from.len() as u64);
     // SAFETY: the slice is as long as the runs together; the owner has made its memory a window.
-    unsafe { window.scatter(runs, from.as_ptr()) }.map_err(unreachable)
+    unsafe { window.scatter(runs, from.as_ptr()) }
 }
 
+/// Why the memory of a target cannot be reached, for the program.
 #[cold]
-fn unreachable(error: CopyError) -> Error {
+pub fn unreachable(error: CopyError) -> Error {
     let class = if error == CopyError::Fault { ErrorClass::RmaRange } else { ErrorClass::Other };
     Error::new(class, format!("the memory of the target cannot be reached: {error}"))
 }
@@ -367,8 +400,7 @@ fn most(buffer: &Buffer) -> u64 {
 ///
 /// # Errors
 /// Why it cannot be reached.
-pub fn put_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()> {
-    let spot = Spot { ..*spot };
+pub fn put_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Reached {
     spot.each_piece(most(origin), 1, |position, bytes, runs| {
         with_piece(origin, position, bytes as usize, |piece| scatter(window, &runs, piece))
     })
@@ -378,7 +410,7 @@ pub fn put_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()
 ///
 /// # Errors
 /// Why it cannot be reached.
-pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()> {
+pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Reached {
     spot.each_piece(most(origin), 1, |position, bytes, runs| {
         if origin.run().is_some() {
             return origin.with_memory(position, bytes, 1, |memory| match memory {
@@ -396,25 +428,28 @@ pub fn get_lent(window: &Exposed, spot: &Spot<'_>, origin: &Buffer) -> Result<()
 /// Combines items in exposed memory; `packed` is the reducer of packed items. Each piece is combined inside `alone`.
 ///
 /// # Errors
-/// Why it cannot be reached.
+/// Why it cannot be reached; the pieces before are combined.
 pub fn update_lent(
     window: &Exposed,
     spot: &Spot<'_>,
     packed: &Reducer,
     update: &Update<'_>,
-    mut alone: impl FnMut(&mut dyn FnMut() -> Result<()>) -> Result<()>,
-) -> Result<()> {
-    spot.each_piece(PIECE_BYTES, packed_granule(spot.datatype), |position, bytes, runs| {
+    mut alone: impl FnMut(&mut dyn FnMut() -> Reached) -> Reached,
+) -> std::result::Result<(), Stopped> {
+    let granule = packed_granule(spot.datatype);
+    spot.each_piece_of(UPDATE_RUNS, PIECE_BYTES, granule, |position, bytes, runs| {
         let mut old = vec![0; bytes as usize];
-        alone(&mut || {
+        let reached = alone(&mut || {
             gather(window, &runs, &mut old)?;
             if let Some(result) = update.result {
                 result.unpack(position, &old);
             }
             let Some(origin) = update.origin else { return Ok(()) };
             with_piece(origin, position, old.len(), |input| combine_packed(packed, input, &mut old));
-            scatter(window, &runs, &old)
-        })
+            // SAFETY: as long as the runs together; the owner has made its memory a window.
+            unsafe { window.replace(&runs, old.as_ptr()) }
+        });
+        reached.map_err(|error| Stopped { error, done: position })
     })
 }
 
@@ -428,10 +463,15 @@ pub fn swap_lent(
     compare: &Buffer,
     origin: &Buffer,
     result: &Buffer,
-) -> Result<()> {
-    let runs = spot.runs(0, spot.bytes(), 1);
+) -> Reached {
+    let runs = spot.runs_of_one();
     let mut old = vec![0; spot.bytes() as usize];
     gather(window, &runs, &mut old)?;
     result.unpack(0, &old);
-    if compare.to_vec() == old { scatter(window, &runs, &origin.to_vec()) } else { Ok(()) }
+    if compare.to_vec() != old {
+        return Ok(());
+    }
+    let new = origin.to_vec();
+    // SAFETY: one item of the same type; the owner has made its memory a window.
+    unsafe { window.replace(&runs, new.as_ptr()) }
 }

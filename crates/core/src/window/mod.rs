@@ -12,14 +12,15 @@
 //! the library, and is woken by whoever changes it.
 //!
 //! Files: `create` makes and frees windows, `epoch` knows what is allowed when, `access` has the operations, `sync` the synchronisation,
-//! `remote` the origin's half of active messages, `serve` the target's.
+//! `remote` the origin's half of active messages, `serve` the target's. Where the system refuses in the middle of a job what it has let an origin do before,
+//! the origin goes over to messages (`access`).
 
 pub mod access;
 pub mod create;
 pub mod epoch;
 pub mod memory;
 mod remote;
-mod serve;
+pub(crate) mod serve;
 pub mod sync;
 pub mod wire;
 
@@ -93,6 +94,8 @@ pub struct Window {
     bound: GiantCell<Option<Bound>>,
     /// Memory attached to a dynamic window, as (address, bytes).
     attached: GiantCell<Vec<(u64, u64)>>,
+    /// Whether this process serves it: sends and does active messages.
+    served: AtomicBool,
     freed: AtomicBool,
     handle: AtomicUsize,
     /// Values of predefined attributes, which programs get the addresses of.
@@ -130,6 +133,8 @@ struct Member {
     station: Option<u32>,
     bytes: u64,
     unit: i64,
+    /// The system has refused access to its memory, which it had let this process at before: it is asked by message.
+    refused: AtomicBool,
 }
 
 /// By what a lock is held.
@@ -154,6 +159,17 @@ struct Counts {
 
 /// The model that all windows have: MPI_WIN_UNIFIED.
 const UNIFIED: i32 = 321;
+
+impl Member {
+    /// Where its memory is now.
+    #[inline(always)]
+    fn place(&self) -> &Place {
+        match &self.place {
+            Place::Lent(_) if self.refused.load(Ordering::Relaxed) => &Place::Message,
+            place => place,
+        }
+    }
+}
 
 impl Window {
     /// The group.

@@ -332,7 +332,7 @@ impl Window {
         self.lock_late(held, process, aim.rank);
         self.make_room(held, process);
         let bytes = aim.spot.bytes() as usize;
-        let runs = aim.spot.runs(0, bytes as u64, 1);
+        let runs = aim.spot.runs_of_one();
         let mut remote = self.remote.borrow_mut(held);
         let reply = remote.expect(aim.rank, Some((result.clone(), 0)), None);
         remote.dirty.insert(aim.rank);

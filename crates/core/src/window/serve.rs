@@ -4,21 +4,23 @@
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{ContextId, Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op};
+use tutti_sys::cma::CopyError;
 use tutti_transport::window::turnstile::Kind as LockKind;
 
-use super::memory::{gather, scatter};
+use super::memory::{gather, scatter, unreachable};
 use super::wire::{Active, Kind};
 use super::{Flavor, Window};
 use crate::buffer::{Buffer, combine_packed};
 use crate::collective::Activity;
 use crate::completion;
 use crate::giant::Held;
-use crate::matching::Pattern;
+use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Check, ReceiveSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
+use crate::wire::Packet;
 use std::sync::atomic::Ordering;
 
 /// A message that is arriving.
@@ -55,7 +57,56 @@ impl Activity for Service {
     }
 }
 
+/// A member of the window with this context (and plane) wants to send active messages from now on.
+#[cold]
+pub fn serve(held: &Held, process: &Process, context: u32) {
+    let known = process.lent_windows.borrow(held).get(&ContextId::of_plane(context).0).cloned();
+    if let Some(window) = known.and_then(|known| known.upgrade()) {
+        Window::serve(&window, held, process);
+    }
+}
+
 impl Window {
+    /// Sends and does active messages from now on.
+    pub(super) fn serve(window: &Arc<Window>, held: &Held, process: &Process) {
+        if !window.served.swap(true, Ordering::Relaxed) {
+            process.add_activity(held, Box::new(Service { window: Arc::clone(window) }));
+        }
+    }
+
+    /// The system has refused access to the memory of a target, which is asked by message from now on.
+    ///
+    /// # Errors
+    /// `RmaRange` where the memory is not there.
+    #[cold]
+    pub(super) fn turn_to_messages(
+        &self,
+        held: &Held,
+        process: &Process,
+        rank: u32,
+        error: CopyError,
+    ) -> Result<()> {
+        if !error.is_of_the_way() {
+            return Err(unreachable(error));
+        }
+        let context = self.comm.context().plane(Plane::OneSided);
+        let target = self.world(rank);
+        if process.config.explain {
+            eprintln!(
+                "Tutti: rank {}: one-sided operations go to rank {target} by message: {error}",
+                process.rank
+            );
+        }
+        if !self.members[rank as usize].refused.swap(true, Ordering::Relaxed) {
+            serve(held, process, context);
+            let envelope = Envelope { context, source: self.rank(), tag: 0 };
+            let mut messages = process.messages.borrow_mut(held);
+            messages.tell(target, Packet::Serve { envelope });
+            messages.flush_answers();
+        }
+        Ok(())
+    }
+
     /// Begins to receive what has come.
     fn take_messages(&self, held: &Held, process: &Process) {
         let context = self.comm.context().plane(Plane::OneSided);
@@ -114,7 +165,7 @@ impl Window {
         match active.kind {
             Kind::Put => {
                 self.check(held, active)?;
-                scatter(&self.own.window(u64::MAX), &active.runs, active.data)
+                scatter(&self.own.window(u64::MAX), &active.runs, active.data).map_err(unreachable)
             }
             Kind::Get | Kind::Accumulate | Kind::Fetch | Kind::Swap => {
                 self.check(held, active)?;
@@ -169,7 +220,7 @@ impl Window {
         let mut old = vec![0; active.bytes()];
         let own = self.own.window(u64::MAX);
         if active.kind == Kind::Get {
-            gather(&own, &active.runs, &mut old)?;
+            gather(&own, &active.runs, &mut old).map_err(unreachable)?;
             return Ok(old);
         }
         let reducer = match active.kind {
@@ -180,20 +231,22 @@ impl Window {
                 Some(op.bind(Datatype::predefined(active.basic).ok_or_else(unknown)?)?)
             }
         };
-        self.station_of(self.station).alone(self.looks, || {
-            gather(&own, &active.runs, &mut old)?;
-            let Some(reducer) = &reducer else {
-                let (compare, new) = active.data.split_at(active.data.len() / 2);
-                return if *compare == *old { scatter(&own, &active.runs, new) } else { Ok(()) };
-            };
-            // MPI_NO_OP carries no data.
-            if active.data.len() != old.len() {
-                return Ok(());
-            }
-            let mut new = old.clone();
-            combine_packed(reducer, active.data, &mut new);
-            scatter(&own, &active.runs, &new)
-        })?;
+        self.station_of(self.station)
+            .alone(self.looks, || {
+                gather(&own, &active.runs, &mut old)?;
+                let Some(reducer) = &reducer else {
+                    let (compare, new) = active.data.split_at(active.data.len() / 2);
+                    return if *compare == *old { scatter(&own, &active.runs, new) } else { Ok(()) };
+                };
+                // MPI_NO_OP carries no data.
+                if active.data.len() != old.len() {
+                    return Ok(());
+                }
+                let mut new = old.clone();
+                combine_packed(reducer, active.data, &mut new);
+                scatter(&own, &active.runs, &new)
+            })
+            .map_err(unreachable)?;
         Ok(old)
     }
 

@@ -8,7 +8,6 @@ use tutti_coll::registry::Node;
 use tutti_coll::select::candidates;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model, select};
-use tutti_launch::ranks;
 use tutti_sys::cpu;
 use tutti_topo::{Level, Machine};
 
@@ -21,7 +20,7 @@ use crate::spread::Spread;
 pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
     let machine = Machine::local();
     let cores = cpu::usable_processors() as u32;
-    let (node, reach) = match ranks::reach(config) {
+    let (node, reach) = match machine::reach(config) {
         tutti_sys::job::Reach::None => (Node::Shared, Reach::Call),
         tutti_sys::job::Reach::Call => (Node::Exposed, Reach::Call),
         tutti_sys::job::Reach::Mapped => (Node::Exposed, Reach::Mapped),

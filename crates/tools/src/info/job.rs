@@ -7,7 +7,8 @@ use tutti_sys::this_process;
 
 /// A rank that never calls MPI.
 pub struct OwnJob {
-    job: Job,
+    /// The job object.
+    pub job: Job,
     /// Its rank.
     pub rank: u32,
 }

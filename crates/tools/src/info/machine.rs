@@ -3,9 +3,10 @@
 use std::fs::read_to_string;
 use std::sync::atomic::AtomicU64;
 
-use tutti_base::config::{Config, RemoteRead};
+use tutti_base::config::{Config, Mapped, RemoteRead, SingleCopy};
 use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Query};
+use tutti_sys::job::Reach;
 use tutti_sys::userfault::Watcher;
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
@@ -34,9 +35,15 @@ fn allowed() -> Option<String> {
     field(&status, "Cpus_allowed_list").map(str::to_string)
 }
 
+/// What ranks like this process can do to each other's memory, as far as it knows by itself.
+pub fn reach(config: &Config) -> Reach {
+    let copies = config.single_copy != SingleCopy::Never && tutti_sys::cma::permitted().is_ok();
+    Reach::of(copies, config.mapped != Mapped::Never)
+}
+
 /// Whether process_vm_readv between the ranks of a job is to be expected, and why.
 ///
-/// The job decides by a real read at its start; this explains what it will find.
+/// Ranks find out by a real read of each other; this explains what they will find if they are all alike.
 pub fn single_copy() -> String {
     let scope = first_line("/proc/sys/kernel/yama/ptrace_scope");
     let status = read_to_string("/proc/self/status").unwrap_or_default();

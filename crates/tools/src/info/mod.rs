@@ -4,6 +4,7 @@ pub mod choice;
 mod functions;
 pub mod job;
 pub mod machine;
+mod neighbours;
 
 use clap::Args;
 use functions::{FUNCTIONS, implemented};
@@ -59,7 +60,9 @@ pub fn run(options: &Options) -> Result<(), String> {
     } else if options.settings {
         SETTINGS.iter().map(|setting| format!("{}={}\n", setting.name, setting.show(&config))).collect()
     } else {
-        everything(&config)
+        // Every rank speaks for itself of what only it can know.
+        let own = own_job.as_ref().map_or(String::new(), |job| neighbours::describe(job, &config));
+        if is_another { own } else { everything(&config, &own) }
     };
     crate::show(&text);
     Ok(())
@@ -93,7 +96,7 @@ fn algorithm_list() -> String {
     format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
 }
 
-fn everything(config: &Config) -> String {
+fn everything(config: &Config, neighbours: &str) -> String {
     let machine: String = machine::describe().iter().map(|line| format!("  {line}\n")).collect();
     let back_ends: String = machine::back_ends().iter().map(|line| format!("  {line}\n")).collect();
     let networks = machine::networks(config);
@@ -113,7 +116,7 @@ fn everything(config: &Config) -> String {
         "Tutti {}\nstandard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)\n\
          functions: {} of {} implemented (--functions lists them)\n\n\
          Machine\n{machine}\n\
-         Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n\n\
+         Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n{neighbours}\n\
          Memory of other ranks, for collectives\n{back_ends}\n\
          Networks between hosts\n{networks}\n\
          Settings (environment; * differs from the default)\n{settings}",

@@ -4,12 +4,13 @@
 //! costs a registration a loan. The owner chooses, the record says what it chose, so peers need not agree.
 
 use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::OnceLock;
 
 use tutti_base::config::{Config, CopyBy, SingleCopy as Setting};
 use tutti_sys::cma;
 
-use crate::single_copy::{CopyError, CrossMemoryAttach, Knem, SingleCopy, Xpmem};
+use crate::single_copy::{CopyError, CrossMemoryAttach, Knem, Lent, RemoteSegment, SingleCopy, Xpmem};
 
 /// A way to reach a peer's private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,30 @@ impl fmt::Display for Unavailable {
 }
 
 static ATTACH: CrossMemoryAttach = CrossMemoryAttach::allowed();
+static NONE: OutOfReach = OutOfReach;
+
+/// Of a peer whose memory cannot be reached from here.
+#[derive(Debug)]
+struct OutOfReach;
+
+impl SingleCopy for OutOfReach {
+    fn probe(&self, _: Lent, _: u64, _: u64) -> Result<(), CopyError> {
+        Err(CopyError::Refused)
+    }
+
+    fn read(&self, _: Lent, _: &[RemoteSegment], _: &mut [IoSliceMut<'_>]) -> Result<usize, CopyError> {
+        Err(CopyError::Refused)
+    }
+
+    fn write(&self, _: Lent, _: &[RemoteSegment], _: &[IoSlice<'_>]) -> Result<usize, CopyError> {
+        Err(CopyError::Refused)
+    }
+}
+
+/// Refuses everything.
+pub(super) fn none() -> &'static dyn SingleCopy {
+    &NONE
+}
 
 impl BackEnd {
     /// The one that a process with these settings uses.

@@ -23,6 +23,7 @@ mod loans;
 mod object;
 mod peers;
 mod policy;
+mod proofs;
 mod record;
 mod refusal;
 mod window;
@@ -40,7 +41,7 @@ pub use object::{Pages, pages};
 pub use peers::Peers;
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
 pub use refusal::Refusal;
-pub use window::Window;
+pub use window::{REPLACED_RUNS, Window};
 
 use blocks::Blocks;
 use convert::Bounds;
@@ -49,13 +50,14 @@ use known::Known;
 use loans::Loans;
 use object::{Object, Place};
 use policy::{Advice, Policy};
+use proofs::Proofs;
 use record::Layout;
 use tutti_base::config::{Config, Mapped};
-use tutti_sys::job::Job;
+use tutti_sys::job::{Job, Reach};
 
 use crate::Peer;
 use crate::line::Line;
-use crate::single_copy::Lent;
+use crate::single_copy::CopyError;
 
 /// What has happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +121,7 @@ pub struct Exposures {
     known: Known,
     homing: Homing,
     peers: Peers,
+    proofs: Proofs,
     /// Records lent and not withdrawn.
     loans: Loans,
     /// Records lent so far, and when memory was last given back.
@@ -153,6 +156,7 @@ impl Exposures {
             known: Known::new(config.mapped_watch),
             homing: Homing::new(config.mapped_home),
             peers: Peers::default(),
+            proofs: Proofs::new(config.explain),
             loans: Loans::default(),
             lends: 0,
             swept: Instant::now(),
@@ -164,7 +168,33 @@ impl Exposures {
     /// Of a rank of a job.
     #[must_use]
     pub fn of_job(self, job: Arc<Job>) -> Exposures {
-        Exposures { homing: self.homing.of_job(job), ..self }
+        Exposures { homing: self.homing.of_job(Arc::clone(&job)), proofs: self.proofs.of_job(job), ..self }
+    }
+
+    /// What this process can do to the memory of ranks like it, as far as it knows by itself.
+    pub fn reach(&self) -> Reach {
+        match self.back_end {
+            // It maps whatever there is.
+            Ok(BackEnd::Xpmem) => Reach::Mapped,
+            Ok(BackEnd::Attach | BackEnd::Knem) => Reach::of(true, self.shares),
+            Err(_) => Reach::None,
+        }
+    }
+
+    /// All memory of the process of `peer`, a rank of this host, by its addresses; `None` where it cannot be reached so.
+    pub fn process_of(&mut self, peer: Peer) -> Option<Window> {
+        self.proofs.process(peer).ok().map(Window::of_process)
+    }
+
+    /// Whether this process can reach what `peer` has published.
+    pub fn reaches_record(&mut self, peer: Peer, record: &Record) -> bool {
+        self.proofs.of(peer, record).is_ok()
+    }
+
+    /// The system has refused to reach the memory of `peer`, as it may at any time: it is not asked again.
+    #[cold]
+    pub fn is_refused(&mut self, peer: Peer, error: CopyError) {
+        self.proofs.refuse(peer, error);
     }
 
     /// Whether the next wait of an owner for its peers is to find out how long the line takes ([`Exposures::line_came`]).
@@ -184,9 +214,8 @@ impl Exposures {
         self.known.is_told() && self.back_end == Ok(BackEnd::Attach)
     }
 
-    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. What one process finds
-    /// holds for its job as a rule (it is a property of the system), but the job has to agree on it: a peer's
-    /// record must be usable by all.
+    /// By what any memory of this process can be lent to peers of the same user, or why it cannot. Whether a peer can
+    /// use it the peer finds out ([`Exposures::open`]).
     ///
     /// # Errors
     /// Why not.
@@ -286,8 +315,8 @@ impl Exposures {
         unsafe { self.expose_table(rows, table, access, edges, Layout::Runs) }
     }
 
-    /// What `peer` has published, seen from here. `edges` and `table` are where this process sees the room that the owner
-    /// gave (null where it gave none).
+    /// What `peer`, a rank of this host, has published, seen from here. `edges` and `table` are where this process sees the room that
+    /// the owner gave (null where it gave none). Where the peer's memory cannot be reached the window refuses to read and write.
     ///
     /// # Safety
     /// Where the record has a table, `table` is its rows; where it has edges, `edges` is its edge room. Both stay until the
@@ -307,18 +336,19 @@ impl Exposures {
             Layout::Runs => (0..record.entries as usize).map(|row| unsafe { (*table.add(row)).bytes }).sum(),
         };
         let by = BackEnd::of(record.by);
-        let lent = Lent { pid: record.pid(), key: record.key, address: record.address, bytes: record.bytes };
-        let mapped = if record.is_near() { self.peers.near(peer, record) } else { None };
+        let lent = record.lent();
+        let is_reached = self.proofs.of(peer, record).is_ok();
+        let mapped = if record.is_near() && is_reached { self.peers.near(peer, record) } else { None };
         let (near, near_start, near_end) = match mapped {
             Some(_) => (mapped, record.near_start, record.near_end),
-            None if by == BackEnd::Attach => (None, 0, 0),
+            None if by == BackEnd::Attach || !is_reached => (None, 0, 0),
             None => match by.copier().near(lent) {
                 Some(near) => (Some(near), 0, record.bytes),
                 None => (None, 0, 0),
             },
         };
         Window {
-            copier: by.copier(),
+            copier: if is_reached { by.copier() } else { back_ends::none() },
             lent,
             near_start,
             near_end,
@@ -632,6 +662,7 @@ impl Place {
             map_offset: self.map_offset,
             map_bytes: self.map_bytes,
             inode: object.inode,
+            device: object.device,
             object: object.number(),
             writable: u32::from(access != Access::Read),
             ..record

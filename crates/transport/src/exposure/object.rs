@@ -46,7 +46,7 @@ const WALKS_APART: Duration = Duration::from_millis(20);
 pub(super) struct Object {
     fd: OwnedFd,
     pub(super) inode: u64,
-    device: (u32, u32),
+    pub(super) device: (u32, u32),
     pub(super) maps: Option<Maps>,
     /// Whether malloc is the C library's.
     pub(super) plain_malloc: bool,

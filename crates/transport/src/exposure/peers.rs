@@ -1,4 +1,4 @@
-//! The objects of peers, as far as they are mapped here.
+//! The objects of peers, as far as they are mapped here. Who asks for one has shown that the peer's process number is the peer's.
 //!
 //! # Safety
 //! A mapping is never removed while this process has windows, that is until [`Peers`] is dropped: one that has become too
@@ -29,7 +29,7 @@ pub struct Peers(Vec<Option<Box<Opened>>>);
 #[derive(Debug)]
 struct Opened {
     pid: Pid,
-    inode: u64,
+    identity: (u64, (u32, u32)),
     /// `None`: it could not be opened, and is not tried again.
     object: Option<OwnedFd>,
     slots: Vec<Option<View>>,
@@ -92,7 +92,7 @@ impl Peers {
         let index = peer.0 as usize;
         if let Some(Some(opened)) = self.0.get(index)
             && opened.pid == record.pid()
-            && opened.inode == record.inode
+            && opened.identity == record.identity()
             && let Some(Some(view)) = opened.slots.get(slot_of(record.map_offset))
             && let Some(base) = view.at(record)
         {
@@ -108,7 +108,8 @@ impl Peers {
         }
         let opened = &mut self.0[index];
         // Another object: another process has taken the rank's place (a restart), whose windows have ended.
-        if !opened.as_ref().is_some_and(|open| open.pid == record.pid() && open.inode == record.inode) {
+        if !opened.as_ref().is_some_and(|open| open.pid == record.pid() && open.identity == record.identity())
+        {
             *opened = Some(Box::new(Opened::new(record)));
         }
         opened.as_mut().and_then(|opened| opened.map(record))
@@ -119,10 +120,10 @@ impl Opened {
     fn new(record: &Record) -> Opened {
         let object = remap::object_of(record.pid(), record.object)
             .ok()
-            .filter(|object| remap::identity(object.as_fd()).is_ok_and(|(inode, _)| inode == record.inode));
+            .filter(|object| remap::identity(object.as_fd()).is_ok_and(|found| found == record.identity()));
         Opened {
             pid: record.pid(),
-            inode: record.inode,
+            identity: record.identity(),
             object,
             slots: Vec::new(),
             replaced: Vec::new(),

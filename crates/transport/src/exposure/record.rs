@@ -4,6 +4,8 @@ use std::mem::size_of;
 
 use tutti_sys::cma::Pid;
 
+use crate::single_copy::Lent;
+
 /// What peers may do with exposed memory until the operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
@@ -83,8 +85,9 @@ pub struct Record {
     /// What the owner has mapped there.
     pub(super) map_offset: u64,
     pub(super) map_bytes: u64,
-    /// The object: its inode, and the number of its descriptor in the owner's process.
+    /// The object: its inode and device (major and minor number), and its descriptor in the owner's process.
     pub(super) inode: u64,
+    pub(super) device: (u32, u32),
     pub(super) object: i32,
     /// Whether peers may write.
     pub(super) writable: u32,
@@ -94,7 +97,7 @@ const _: () = assert!(size_of::<Record>() <= 128, "the room that an operation ha
 
 impl Record {
     /// Numbers in [`Record::words`].
-    pub const WORDS: usize = 13;
+    pub const WORDS: usize = 14;
 
     /// As numbers, for a message to peers of the same node: memory as a whole, without edges.
     pub fn words(&self) -> [u64; Record::WORDS] {
@@ -111,6 +114,7 @@ impl Record {
             self.map_offset,
             self.map_bytes,
             self.inode,
+            u64::from(self.device.0) << 32 | u64::from(self.device.1),
             u64::from(self.object.cast_unsigned()),
             self.writable.into(),
         ]
@@ -130,6 +134,7 @@ impl Record {
             map_offset,
             map_bytes,
             inode,
+            device,
             object,
             writable,
         ] = words;
@@ -146,6 +151,7 @@ impl Record {
             map_offset,
             map_bytes,
             inode,
+            device: ((device >> 32) as u32, device as u32),
             object: (object as u32).cast_signed(),
             writable: writable as u32,
             ..Record::default()
@@ -160,6 +166,16 @@ impl Record {
     /// The owner's process.
     pub fn pid(&self) -> Pid {
         Pid(self.pid)
+    }
+
+    /// As the back end knows it.
+    pub(super) fn lent(&self) -> Lent {
+        Lent { pid: self.pid(), key: self.key, address: self.address, bytes: self.bytes }
+    }
+
+    /// What the object is, whatever descriptor it is found by.
+    pub(super) fn identity(&self) -> (u64, (u32, u32)) {
+        (self.inode, self.device)
     }
 
     /// Whether all of it is in reach of who maps it: what is not mapped lies in the room for edges.

@@ -16,6 +16,8 @@ use crate::single_copy::{CopyError, Lent, Pid, RemoteSegment, SingleCopy};
 
 /// Entries of a table that are handed to a back end in one call.
 const PIECES: usize = 64;
+/// Runs of memory as a whole of which [`Window::replace`] writes all or nothing: each may be mapped but for its ends.
+pub const REPLACED_RUNS: usize = PIECES / 2;
 
 /// Exposed memory of a peer. Plain data: copying one costs nothing; valid until the operation ends.
 #[derive(Clone, Copy)]
@@ -108,6 +110,24 @@ impl Window {
         inside.then(|| self.near.wrapping_add(start as usize))
     }
 
+    /// Calls `each(address, bytes before, bytes)` for each contiguous piece of a part as its owner sees it, mapped here or not.
+    ///
+    /// # Errors
+    /// The first of `each`.
+    pub fn pieces_at_owner<E>(
+        &self,
+        offset: u64,
+        bytes: u64,
+        mut each: impl FnMut(u64, u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut done = 0;
+        self.runs(self.first + offset, bytes, |start, length| {
+            each(self.lent.address + start, done, length)?;
+            done += length;
+            Ok(())
+        })
+    }
+
     /// Copies the bytes that begin at `offset` to `into`.
     ///
     /// # Errors
@@ -192,6 +212,46 @@ impl Window {
         })
     }
 
+    /// As [`Window::scatter`] for at most [`REPLACED_RUNS`] runs of memory that is a whole: where the back end refuses, nothing
+    /// was written.
+    ///
+    /// # Errors
+    /// As [`Window::scatter`]; with [`CopyError::Fault`] part may be written.
+    ///
+    /// # Safety
+    /// As [`Window::scatter`].
+    pub unsafe fn replace(&self, runs: &[Entry], from: *const u8) -> Result<(), CopyError> {
+        assert!(runs.len() <= REPLACED_RUNS && self.layout == Layout::Whole, "few runs of a whole");
+        let writing = Window { edges: ptr::null(), ..*self };
+        let mut remote = Vec::with_capacity(PIECES);
+        let mut local = Vec::with_capacity(PIECES);
+        writing.each(runs, |place, done, length| {
+            if let Place::Far(segments) = place {
+                remote.extend_from_slice(segments);
+                // SAFETY: the pieces of a transfer lie one after the other in the caller's memory.
+                local.push(IoSlice::new(unsafe { std::slice::from_raw_parts(from.add(done), length) }));
+            }
+            Ok(())
+        })?;
+        let bytes = local.iter().map(|slice| slice.len()).sum();
+        if bytes > 0 {
+            // One call of the system, which looks at the rights before it writes.
+            let copied = self.copier.write(self.lent, &remote, &local)?;
+            TRAFFIC.single_copy.add(copied as u64);
+            if copied < bytes {
+                return Err(CopyError::Fault);
+            }
+        }
+        writing.each(runs, |place, done, length| {
+            if let Place::Near(into) = place {
+                // SAFETY: as in `scatter`.
+                unsafe { ptr::copy_nonoverlapping(from.add(done), into, length) };
+                TRAFFIC.mapped.add(length as u64);
+            }
+            Ok(())
+        })
+    }
+
     fn row(&self, index: u32) -> Entry {
         assert!(index < self.entries, "entry {index} of {}", self.entries);
         // SAFETY: the table has that many rows, written before the flag was posted that the peer awaited.
@@ -229,19 +289,19 @@ impl Window {
                     at += piece;
                     done += piece;
                 }
-                Ok(())
+                Ok::<(), CopyError>(())
             })?;
         }
         far.flush(done, &mut copy)
     }
 
     /// Calls `run(offset in the exposed memory, bytes)` for each contiguous piece of `bytes` that begin at `start`.
-    fn runs(
+    fn runs<E>(
         &self,
         start: u64,
         bytes: u64,
-        mut run: impl FnMut(u64, u64) -> Result<(), CopyError>,
-    ) -> Result<(), CopyError> {
+        mut run: impl FnMut(u64, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         if self.layout != Layout::Runs {
             return run(start, bytes);
         }

@@ -241,8 +241,8 @@ impl Based<'_> {
 }
 
 impl SingleCopy for Based<'_> {
-    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError> {
-        self.inner.probe(self.told(peer), address, job_id)
+    fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError> {
+        self.inner.probe(self.told(peer), address, proof)
     }
 
     fn lend(&self, address: u64, bytes: u64, readable: bool, writable: bool) -> Result<u64, CopyError> {

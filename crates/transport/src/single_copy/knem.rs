@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use tutti_sys::knem::Device;
 
-use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_member, places, sources};
+use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_proof, places, sources};
 
 /// What the module does. Only tests implement it otherwise.
 pub trait Calls: Sync {
@@ -101,10 +101,10 @@ impl<C: Calls> Knem<C> {
 }
 
 impl<C: Calls> SingleCopy for Knem<C> {
-    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError> {
+    fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError> {
         let mut word = [0; 8];
         self.read(peer, &[RemoteSegment { address, bytes: 8 }], &mut [IoSliceMut::new(&mut word)])?;
-        is_member(word, job_id)
+        is_proof(word, proof)
     }
 
     fn lend(&self, address: u64, bytes: u64, readable: bool, writable: bool) -> Result<u64, CopyError> {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_sys::xpmem::Device;
 
-use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_member, places, sources};
+use super::{CopyError, Lent, RemoteSegment, SingleCopy, each_piece, is_proof, places, sources};
 
 const PAGE_BYTES: u64 = 4096;
 /// Attachments of one peer that are kept.
@@ -130,10 +130,10 @@ impl<C: Calls> Xpmem<C> {
 }
 
 impl<C: Calls> SingleCopy for Xpmem<C> {
-    fn probe(&self, peer: Lent, address: u64, job_id: u64) -> Result<(), CopyError> {
+    fn probe(&self, peer: Lent, address: u64, proof: u64) -> Result<(), CopyError> {
         let mut word = [0; 8];
         self.read(peer, &[RemoteSegment { address, bytes: 8 }], &mut [IoSliceMut::new(&mut word)])?;
-        is_member(word, job_id)
+        is_proof(word, proof)
     }
 
     fn lend(&self, _: u64, _: u64, _: bool, _: bool) -> Result<u64, CopyError> {

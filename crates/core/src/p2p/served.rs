@@ -1,0 +1,220 @@
+//! Memory that its owner reads and writes for a peer.
+//!
+//! The members of a collective operation get at memory that they lend each other by mappings and by calls of the system. Either
+//! may be refused to one of them, from the beginning by a namespace or in the middle of a job by a filter. Who has lent memory is in
+//! the operation until the others have said that they are done with it, so it can be asked as well: [`get`] has it send what
+//! is there, [`put`] has it store what the peer sends. Both take two copies and wait for the owner to be in MPI.
+//!
+//! | packet | answer |
+//! |---|---|
+//! | Get, of an area | its bytes, as the data of the peer's receive |
+//! | Put, of an area | Clear to send; then the data come |
+//! | either, of memory that is not there | Missing |
+//!
+//! # Safety
+//! A peer names memory that this process has lent it in an operation that both are in (a rank that is on another host, or of
+//! another job, lends and names none): it is valid, and nobody else uses it so that it would matter, until the peer posts the
+//! flag that ends its access, which it does when the answer has come. Memory that is not mapped is refused.
+#![allow(unsafe_code)]
+
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_sys::remap;
+use tutti_transport::{Link, Peer};
+
+use super::{Check, Payload, PointToPoint, Small, State, Stream};
+use crate::buffer::Buffer;
+use crate::completion;
+use crate::giant::Held;
+use crate::matching::{Envelope, Pattern};
+use crate::process::Process;
+use crate::progress;
+use crate::request::{Request, RequestId, Work};
+use crate::wire::{Area, Packet};
+
+/// Gets what `owner` has in an area that it has lent; `envelope` says in which operation.
+///
+/// # Errors
+/// `Other` where the owner has no memory there.
+pub fn get(
+    held: &Held,
+    process: &Process,
+    owner: WorldRank,
+    envelope: Envelope,
+    address: u64,
+    into: Buffer,
+) -> Result<()> {
+    let area = Area { address, bytes: into.bytes() };
+    let id = process.messages.borrow_mut(held).start_get(owner, envelope, area, into);
+    settle(held, process, owner, id)
+}
+
+/// Puts something into an area that `owner` has lent; it is there when this returns.
+///
+/// # Errors
+/// As [`get`].
+pub fn put(
+    held: &Held,
+    process: &Process,
+    owner: WorldRank,
+    envelope: Envelope,
+    address: u64,
+    from: Buffer,
+) -> Result<()> {
+    let area = Area { address, bytes: from.bytes() };
+    let id = process.messages.borrow_mut(held).start_put(owner, area, from);
+    settle(held, process, owner, id)?;
+    // Packets keep their order: this one is answered when the data are stored.
+    get(held, process, owner, envelope, address, Buffer::empty())
+}
+
+/// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into the lane.
+fn settle(held: &Held, process: &Process, owner: WorldRank, id: RequestId) -> Result<()> {
+    let mut waiter = process.waiter();
+    let sleeper = process.sleeper(held.lane());
+    let block = process.block();
+    let mut told = false;
+    while !completion::is_complete(held, process, id)? {
+        if progress::take_in(held, process) {
+            waiter.reset();
+            continue;
+        }
+        waiter.pause(sleeper, || {
+            if !told {
+                block.set_waiting(&format!("rank {owner} to copy from or to memory that it has lent"));
+                told = true;
+            }
+            progress::take_in(held, process) || process.messages.borrow_mut(held).pending()
+        });
+    }
+    if told {
+        block.set_waiting("");
+    }
+    progress::tell_threads(held, process);
+    completion::finish(held, process, id).result.map(drop)
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// Starts [`get`].
+    fn start_get(&mut self, owner: WorldRank, envelope: Envelope, area: Area, into: Buffer) -> RequestId {
+        let Envelope { context, source, tag } = envelope;
+        let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
+        let receiver = self.state.insert(Request::new(receiving(pattern, into), 0));
+        self.ask(owner, Packet::Get { receiver }, area);
+        receiver
+    }
+
+    /// Starts the first half of [`put`]: it is over when all has been handed to the transport.
+    fn start_put(&mut self, owner: WorldRank, area: Area, from: Buffer) -> RequestId {
+        let work = Work::Send { peer: owner.0, tag: 0, buffer: from, sent: 0 };
+        let sender = self.state.insert(Request::new(work, 0));
+        self.ask(owner, Packet::Put { sender }, area);
+        sender
+    }
+
+    fn ask(&mut self, owner: WorldRank, packet: Packet, area: Area) {
+        self.state.outbox.push_back((Peer(owner.0), Small { packet, payload: Payload::Area(area) }));
+        self.flush();
+    }
+}
+
+fn receiving(pattern: Pattern, buffer: Buffer) -> Work {
+    let expected = buffer.bytes();
+    Work::Receive { pattern, buffer, check: Check::Nothing, arrived: 0, expected }
+}
+
+impl State {
+    /// A peer wants the data of an area.
+    #[cold]
+    pub(super) fn asked_for(&mut self, from: Peer, payload: &[u8], receiver: RequestId) {
+        let Some(area) = self.named(from, payload) else { return };
+        if !remap::is_there(area.address, area.bytes, false) {
+            return self.answer(from, Packet::Missing { request: receiver });
+        }
+        let work = Work::Send { peer: from.0, tag: 0, buffer: buffer_at(area), sent: 0 };
+        let sender = self.insert(Request { detached: true, ..Request::new(work, 0) });
+        self.peers.get(from).streams.push_back(Stream::Message { sender, receiver });
+        self.list(from);
+    }
+
+    /// A peer has data for an area.
+    #[cold]
+    pub(super) fn offered_for(&mut self, from: Peer, payload: &[u8], sender: RequestId) {
+        let Some(area) = self.named(from, payload) else { return };
+        if !remap::is_there(area.address, area.bytes, true) {
+            return self.answer(from, Packet::Missing { request: sender });
+        }
+        let nothing = Pattern { context: 0, source: None, tag: None };
+        let work = receiving(nothing, buffer_at(area));
+        let receiver = self.insert(Request { detached: true, ..Request::new(work, 0) });
+        self.answer(from, Packet::ClearToSend { sender, receiver });
+    }
+
+    /// The area that a packet names.
+    fn named(&mut self, from: Peer, payload: &[u8]) -> Option<Area> {
+        if !self.reader.is_neighbour(from) {
+            self.fail("a peer asked for memory that was not lent to it");
+            return None;
+        }
+        Area::decode(payload).map_err(|error| self.fault = Some(error)).ok()
+    }
+
+    /// There is no memory where this process has asked for some.
+    #[cold]
+    pub(super) fn is_missing(&mut self, request: RequestId) {
+        if let Some(request) = self.requests.get_mut(request) {
+            let reason = "memory that a member has lent for the operation is not mapped there";
+            request.error = Some(Error::new(ErrorClass::Other, reason));
+        }
+        self.requests.complete_as_is(request);
+    }
+}
+
+fn buffer_at(area: Area) -> Buffer {
+    // SAFETY: the module's Safety section.
+    unsafe { Buffer::bytes_at(std::ptr::with_exposed_provenance_mut(area.address as usize), area.bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{config, is_complete, processes, settle};
+    use super::*;
+
+    const ENVELOPE: Envelope = Envelope { context: 3, source: 1, tag: 5 };
+
+    /// So many bytes from and to the memory of process 1, by process 0.
+    fn check(bytes: usize) {
+        let mut all = processes(2, &config());
+        let (lent, taken) = (super::super::tests::pattern_bytes(3, bytes), Buffer::owned(vec![0; bytes]));
+        let area = Area { address: lent.as_ptr().expose_provenance() as u64, bytes: bytes as u64 };
+        let id = all[0].start_get(WorldRank(1), ENVELOPE, area, taken.clone());
+        settle(&mut all);
+        assert!(is_complete(&all[0], id) && taken.to_vec() == lent, "{bytes}");
+
+        let mut lent = vec![0u8; bytes];
+        let data = super::super::tests::pattern_bytes(7, bytes);
+        let area = Area { address: lent.as_mut_ptr().expose_provenance() as u64, bytes: bytes as u64 };
+        let id = all[0].start_put(WorldRank(1), area, Buffer::owned(data.clone()));
+        let fence = all[0].start_get(WorldRank(1), ENVELOPE, area, Buffer::empty());
+        settle(&mut all);
+        assert!(is_complete(&all[0], id) && is_complete(&all[0], fence) && lent == data, "{bytes}");
+        assert!(all[1].state.requests.is_empty(), "the owner keeps nothing");
+    }
+
+    #[test]
+    fn an_owner_copies_for_its_peer() {
+        [0, 1, 199, 200, 201, 5000, 100_000].into_iter().for_each(check);
+    }
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        let mut all = processes(2, &config());
+        let area = Area { address: 4096, bytes: 10 };
+        let get = all[0].start_get(WorldRank(1), ENVELOPE, area, Buffer::owned(vec![0; 10]));
+        let put = all[0].start_put(WorldRank(1), area, Buffer::owned(vec![0; 10]));
+        settle(&mut all);
+        for id in [get, put] {
+            let request = all[0].state.requests.get(id).unwrap();
+            assert!(request.complete && request.error.is_some());
+        }
+    }
+}
