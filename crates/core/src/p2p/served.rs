@@ -43,8 +43,7 @@ pub fn get(
     address: u64,
     into: Buffer,
 ) -> Result<()> {
-    let area = Area { address, bytes: into.bytes() };
-    let id = process.messages.borrow_mut(held).start_get(owner, envelope, area, into);
+    let id = process.messages.borrow_mut(held).start_get(owner, envelope, address, into);
     settle(held, process, owner, id)
 }
 
@@ -60,8 +59,7 @@ pub fn put(
     address: u64,
     from: Buffer,
 ) -> Result<()> {
-    let area = Area { address, bytes: from.bytes() };
-    let id = process.messages.borrow_mut(held).start_put(owner, area, from);
+    let id = process.messages.borrow_mut(held).start_put(owner, address, from);
     settle(held, process, owner, id)?;
     // Packets keep their order: this one is answered when the data are stored.
     get(held, process, owner, envelope, address, Buffer::empty())
@@ -95,8 +93,9 @@ fn settle(held: &Held, process: &Process, owner: WorldRank, id: RequestId) -> Re
 
 impl<L: Link> PointToPoint<L> {
     /// Starts [`get`].
-    fn start_get(&mut self, owner: WorldRank, envelope: Envelope, area: Area, into: Buffer) -> RequestId {
+    fn start_get(&mut self, owner: WorldRank, envelope: Envelope, address: u64, into: Buffer) -> RequestId {
         let Envelope { context, source, tag } = envelope;
+        let area = Area { address, bytes: into.bytes() };
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let receiver = self.state.insert(Request::new(receiving(pattern, into), 0));
         self.ask(owner, Packet::Get { receiver }, area);
@@ -104,7 +103,8 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Starts the first half of [`put`]: it is over when all has been handed to the transport.
-    fn start_put(&mut self, owner: WorldRank, area: Area, from: Buffer) -> RequestId {
+    fn start_put(&mut self, owner: WorldRank, address: u64, from: Buffer) -> RequestId {
+        let area = Area { address, bytes: from.bytes() };
         let work = Work::Send { peer: owner.0, tag: 0, buffer: from, sent: 0 };
         let sender = self.state.insert(Request::new(work, 0));
         self.ask(owner, Packet::Put { sender }, area);
@@ -176,7 +176,7 @@ fn buffer_at(area: Area) -> Buffer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{config, is_complete, processes, settle};
+    use super::super::tests::{config, is_complete, pattern_bytes, processes, settle};
     use super::*;
 
     const ENVELOPE: Envelope = Envelope { context: 3, source: 1, tag: 5 };
@@ -184,17 +184,17 @@ mod tests {
     /// So many bytes from and to the memory of process 1, by process 0.
     fn check(bytes: usize) {
         let mut all = processes(2, &config());
-        let (lent, taken) = (super::super::tests::pattern_bytes(3, bytes), Buffer::owned(vec![0; bytes]));
-        let area = Area { address: lent.as_ptr().expose_provenance() as u64, bytes: bytes as u64 };
-        let id = all[0].start_get(WorldRank(1), ENVELOPE, area, taken.clone());
+        let (lent, taken) = (pattern_bytes(3, bytes), Buffer::owned(vec![0; bytes]));
+        let address = lent.as_ptr().expose_provenance() as u64;
+        let id = all[0].start_get(WorldRank(1), ENVELOPE, address, taken.clone());
         settle(&mut all);
         assert!(is_complete(&all[0], id) && taken.to_vec() == lent, "{bytes}");
 
-        let mut lent = vec![0u8; bytes];
-        let data = super::super::tests::pattern_bytes(7, bytes);
-        let area = Area { address: lent.as_mut_ptr().expose_provenance() as u64, bytes: bytes as u64 };
-        let id = all[0].start_put(WorldRank(1), area, Buffer::owned(data.clone()));
-        let fence = all[0].start_get(WorldRank(1), ENVELOPE, area, Buffer::empty());
+        let (mut lent, data) = (vec![0u8; bytes], pattern_bytes(7, bytes));
+        let address = lent.as_mut_ptr().expose_provenance() as u64;
+        let id = all[0].start_put(WorldRank(1), address, Buffer::owned(data.clone()));
+        settle(&mut all);
+        let fence = all[0].start_get(WorldRank(1), ENVELOPE, address, Buffer::empty());
         settle(&mut all);
         assert!(is_complete(&all[0], id) && is_complete(&all[0], fence) && lent == data, "{bytes}");
         assert!(all[1].state.requests.is_empty(), "the owner keeps nothing");
@@ -208,9 +208,8 @@ mod tests {
     #[test]
     fn memory_that_is_not_there_is_an_error() {
         let mut all = processes(2, &config());
-        let area = Area { address: 4096, bytes: 10 };
-        let get = all[0].start_get(WorldRank(1), ENVELOPE, area, Buffer::owned(vec![0; 10]));
-        let put = all[0].start_put(WorldRank(1), area, Buffer::owned(vec![0; 10]));
+        let get = all[0].start_get(WorldRank(1), ENVELOPE, 4096, Buffer::owned(vec![0; 10]));
+        let put = all[0].start_put(WorldRank(1), 4096, Buffer::owned(vec![0; 10]));
         settle(&mut all);
         for id in [get, put] {
             let request = all[0].state.requests.get(id).unwrap();
