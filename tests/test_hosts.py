@@ -21,6 +21,7 @@ WAYS = {
         "TUTTI_EAGER_BYTES": "100", "TUTTI_CONNECTED_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2",
     },
     "all streamed": {"TUTTI_REMOTE_READ_BYTES": "0"},
+    "hardly any room": {"TUTTI_UNEXPECTED_BYTES": "0"},
     "read by a provider": {
         "TUTTI_FABRIC": "tcp", "TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1",
         "TUTTI_CONNECTIONS": "static",
@@ -99,6 +100,18 @@ def test_stress(tutti, four, way):
     """Random messages and collectives for two seconds."""
     assert tutti
     check(four.run(6, four.compile("stress.c"), 2, 1 + list(WAYS).index(way), env=WAYS[way]))
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("size", [0, 8, 4096])
+def test_unexpected_messages_of_other_hosts_are_bounded(tutti, four, size):
+    assert tutti
+    env = {"TUTTI_UNEXPECTED_BYTES": "1M"}
+    program = four.compile("p2p_flood.c")
+    check(four.run(8, program, 10_000, size, 12, env=env))
+    check(four.run(5, program, 2000, size, 12, "isend", env=env))
+    check(four.run(4, program, 200, size, 12, "isend", env={"TUTTI_UNEXPECTED_BYTES": "0"}))
+    nothing_left(four)
 
 
 @pytest.mark.across

@@ -116,6 +116,7 @@ PATHS = {
     "no eager": {"TUTTI_EAGER_BYTES": "0"},
     "small pieces": {"TUTTI_FRAGMENT_BYTES": "1K", "TUTTI_SINGLE_COPY": "never"},
     "little room": {"TUTTI_UNEXPECTED_BYTES": "64K"},
+    "hardly any room": {"TUTTI_UNEXPECTED_BYTES": "0", "TUTTI_COLLECTIVE_BYTES": "0"},
     "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
     "type checks": {"TUTTI_CHECK_TYPES": "1"},
     "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K"},
@@ -269,6 +270,17 @@ def test_flood_has_bounded_memory(tutti):
     # 2 x 200 MB on the way, 8 MiB of them kept.
     env = {"TUTTI_UNEXPECTED_BYTES": "8M"}
     check(tutti.run(3, tutti.compile("p2p_flood.c"), 50000, 4000, 48, env=env))
+
+
+@pytest.mark.parametrize("size", [0, 8, 4096])
+def test_unexpected_messages_of_any_length_are_bounded(tutti, size):
+    """Envelopes, payloads and rendezvous requests of all senders together: 1 MiB are counted, the allocator takes its share."""
+    env = {"TUTTI_UNEXPECTED_BYTES": "1M"}
+    program = tutti.compile("p2p_flood.c")
+    check(tutti.run(2, program, 500_000, min(size, 8), 12, env=env))
+    check(tutti.run(6, program, 20_000, size, 12, env=env))
+    check(tutti.run(4, program, 5000, size, 12, "isend", env=env))
+    check(tutti.run(3, program, 500, size, 12, "isend", env={"TUTTI_UNEXPECTED_BYTES": "0"}))
 
 
 def test_message_over_2_gib(mpi):

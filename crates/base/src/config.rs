@@ -157,7 +157,7 @@ pub struct Config {
     pub eager_bytes: u64,
     /// The same between processes of two hosts that are connected.
     pub connected_eager_bytes: u64,
-    /// Bound on eager payload kept for receives that are not posted yet, a process.
+    /// Bound on what a process keeps of messages whose receives are not posted yet.
     pub unexpected_bytes: u64,
     /// Size of the shared payload ring between two processes that talk (0: by the number of ranks).
     pub ring_bytes: u64,

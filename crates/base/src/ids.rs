@@ -54,6 +54,12 @@ impl ContextId {
         self.0 << PLANE_BITS | plane as u32
     }
 
+    /// Whether the number of a message header is of that plane.
+    #[inline]
+    pub fn is_of(number: u32, plane: Plane) -> bool {
+        number & ((1 << PLANE_BITS) - 1) == plane as u32
+    }
+
     /// The context behind the number of a message header.
     pub fn of_plane(number: u32) -> ContextId {
         ContextId(number >> PLANE_BITS)

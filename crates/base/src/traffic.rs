@@ -136,6 +136,8 @@ pub struct Traffic {
     pub network: Way,
     /// Messages that came before their receive was posted.
     pub unexpected: Way,
+    /// Messages that waited here for room at their receiver, or to be asked for.
+    pub withheld: Way,
     /// The most messages that were kept at a time for receives to come.
     pub most_kept: Counter,
     /// Algorithms chosen for collective operations.
@@ -152,6 +154,7 @@ pub static TRAFFIC: Traffic = Traffic {
     mapped: Way::new(),
     network: Way::new(),
     unexpected: Way::new(),
+    withheld: Way::new(),
     most_kept: Counter::new(),
     choices: Counter::new(),
     moves: Counter::new(),

@@ -120,6 +120,34 @@ impl<R: PartialEq, M> Matcher<R, M> {
     /// [`Matcher::keep`] follows.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope) -> Option<R> {
+        let (_, place, position, is_wild) = self.find_posted(envelope)?;
+        self.receives -= 1;
+        self.wild -= usize::from(is_wild);
+        take_at(&mut self.queues[place].posted, position).map(|posted| posted.receive)
+    }
+
+    /// The receive that a message would get if it arrived now.
+    pub fn first_posted(&self, envelope: Envelope) -> Option<&R> {
+        let (_, place, position, _) = self.find_posted(envelope)?;
+        self.queues[place].posted.get(position).map(|posted| &posted.receive)
+    }
+
+    /// All receives that are posted for messages of this source, from any source among them, with their tags, in the order in which
+    /// they were posted.
+    pub fn posted_for(&self, context: u32, source: u32) -> Vec<(Option<i32>, R)>
+    where
+        R: Copy,
+    {
+        let places = [self.place(context, source), self.any_source(context)];
+        let queues = places.into_iter().flatten().flat_map(|place| &self.queues[place].posted);
+        let mut posted: Vec<&Posted<R>> = queues.collect();
+        posted.sort_by_key(|posted| posted.order);
+        posted.into_iter().map(|posted| (posted.tag, posted.receive)).collect()
+    }
+
+    /// Order, place, position of the receive that a message gets, and whether it is from any source.
+    #[inline(always)]
+    fn find_posted(&self, envelope: Envelope) -> Option<(u64, usize, usize, bool)> {
         if self.receives == 0 {
             return None;
         }
@@ -128,15 +156,13 @@ impl<R: PartialEq, M> Matcher<R, M> {
         let wild = if self.wild == 0 { None } else { self.any_source(context) };
         let first = |place: Option<usize>| {
             let place = place?;
-            first_posted(&self.queues[place].posted, tag).map(|(position, order)| (order, place, position))
+            let (position, order) = first_posted(&self.queues[place].posted, tag)?;
+            Some((order, place, position, Some(place) == wild))
         };
-        let (_, place, position) = match (first(wild), first(named)) {
-            (Some(wild), Some(named)) => wild.min(named),
-            (wild, named) => wild.or(named)?,
-        };
-        self.receives -= 1;
-        self.wild -= usize::from(Some(place) == wild);
-        take_at(&mut self.queues[place].posted, position).map(|posted| posted.receive)
+        match (first(wild), first(named)) {
+            (Some(wild), Some(named)) => Some(wild.min(named)),
+            (wild, named) => wild.or(named),
+        }
     }
 
     /// Keeps a message that no posted receive wanted.

@@ -215,7 +215,8 @@ impl Process {
         let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
         let link = Links::new(near, far);
         let near_bytes = near_bytes(&config, crowded);
-        let limits = Limits::new(&config, link.max_payload(), u64::from(header.world_size));
+        let limits =
+            Limits::new(&config, link.max_payload(), u64::from(header.world_size)).shared_by(giant::lanes());
         let reader = Reader::new(&config, Arc::clone(&job));
         let further =
             if giant::lanes() > 1 { further_lanes(&config, &job, local, limits)? } else { Vec::new() };

@@ -1,16 +1,18 @@
 //! What travels between two processes: 24 bytes of header, typed on both sides.
 //!
-//! | bits | eager, offer, announce, serve | clear to send, open | data, done, cancel, cancelled, withdrawn, get, put, missing | piece | credit |
+//! | bits | eager, offer, announce, claim, serve | clear to send, open | those with one request | piece | credit |
 //! |---|---|---|---|---|---|
 //! | 0..8 of word 0 | kind | kind | kind | kind | kind |
 //! | 16..32 of word 0 | signature | | | | |
 //! | 32..64 of word 0 | context and plane | | | | |
 //! | word 1 | source (low), tag (high) | receiver's request | | offset | |
-//! | word 2 | sender's request (synchronous, offer) | sender's request | the addressee's request | the addressee's request | bytes |
+//! | word 2 | sender's request, if it is told | sender's request | the addressee's request | the addressee's request | bytes |
 //!
 //! Refused has the class of the error in the place of the signature, and an envelope. The signature of a message of a
-//! collective operation says which it is. An offer and an announcement carry [`Offer`] as their payload, get and put [`Area`]. Headers that do not decode come from a broken or foreign peer:
-//! they are an error, never a guess.
+//! collective operation says which it is. What is asked for has the kind of what wants it in bits 8..12 of word 0, whether any tag
+//! will do in bit 12, and its number in word 2. An offer and an announcement carry [`Offer`] as their payload, a claim and
+//! what is seen [`Claim`], get and put [`Area`]. Headers that do not decode come from a broken or foreign peer: they are an error,
+//! never a guess.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::exposure::Record;
@@ -50,6 +52,24 @@ pub enum Packet {
     Piece { receiver: RequestId, offset: u64 },
     /// The channel that a receiver was joined with is no more.
     Withdrawn { receiver: RequestId },
+    /// The sender withholds messages of the envelope's context and source, for lack of room ([`crate::flow`]).
+    Withheld { envelope: Envelope },
+    /// It withholds none of them any more.
+    Resumed { envelope: Envelope },
+    /// The sender is short of room.
+    Starved,
+    /// The receiver wants the first message of this context and source, and of this tag if one is named, that is withheld.
+    Wants { context: u32, source: u32, tag: Option<i32>, by: Wanted },
+    /// That is this message; a [`Claim`] follows. It leaves when the receiver takes it.
+    Claim { envelope: Envelope, signature: Signature, sender: RequestId },
+    /// The receiver will take the message that was claimed, at a later time.
+    Accepted { sender: RequestId },
+    /// The receiver does not take the message that was claimed, now.
+    Declined { sender: RequestId },
+    /// Who wanted to look at a message would see this one; a [`Claim`] follows.
+    Seen { envelope: Envelope },
+    /// What was said so of messages of this context and source is no longer so.
+    Unseen { envelope: Envelope },
     /// The member `envelope.source` of a communicator has given up the collective operation with this tag, for an error of
     /// this class.
     Refused { envelope: Envelope, class: u16 },
@@ -86,6 +106,28 @@ pub struct Offer {
     pub near: Option<Box<Record>>,
 }
 
+/// Payload of [`Packet::Claim`] and [`Packet::Seen`]: a message that is withheld, and for what it is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What had asked for it.
+    pub by: Wanted,
+    /// Length of the message.
+    pub bytes: u64,
+    /// Address in the sender's memory; 0 when the message is not contiguous.
+    pub address: u64,
+}
+
+/// What of a receiver wants a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A receive that is posted.
+    Receive(RequestId),
+    /// A probe, by its number.
+    Look(u64),
+    /// A matched probe, by its number.
+    Take(u64),
+}
+
 const EAGER: u64 = 1;
 const EAGER_SYNC: u64 = 2;
 const OFFER: u64 = 3;
@@ -100,10 +142,19 @@ const OPEN: u64 = 0x21;
 const PIECE: u64 = 0x22;
 const WITHDRAWN: u64 = 0x23;
 const REFUSED: u64 = 0x24;
-const SERVE: u64 = 0x25;
-const GET: u64 = 0x26;
-const PUT: u64 = 0x27;
-const MISSING: u64 = 0x28;
+const WITHHELD: u64 = 0x25;
+const RESUMED: u64 = 0x26;
+const STARVED: u64 = 0x27;
+const WANTS: u64 = 0x28;
+const CLAIM: u64 = 0x29;
+const ACCEPTED: u64 = 0x2a;
+const DECLINED: u64 = 0x2b;
+const SEEN: u64 = 0x2c;
+const UNSEEN: u64 = 0x2d;
+const SERVE: u64 = 0x2e;
+const GET: u64 = 0x2f;
+const PUT: u64 = 0x30;
+const MISSING: u64 = 0x31;
 
 impl Packet {
     /// The header that carries this packet.
@@ -136,6 +187,21 @@ impl Packet {
             Packet::Get { receiver } => Header([GET, 0, receiver.to_bits()]),
             Packet::Put { sender } => Header([PUT, 0, sender.to_bits()]),
             Packet::Missing { request } => Header([MISSING, 0, request.to_bits()]),
+            Packet::Withheld { envelope } => with_envelope(WITHHELD, envelope, 0, 0),
+            Packet::Resumed { envelope } => with_envelope(RESUMED, envelope, 0, 0),
+            Packet::Starved => Header([STARVED, 0, 0]),
+            Packet::Wants { context, source, tag, by } => {
+                let (kind, number) = by.to_bits();
+                let kind = WANTS | kind << 8 | u64::from(tag.is_none()) << 12;
+                with_envelope(kind, Envelope { context, source, tag: tag.unwrap_or(0) }, 0, number)
+            }
+            Packet::Claim { envelope, signature, sender } => {
+                with_envelope(CLAIM, envelope, signature, sender.to_bits())
+            }
+            Packet::Accepted { sender } => Header([ACCEPTED, 0, sender.to_bits()]),
+            Packet::Declined { sender } => Header([DECLINED, 0, sender.to_bits()]),
+            Packet::Seen { envelope } => with_envelope(SEEN, envelope, 0, 0),
+            Packet::Unseen { envelope } => with_envelope(UNSEEN, envelope, 0, 0),
         }
     }
 
@@ -177,6 +243,20 @@ impl Packet {
             GET => Ok(Packet::Get { receiver: request }),
             PUT => Ok(Packet::Put { sender: request }),
             MISSING => Ok(Packet::Missing { request }),
+            WITHHELD => Ok(Packet::Withheld { envelope }),
+            RESUMED => Ok(Packet::Resumed { envelope }),
+            STARVED => Ok(Packet::Starved),
+            WANTS => {
+                let Envelope { context, source, tag } = envelope;
+                let by = Wanted::from_bits(first >> 8 & 0xf, third)?;
+                let tag = (first >> 12 & 1 == 0).then_some(tag);
+                Ok(Packet::Wants { context, source, tag, by })
+            }
+            CLAIM => Ok(Packet::Claim { envelope, signature, sender: request }),
+            ACCEPTED => Ok(Packet::Accepted { sender: request }),
+            DECLINED => Ok(Packet::Declined { sender: request }),
+            SEEN => Ok(Packet::Seen { envelope }),
+            UNSEEN => Ok(Packet::Unseen { envelope }),
             kind => Err(Error::new(ErrorClass::Intern, format!("a packet of unknown kind {kind} arrived"))),
         }
     }
@@ -257,6 +337,55 @@ impl Offer {
     }
 }
 
+impl Wanted {
+    /// Kind and number.
+    fn to_bits(self) -> (u64, u64) {
+        match self {
+            Wanted::Receive(id) => (0, id.to_bits()),
+            Wanted::Look(number) => (1, number),
+            Wanted::Take(number) => (2, number),
+        }
+    }
+
+    fn from_bits(kind: u64, number: u64) -> Result<Wanted> {
+        match kind {
+            0 => Ok(Wanted::Receive(RequestId::from_bits(number))),
+            1 => Ok(Wanted::Look(number)),
+            2 => Ok(Wanted::Take(number)),
+            _ => Err(Error::new(
+                ErrorClass::Intern,
+                format!("something of unknown kind {kind} wants a message"),
+            )),
+        }
+    }
+}
+
+impl Claim {
+    /// Bytes on the wire.
+    pub const WIRE_BYTES: usize = 32;
+
+    /// As payload.
+    pub fn encode(&self) -> [u8; Claim::WIRE_BYTES] {
+        let (kind, number) = self.by.to_bits();
+        let words = [kind, number, self.bytes, self.address].map(u64::to_le_bytes);
+        let mut bytes = [0; Claim::WIRE_BYTES];
+        bytes.copy_from_slice(words.as_flattened());
+        bytes
+    }
+
+    /// From payload.
+    ///
+    /// # Errors
+    /// `Intern` when the payload has another length, or is meant for nothing that there can be.
+    pub fn decode(payload: &[u8]) -> Result<Claim> {
+        let (words, rest) = payload.as_chunks::<8>();
+        let wrong = || Error::new(ErrorClass::Intern, "a claim arrived that is none");
+        let words = <&[[u8; 8]; 4]>::try_from(words).ok().filter(|_| rest.is_empty()).ok_or_else(wrong)?;
+        let [kind, number, bytes, address] = words.map(u64::from_le_bytes);
+        Ok(Claim { by: Wanted::from_bits(kind, number)?, bytes, address })
+    }
+}
+
 #[inline]
 fn envelope_in(first: u64, second: u64) -> Envelope {
     Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 }
@@ -304,6 +433,21 @@ mod tests {
         check(Packet::Missing { request: id });
         let area = Area { address: 0x7fff_0000_1234, bytes: 1 << 40 };
         assert_eq!(Area::decode(&area.encode()), Ok(area));
+        check(Packet::Withheld { envelope });
+        check(Packet::Resumed { envelope });
+        check(Packet::Starved);
+        for by in [Wanted::Receive(id), Wanted::Look(u64::MAX), Wanted::Take(1)] {
+            for tag in [None, Some(0), Some(i32::MAX)] {
+                check(Packet::Wants { context: u32::MAX, source: 123_456, tag, by });
+            }
+            let claim = Claim { by, bytes: 1 << 41, address: 0x7fff_0000_1234 };
+            assert_eq!(Claim::decode(&claim.encode()), Ok(claim));
+        }
+        check(Packet::Claim { envelope, signature: 65535, sender: id });
+        check(Packet::Accepted { sender: id });
+        check(Packet::Declined { sender: id });
+        check(Packet::Seen { envelope });
+        check(Packet::Unseen { envelope });
         for loan in [None, Some(Loan::named(77)), Some(Loan { name: 1, address: 2, key: 3, runs: 4 })] {
             let record = Record::from_words(RECORD);
             assert!(record.is_some());
@@ -325,6 +469,11 @@ mod tests {
             assert!(Area::decode(&Area { address, bytes }.encode()).is_err(), "{address} {bytes}");
         }
         assert!(Area::decode(&[0; 15]).is_err());
+        for bytes in [0, 24, 31, 33, 40] {
+            assert!(Claim::decode(&vec![0; bytes]).is_err(), "{bytes}");
+        }
+        assert!(Claim::decode(&[3; Claim::WIRE_BYTES]).is_err(), "meant for nothing known");
+        assert!(Packet::decode(Header([WANTS | 3 << 8, 0, 0])).is_err());
         let mut wrong = RECORD;
         wrong[6] = 41;
         assert!(Record::from_words(wrong).is_none(), "mapped beyond its end");

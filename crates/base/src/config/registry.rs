@@ -44,7 +44,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_UNEXPECTED_BYTES",
         kind: "size",
-        doc: "bound on payload kept for receives not posted yet; beyond it senders wait",
+        doc: "bound on what is kept of messages whose receive is not posted yet: payload, and 128 bytes each; beyond it senders wait",
         set: |c, v| size(v).map(|x| c.unexpected_bytes = x),
         show: |c| c.unexpected_bytes.to_string(),
     },

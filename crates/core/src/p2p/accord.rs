@@ -19,6 +19,7 @@ use tutti_coll::Collective;
 use tutti_transport::Peer;
 
 use super::{Message, State};
+use crate::flow::ENVELOPE_BYTES;
 use crate::matching::Envelope;
 use crate::request::RequestId;
 use crate::wire::{Packet, Signature};
@@ -210,6 +211,7 @@ impl State {
         for message in self.matcher.take_where(context, |other| without_lane(other) == tag) {
             self.throw_away(message);
         }
+        self.give_up_withheld(|other| other.context == context && without_lane(other.tag) == tag);
         // Who waits for its messages looks again.
         self.requests.news = true;
     }
@@ -263,7 +265,12 @@ impl State {
     pub(super) fn throw_away(&mut self, message: Message) {
         match message {
             Message::Eager { from, payload, sync, .. } => self.eager_done(from, payload.len(), sync),
-            Message::Offer { from, sender, .. } => self.answer(from, Packet::Done { sender }),
+            Message::Offer { from, sender, is_counted, .. } => {
+                self.answer(from, Packet::Done { sender });
+                if is_counted {
+                    self.consumed(from, ENVELOPE_BYTES);
+                }
+            }
             Message::Local { sender } => self.requests.complete(sender, None),
             Message::Announced { .. } => {}
         }

@@ -1,13 +1,15 @@
 //! Cancelling sends (MPI-5 section 3.8.4): a message that its receiver has not matched is taken back.
 //!
-//! What has not left yet goes without a word. What has is asked back with Cancel, behind all that was said to the receiver before;
+//! What has not left yet goes without a word, unless its receiver was asked about it. What has is asked back with Cancel, behind all that was said to the receiver before;
 //! who still keeps the message drops it and says Cancelled. Otherwise it was matched, or taken by a matched probe: then there is
 //! no answer, and the send completes as it would have. So the wait for a cancelled send needs its receiver to enter the library, but no receive.
 //! A short standard send is over when it has begun, and a buffered one when it is copied: there is nothing to cancel.
 
 use tutti_transport::{Link, Peer};
 
-use super::{Message, Payload, PointToPoint, Queued, Small, State};
+use super::withheld::Cancelled;
+use super::{Message, PointToPoint, Queued, Small, State, is_counted};
+use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::Packet;
 
@@ -21,9 +23,7 @@ impl<L: Link> PointToPoint<L> {
         if self.state.take_back(peer, id) {
             self.state.cancelled(peer, id);
         } else if peer != self.state.me {
-            let small = Small { packet: Packet::Cancel { sender: id }, payload: Payload::None };
-            self.state.peers.get(peer).backlog.push_back(Queued::Small(small));
-            self.state.list(peer);
+            self.state.queue(peer, Small::bare(Packet::Cancel { sender: id }));
         }
         self.flush();
     }
@@ -36,15 +36,27 @@ impl State {
             let own = |message: &Message| matches!(message, Message::Local { sender } if *sender == id);
             return self.matcher.take_first(own).is_some();
         }
+        match self.take_back_withheld(peer, id) {
+            Cancelled::Gone { .. } => return true,
+            Cancelled::Claimed => return false,
+            Cancelled::NotHere => {}
+        }
         let towards = self.peers.get(peer);
         let Some(position) = towards.backlog.iter().position(|queued| queued.starts(id)) else {
             return false;
         };
-        if let Some(Queued::Eager(..)) = towards.backlog.remove(position)
-            && let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.requests.get(id)
-        {
-            towards.send_window.credit(buffer.bytes());
-        }
+        let cost = match (towards.backlog.remove(position), self.requests.get(id)) {
+            (Some(Queued::Eager(..)), Some(Request { work: Work::Send { buffer, .. }, .. })) => {
+                eager_cost(buffer.bytes())
+            }
+            (Some(Queued::Small(Small { packet: Packet::Offer { envelope, .. }, .. })), _)
+                if is_counted(envelope.context) =>
+            {
+                ENVELOPE_BYTES
+            }
+            _ => 0,
+        };
+        towards.send_window.give_back(cost);
         true
     }
 
@@ -56,9 +68,14 @@ impl State {
             | Message::Offer { from: source, sender: id, .. } => (*source, *id) == (from, sender),
             _ => false,
         };
+        if self.claim_asked_back(from, sender) {
+            return;
+        }
         let Some(message) = self.matcher.take_first(named) else { return };
-        if let Message::Eager { payload, .. } = message {
-            self.eager_done(from, payload.len(), None);
+        match message {
+            Message::Eager { payload, .. } => self.eager_done(from, payload.len(), None),
+            Message::Offer { is_counted: true, .. } => self.consumed(from, ENVELOPE_BYTES),
+            _ => {}
         }
         self.answer(from, Packet::Cancelled { sender });
     }

@@ -10,9 +10,10 @@ use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 use super::incoming::{Arrival, status_of};
 use super::{Check, PointToPoint, ReceiveSpec, State};
 use crate::completion::Finished;
-use crate::request::Status;
+use crate::matching::Envelope;
+use crate::request::{RequestId, Status};
 use crate::trace;
-use crate::wire::Packet;
+use crate::wire::{Packet, Signature};
 
 /// A blocking receive that takes its message as it arrives.
 struct Direct<'a> {
@@ -51,20 +52,24 @@ impl<L: Link> PointToPoint<L> {
     }
 }
 
+/// Envelope, signature and the sender that waits for an answer, of a header of a whole message.
+#[inline]
+fn whole_message(header: Header) -> Option<(Envelope, Signature, Option<RequestId>)> {
+    if let Some((envelope, signature)) = Packet::decode_eager(header) {
+        return Some((envelope, signature, None));
+    }
+    match Packet::decode(header) {
+        Ok(Packet::Eager { envelope, signature, sync }) => Some((envelope, signature, sync)),
+        _ => None,
+    }
+}
+
 impl Sink for Direct<'_> {
     #[inline]
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
-        let wanted = match Packet::decode(header) {
-            Ok(Packet::Eager { envelope, sync, signature })
-                if self.finished.is_none()
-                    && self.state.matcher.is_empty()
-                    && self.spec.pattern.fits(envelope) =>
-            {
-                Some((envelope, sync, signature))
-            }
-            _ => None,
-        };
-        let Some((envelope, sync, signature)) = wanted else {
+        let is_open = self.finished.is_none() && self.state.matcher.is_empty();
+        let wanted = |(envelope, _, _): &(Envelope, _, _)| is_open && self.spec.pattern.fits(*envelope);
+        let Some((envelope, signature, sync)) = whole_message(header).filter(wanted) else {
             return self.state.arrived(from, header, payload);
         };
         let (bytes, capacity) = (payload.len() as u64, self.spec.buffer.bytes());

@@ -5,12 +5,14 @@ use tutti_sys::clock;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
 use super::ways::Reading;
-use super::{Check, Message, Payload, PointToPoint, ReceiveSpec, Small, State, accord};
+use super::withheld::Asked;
+use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord, is_counted};
 use crate::buffer::{Buffer, signature};
+use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{Request, RequestId, Status, Work};
 use crate::trace;
-use crate::wire::{Offer, Packet, Signature};
+use crate::wire::{Claim, Offer, Packet, Signature};
 
 /// How a message that is being received came here.
 pub(super) struct Arrival {
@@ -46,8 +48,37 @@ impl<L: Link> PointToPoint<L> {
                 self.state.deliver(id, envelope, message);
                 self.flush();
             }
-            None => self.state.matcher.post(pattern, id),
+            None => {
+                self.state.matcher.post(pattern, id);
+                if !self.state.pulling.is_idle() {
+                    self.state.pull(pattern, id);
+                    self.flush();
+                }
+            }
         }
+    }
+
+    /// What a receive of this pattern would get (probe), here or at a peer that withholds messages.
+    #[inline]
+    pub fn probe(&mut self, pattern: Pattern) -> Option<Status> {
+        let found = self.state.peek(pattern);
+        if found.is_some() || self.state.pulling.is_idle() {
+            return found;
+        }
+        let found = self.state.look_at_withheld(pattern);
+        self.flush();
+        found
+    }
+
+    /// Takes the message that a receive of this pattern would get (matched probe), with what it reports.
+    pub fn matched_probe(&mut self, pattern: Pattern) -> Option<(Status, (Envelope, Message))> {
+        let mut found = self.state.take(pattern);
+        if found.is_none() && !self.state.pulling.is_idle() {
+            found = self.state.take_withheld(pattern);
+            self.flush();
+        }
+        let (envelope, message) = found?;
+        Some((status_of(envelope, self.state.bytes_of(&message)), (envelope, message)))
     }
 
     /// Starts a receive of a message that a matched probe took (MPI-5 section 3.8.2).
@@ -87,20 +118,22 @@ impl Sink for State {
                 self.eager(from, envelope, signature, sync, payload);
             }
             Ok(Packet::Data { receiver }) => self.data(from, receiver, payload),
-            Ok(Packet::Offer { envelope, signature, sender }) => match Offer::decode(payload) {
-                Ok(offer) => self.offered(from, envelope, offer, signature, sender),
-                Err(error) => self.fault = Some(error),
-            },
+            Ok(Packet::Offer { envelope, signature, sender }) => {
+                self.with(Offer::decode(payload), |it, offer| {
+                    it.offered(from, envelope, offer, signature, sender);
+                });
+            }
             Ok(Packet::ClearToSend { sender, receiver }) => self.clear_to_send(from, sender, receiver),
             Ok(Packet::Done { sender }) => self.done(from, sender),
             Ok(Packet::Cancel { sender }) => self.asked_back(from, sender),
             Ok(Packet::Cancelled { sender }) => self.cancelled(from, sender),
-            Ok(Packet::Credit { bytes }) => self.peers.get(from).send_window.credit(bytes),
+            Ok(Packet::Credit { bytes }) => self.credited(from, bytes),
             Ok(Packet::Piece { receiver, offset }) => self.piece(from, receiver, offset, payload),
-            Ok(Packet::Announce { envelope, signature, sender }) => match Offer::decode(payload) {
-                Ok(offer) => self.announced(from, envelope, offer, signature, sender),
-                Err(error) => self.fault = Some(error),
-            },
+            Ok(Packet::Announce { envelope, signature, sender }) => {
+                self.with(Offer::decode(payload), |it, offer| {
+                    it.announced(from, envelope, offer, signature, sender);
+                });
+            }
             Ok(Packet::Open { sender, receiver }) => self.opened(from, sender, receiver),
             Ok(Packet::Withdrawn { receiver }) => self.withdrawn(receiver),
             Ok(Packet::Refused { envelope, class }) => {
@@ -108,9 +141,10 @@ impl Sink for State {
                 self.refused(envelope, class);
             }
             Ok(Packet::Serve { envelope }) => self.calls.push(envelope.context),
-            Ok(Packet::Get { receiver }) => self.asked_for(from, payload, receiver),
+            Ok(Packet::Get { receiver }) => self.asked_to_get(from, payload, receiver),
             Ok(Packet::Put { sender }) => self.offered_for(from, payload, sender),
             Ok(Packet::Missing { request }) => self.is_missing(request),
+            Ok(rare) => self.arrived_for_want_of_room(from, rare, payload),
             Err(error) => self.fault = Some(error),
         }
         Verdict::Taken
@@ -118,7 +152,42 @@ impl Sink for State {
 }
 
 impl State {
-    /// What a receive of this pattern would get (probe).
+    /// What peers say to each other where there is not enough room for messages.
+    #[cold]
+    fn arrived_for_want_of_room(&mut self, from: Peer, packet: Packet, payload: &[u8]) {
+        match packet {
+            Packet::Withheld { envelope } => self.withheld_by(from, envelope),
+            Packet::Resumed { envelope } => self.resumed(from, envelope),
+            Packet::Starved => self.starved(from),
+            Packet::Wants { context, source, tag, by } => {
+                self.asked_for(from, Asked { context, source, tag, by });
+            }
+            Packet::Claim { envelope, signature, sender } => {
+                self.with(Claim::decode(payload), |it, claim| {
+                    it.claimed(from, envelope, signature, sender, claim);
+                });
+            }
+            Packet::Accepted { sender } => self.claim_accepted(from, sender),
+            Packet::Declined { sender } => self.claim_declined(from, sender),
+            Packet::Seen { envelope } => {
+                self.with(Claim::decode(payload), |it, claim| it.seen(from, envelope, claim));
+            }
+            Packet::Unseen { .. } => self.unseen(from),
+            _ => self.fail("a packet was taken for one about room"),
+        }
+    }
+
+    /// Does something with a payload that was decoded.
+    fn with<T>(&mut self, decoded: tutti_base::Result<T>, work: impl FnOnce(&mut State, T)) {
+        match decoded {
+            Ok(value) => work(self, value),
+            Err(error) => self.fault = Some(error),
+        }
+    }
+}
+
+impl State {
+    /// What a receive of this pattern would get of what is here.
     pub fn peek(&self, pattern: Pattern) -> Option<Status> {
         let (envelope, message) = self.matcher.peek(pattern)?;
         Some(status_of(envelope, self.bytes_of(message)))
@@ -133,7 +202,7 @@ impl State {
         }
     }
 
-    /// Takes the message that a receive of this pattern would get (matched probe).
+    /// Takes the message that a receive of this pattern would get of what is here.
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, Message)> {
         self.matcher.take(pattern)
     }
@@ -181,10 +250,24 @@ impl State {
         sender: RequestId,
     ) {
         match self.matcher.arrive(envelope) {
-            Some(receive) => self.accept(receive, from, envelope, offer, signature, sender),
-            None => {
-                self.keep(envelope, Message::Offer { from, offer, signature, sender });
+            Some(receive) => {
+                self.accept(receive, from, envelope, offer, signature, sender);
+                if is_counted(envelope.context) {
+                    self.consumed(from, ENVELOPE_BYTES);
+                }
             }
+            None => {
+                let is_counted = is_counted(envelope.context);
+                self.keep(envelope, Message::Offer { from, offer, signature, sender, is_counted });
+            }
+        }
+    }
+
+    /// A message has left the unexpected queue, or has passed it by.
+    #[inline]
+    pub(super) fn consumed(&mut self, from: Peer, bytes: u64) {
+        if let Some(bytes) = self.peers.get(from).receive_window.consume(bytes, &mut self.reserve) {
+            self.answer(from, Packet::Credit { bytes });
         }
     }
 
@@ -194,8 +277,11 @@ impl State {
                 self.deliver_eager(receive, from, envelope, signature, &payload);
                 self.eager_done(from, payload.len(), sync);
             }
-            Message::Offer { from, offer, signature, sender } => {
+            Message::Offer { from, offer, signature, sender, is_counted } => {
                 self.accept(receive, from, envelope, offer, signature, sender);
+                if is_counted {
+                    self.consumed(from, ENVELOPE_BYTES);
+                }
             }
             Message::Local { sender } => self.deliver_local(receive, envelope, sender),
             Message::Announced { .. } => {
@@ -241,16 +327,16 @@ impl State {
         if let Some(sender) = sync {
             self.answer(from, Packet::Done { sender });
         }
-        let peer = self.peers.get(from);
+        let cost = eager_cost(bytes as u64);
         if from == self.me {
-            peer.send_window.credit(bytes as u64);
-        } else if let Some(bytes) = peer.receive_window.consume(bytes as u64) {
-            self.answer(from, Packet::Credit { bytes });
+            self.peers.get(from).send_window.give_back(cost);
+        } else {
+            self.consumed(from, cost);
         }
     }
 
     /// Gets the data of an offer: by single copy or a read of the link if that is possible, otherwise by asking for a stream.
-    fn accept(
+    pub(super) fn accept(
         &mut self,
         receive: RequestId,
         from: Peer,
@@ -349,7 +435,7 @@ impl State {
     }
 
     pub(super) fn answer(&mut self, to: Peer, packet: Packet) {
-        self.outbox.push_back((to, Small { packet, payload: Payload::None }));
+        self.outbox.push_back((to, Small::bare(packet)));
     }
 
     #[cold]

@@ -2,50 +2,59 @@
 //!
 //! [`PointToPoint`] joins a [`Link`] with [`State`], which is a pure state machine: packets and starts of
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
-//! `outgoing` is the sender's half, `incoming` the receiver's, `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
+//! `outgoing` is the sender's half, `incoming` the receiver's, `withheld` and `pulling` what both do where the receiver has no room
+//! ([`crate::flow`]), `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
 //! itself, `served` what its owner reads and writes for a peer, `user` what the MPI functions call.
 //!
 //! | message | protocol |
 //! |---|---|
 //! | up to `TUTTI_EAGER_BYTES` (`TUTTI_CONNECTED_EAGER_BYTES`), window open | eager: header and payload in one packet |
 //! | the same, synchronous mode | eager, then Done when it is matched |
-//! | longer, or window closed | Offer; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
+//! | longer, or no room for its payload | Offer; then the receiver reads it through the link, which tells both; or by single copy and says Done; or says ClearToSend and the sender streams Data |
+//! | no room for that either | the sender keeps it until there is, or until a receive for it is posted: `withheld` |
 //! | to oneself | matched at once; kept in the matcher as a copy (short) or as the sender's request (long) |
 //!
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
 pub mod accord;
+#[cfg(test)]
+mod bounded_tests;
 mod cancel;
 mod direct;
 mod incoming;
 mod outgoing;
 pub(crate) mod pace;
 pub mod partitioned;
+mod pulling;
 mod remote;
 pub mod served;
 #[cfg(test)]
 mod tests;
 pub mod user;
 mod ways;
+mod withheld;
 
 use std::collections::VecDeque;
 
+use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
-use tutti_base::{Error, WorldRank};
+use tutti_base::{ContextId, Error, WorldRank};
 use tutti_data::Datatype;
 use tutti_transport::{Link, Peer, line};
 
 use crate::buffer::Buffer;
-use crate::flow::{ReceiveWindow, SendWindow, window_bytes};
+use crate::flow::{ReceiveWindow, Reserve, SendWindow, initial_window};
 use crate::giant::Lane;
 use crate::matching::{Envelope, Matcher, Pattern};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 use crate::tool::events::{self, Kind};
-use crate::wire::{Area, Offer, Packet, Signature};
+use crate::wire::{Area, Claim, Offer, Packet, Signature};
 use pace::Pace;
+use pulling::Pulling;
 use remote::Remote;
 use ways::Ways;
+use withheld::Withheld;
 
 /// How a send completes (MPI-5 section 3.4). Buffered sends are standard sends of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,8 +110,8 @@ pub enum Check {
 pub enum Message {
     /// All of it is here.
     Eager { from: Peer, payload: Box<[u8]>, signature: Signature, sync: Option<RequestId> },
-    /// It waits at its sender.
-    Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId },
+    /// It waits at its sender. It is counted unless it came by a claim, or is of a plane that is not.
+    Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId, is_counted: bool },
     /// It waits in this process.
     Local { sender: RequestId },
     /// Not a message but a channel for messages in partitions.
@@ -118,8 +127,8 @@ pub struct Limits {
     pub connected_eager_bytes: u64,
     /// Piece of a stream.
     pub fragment_bytes: usize,
-    /// Window of eager payload towards one peer.
-    pub window_bytes: u64,
+    /// Bound on what is kept for receives that are not posted.
+    pub unexpected_bytes: u64,
     /// Number of processes of the own job: those beyond are of others, which may have other settings.
     pub own_peers: u64,
     /// Shortest message that is read through the link.
@@ -152,8 +161,11 @@ pub struct State {
     peers: PeerTable,
     channels: partitioned::Channels,
     outbox: VecDeque<(Peer, Small)>,
-    /// Peers with a backlog or a stream.
+    /// Peers with a backlog or a stream, and those whose withheld messages may go on.
     busy: Vec<Peer>,
+    /// What may be granted beyond the windows that peers begin with.
+    reserve: Reserve,
+    pulling: Pulling,
     /// A peer whose distance is to be found out while something is waited for, and in how many waits at most.
     watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
@@ -186,6 +198,8 @@ struct PeerState {
     ways: Option<Box<Ways>>,
     /// The last long message that was offered to it.
     offered: Option<RequestId>,
+    /// What it has no room for.
+    withheld: Option<Box<Withheld>>,
 }
 
 /// A packet that found the transport full, in order behind others to the same peer.
@@ -200,13 +214,15 @@ enum Queued {
 #[derive(Clone, Debug)]
 struct Small {
     packet: Packet,
-    payload: Payload,
+    body: Body,
 }
 
+/// The payload of a small packet.
 #[derive(Clone, Debug)]
-enum Payload {
-    None,
+enum Body {
+    Nothing,
     Offer(Offer),
+    Claim(Claim),
     Area(Area),
 }
 
@@ -228,8 +244,8 @@ struct PeerTable {
 
 /// Waits in which it is looked how far a peer is, at most: it may not be running.
 const WATCHES: u8 = 2;
-/// Window of eager payload between processes of different jobs: both must take the same.
-const FOREIGN_WINDOW_BYTES: u64 = 1 << 20;
+/// The window between processes of different jobs to begin with: both must take the same.
+const FOREIGN_WINDOW_BYTES: u64 = 16 << 10;
 const PEER_BLOCK: usize = 64;
 type PeerBlock = [Option<Box<PeerState>>; PEER_BLOCK];
 
@@ -241,7 +257,7 @@ impl Limits {
             eager_bytes,
             connected_eager_bytes: config.connected_eager_bytes.min(max_payload as u64),
             fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
-            window_bytes: window_bytes(config.unexpected_bytes, peers, eager_bytes),
+            unexpected_bytes: config.unexpected_bytes,
             own_peers: peers,
             remote_read_bytes: match config.remote_read_bytes {
                 0 => u64::MAX,
@@ -250,11 +266,19 @@ impl Limits {
             check_types: config.check_types,
         }
     }
+
+    /// The same for one of several lanes, which share what is bounded.
+    #[must_use]
+    pub fn shared_by(self, lanes: u32) -> Limits {
+        Limits { unexpected_bytes: self.unexpected_bytes / u64::from(lanes.max(1)), ..self }
+    }
 }
 
 impl<L: Link> PointToPoint<L> {
     /// A process that has not spoken to anybody.
     pub fn new(link: L, me: Peer, limits: Limits, reader: Reader) -> PointToPoint<L> {
+        let longest_eager = limits.eager_bytes.max(limits.connected_eager_bytes);
+        let window_bytes = initial_window(limits.unexpected_bytes, limits.own_peers);
         let state = State {
             requests: RequestTable::default(),
             fault: None,
@@ -262,7 +286,9 @@ impl<L: Link> PointToPoint<L> {
             me,
             limits,
             reader,
-            peers: PeerTable { blocks: Vec::new(), window_bytes: limits.window_bytes, own: limits.own_peers },
+            peers: PeerTable { blocks: Vec::new(), window_bytes, own: limits.own_peers },
+            reserve: Reserve::new(limits.unexpected_bytes, longest_eager),
+            pulling: Pulling::default(),
             remote: Remote::new(limits.remote_read_bytes),
             channels: partitioned::Channels::default(),
             outbox: VecDeque::new(),
@@ -359,7 +385,7 @@ impl<L: Link> PointToPoint<L> {
         let mut any = false;
         for &peer in &self.state.busy {
             let bytes = match peers.get(peer).backlog.front() {
-                Some(Queued::Small(small)) => small.payload.wire_bytes(),
+                Some(Queued::Small(small)) => small.body.wire_bytes(),
                 Some(Queued::Eager(_, id)) => self.state.requests.get(*id).map_or(0, outgoing::payload_bytes),
                 None => fragment,
             };
@@ -369,26 +395,51 @@ impl<L: Link> PointToPoint<L> {
     }
 }
 
-impl Payload {
+impl Small {
+    /// A packet without payload.
+    fn bare(packet: Packet) -> Small {
+        Small { packet, body: Body::Nothing }
+    }
+}
+
+impl Body {
     fn wire_bytes(&self) -> usize {
         match self {
-            Payload::None => 0,
-            Payload::Offer(offer) => offer.wire_bytes(),
-            Payload::Area(_) => Area::WIRE_BYTES,
+            Body::Nothing => 0,
+            Body::Offer(offer) => offer.wire_bytes(),
+            Body::Claim(_) => Claim::WIRE_BYTES,
+            Body::Area(_) => Area::WIRE_BYTES,
         }
     }
 
     /// Hands it to `send`.
     fn encoded<R>(&self, send: impl FnOnce(&[u8]) -> R) -> R {
         match self {
-            Payload::None => send(&[]),
-            Payload::Offer(offer) => offer.encoded(send),
-            Payload::Area(area) => send(&area.encode()),
+            Body::Nothing => send(&[]),
+            Body::Offer(offer) => offer.encoded(send),
+            Body::Claim(claim) => send(&claim.encode()),
+            Body::Area(area) => send(&area.encode()),
         }
     }
 }
 
+/// Whether what the receiver keeps of a message of this context has a bound: what is sent to a window is taken in as it comes.
+fn is_counted(context: u32) -> bool {
+    !ContextId::is_of(context, Plane::OneSided)
+}
+
 impl PeerTable {
+    /// All peers that were spoken to.
+    fn all(&self) -> Vec<Peer> {
+        let blocks =
+            self.blocks.iter().enumerate().filter_map(|(number, block)| Some((number, block.as_ref()?)));
+        let met = blocks.flat_map(|(number, block)| {
+            let places = block.iter().enumerate().filter(|(_, peer)| peer.is_some());
+            places.map(move |(place, _)| Peer((number * PEER_BLOCK + place) as u32))
+        });
+        met.collect()
+    }
+
     #[inline]
     fn get(&mut self, peer: Peer) -> &mut PeerState {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);
@@ -427,6 +478,7 @@ impl PeerTable {
                 pace: Pace::default(),
                 ways: None,
                 offered: None,
+                withheld: None,
             })
         });
     }
@@ -462,6 +514,7 @@ impl State {
         }
         self.outbox.retain(|(to, _)| *to != peer);
         self.busy.retain(|to| *to != peer);
+        self.pulling.forget_peer(peer);
     }
 
     /// A request that a schedule or the library itself completes.

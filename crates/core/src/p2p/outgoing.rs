@@ -7,10 +7,12 @@ use tutti_sys::clock;
 use tutti_transport::{Link, Peer};
 
 use super::pace::Pace;
+use super::withheld::Waiting;
 use super::{
-    Limits, Message, Mode, Payload, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream,
+    Body, Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream, is_counted,
 };
 use crate::buffer::Run;
+use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::Envelope;
 use crate::request::{Request, RequestId, Status, Work};
 use crate::wire::{Offer, Packet, Signature};
@@ -53,7 +55,7 @@ impl<L: Link> PointToPoint<L> {
             return false;
         }
         let towards = self.state.peers.get(peer);
-        if !towards.backlog.is_empty() || !towards.send_window.admit(bytes) {
+        if !towards.backlog.is_empty() || !towards.send_window.admit(eager_cost(bytes)) {
             return false;
         }
         let packet = Packet::Eager { envelope, signature, sync: None };
@@ -61,7 +63,7 @@ impl<L: Link> PointToPoint<L> {
         let fill = |out: &mut [u8]| fill(pace, out);
         let sent = self.link.try_send_with(peer, packet.encode(), bytes as usize, fill).is_ok();
         if !sent {
-            towards.send_window.credit(bytes);
+            towards.send_window.give_back(eager_cost(bytes));
         }
         if towards.pace.is_due() {
             self.state.watched = Self::watch_of(&self.link, peer);
@@ -82,36 +84,47 @@ impl<L: Link> PointToPoint<L> {
             self.state.requests.complete(id, None);
             return;
         }
-        let (peer, bytes, envelope) = (Peer(spec.peer.0), spec.buffer.bytes(), spec.envelope);
+        let SendSpec { envelope, signature, .. } = spec;
+        let (peer, bytes) = (Peer(spec.peer.0), spec.buffer.bytes());
         let work = Work::Send { peer: peer.0, tag: envelope.tag, buffer: spec.buffer, sent: 0 };
         if let Some(request) = self.state.requests.get_mut(id) {
             request.work = work;
         }
         let sync = spec.mode == Mode::Synchronous;
         if peer == self.state.me {
-            self.state.send_to_self(id, envelope, bytes, spec.signature, sync);
+            self.state.send_to_self(id, envelope, bytes, signature, sync);
         } else {
-            let fits = self.is_short(peer, bytes);
-            let towards = self.state.peers.get(peer);
-            let queued = if fits && towards.send_window.admit(bytes) {
-                let sync = sync.then_some(id);
-                self.state.remote.give_back(id);
-                Queued::Eager(Packet::Eager { envelope, signature: spec.signature, sync }, id)
-            } else {
-                let packet = Packet::Offer { envelope, signature: spec.signature, sender: id };
-                let address = self.state.requests.get(id).map_or(0, sender_address);
-                let loan = self.lend(id, peer);
-                let near = self.state.remote.near(id);
-                Queued::Small(Small { packet, payload: Payload::Offer(Offer { bytes, address, loan, near }) })
-            };
-            let towards = self.state.peers.get(peer);
-            if matches!(queued, Queued::Small(_)) {
-                towards.offered = Some(id);
+            let message = Waiting { id, envelope, signature, sync, bytes };
+            match self.departure(peer, &message) {
+                Some(queued) => self.state.peers.get(peer).backlog.push_back(queued),
+                None => self.state.withhold(peer, message),
             }
-            towards.backlog.push_back(queued);
             self.state.list(peer);
         }
         self.flush();
+    }
+
+    /// What goes to the receiver of a message now: all of it, or that it is here; `None` if there is no room there for either.
+    pub(super) fn departure(&mut self, peer: Peer, message: &Waiting) -> Option<Queued> {
+        let Waiting { id, envelope, signature, sync, bytes } = *message;
+        let is_short = self.is_short(peer, bytes);
+        let towards = self.state.peers.get(peer);
+        if is_short && towards.send_window.admit(eager_cost(bytes)) {
+            self.state.remote.give_back(id);
+            let sync = sync.then_some(id);
+            return Some(Queued::Eager(Packet::Eager { envelope, signature, sync }, id));
+        }
+        if is_counted(envelope.context) && !towards.send_window.admit(ENVELOPE_BYTES) {
+            return None;
+        }
+        towards.offered = Some(id);
+        if is_short {
+            self.state.ask_for_room(peer);
+        }
+        let address = self.state.requests.get(id).map_or(0, sender_address);
+        let (loan, near) = (self.lend(id, peer), self.state.remote.near(id));
+        let body = Body::Offer(Offer { bytes, address, loan, near });
+        Some(Queued::Small(Small { packet: Packet::Offer { envelope, signature, sender: id }, body }))
     }
 
     /// Says something to a process that has not asked; it goes with the next [`PointToPoint::flush_answers`].
@@ -140,6 +153,9 @@ impl<L: Link> PointToPoint<L> {
         }
         let mut position = 0;
         while let Some(&peer) = self.state.busy.get(position) {
+            if self.state.peers.get(peer).withheld.is_some() {
+                self.release(peer);
+            }
             any |= self.drain_backlog(peer);
             any |= self.pump_streams(peer);
             let towards = self.state.peers.get(peer);
@@ -167,8 +183,8 @@ impl<L: Link> PointToPoint<L> {
 
     fn put_queued(&mut self, peer: Peer, queued: &Queued) -> bool {
         let (packet, id) = match queued {
-            Queued::Small(Small { packet, payload }) => {
-                return payload.encoded(|payload| self.link.try_send(peer, packet.encode(), payload).is_ok());
+            Queued::Small(Small { packet, body }) => {
+                return body.encoded(|payload| self.link.try_send(peer, packet.encode(), payload).is_ok());
             }
             Queued::Eager(packet, id) => (*packet, *id),
         };
@@ -263,6 +279,12 @@ impl State {
         }
     }
 
+    /// A small packet goes behind all that was said to a peer before.
+    pub(super) fn queue(&mut self, peer: Peer, small: Small) {
+        self.peers.get(peer).backlog.push_back(Queued::Small(small));
+        self.list(peer);
+    }
+
     fn send_to_self(&mut self, id: RequestId, envelope: Envelope, bytes: u64, signature: u16, sync: bool) {
         TRAFFIC.own.add(bytes);
         if let Some(receive) = self.matcher.arrive(envelope) {
@@ -270,7 +292,9 @@ impl State {
             return;
         }
         let me = self.me;
-        let short = !sync && bytes <= self.limits.eager_bytes && self.peers.get(me).send_window.admit(bytes);
+        let short = !sync
+            && bytes <= self.limits.eager_bytes
+            && self.peers.get(me).send_window.admit(eager_cost(bytes));
         if !short {
             self.keep(envelope, Message::Local { sender: id });
             return;
@@ -286,6 +310,7 @@ impl State {
     pub(super) fn clear_to_send(&mut self, from: Peer, sender: RequestId, receiver: RequestId) {
         match self.requests.get(sender).map(|request| &request.work) {
             Some(Work::Send { peer, .. }) if *peer == from.0 => {
+                self.claim_accepted(from, sender);
                 self.peers.get(from).streams.push_back(Stream::Message { sender, receiver });
                 self.list(from);
             }
@@ -301,6 +326,7 @@ impl State {
                 if !detached {
                     self.remote.was_read(sender);
                 }
+                self.claim_accepted(from, sender);
                 self.remote.give_back(sender);
                 self.requests.complete(sender, None);
             }
@@ -322,7 +348,7 @@ pub(super) fn payload_bytes(request: &Request) -> usize {
     }
 }
 
-fn sender_address(request: &Request) -> u64 {
+pub(super) fn sender_address(request: &Request) -> u64 {
     match &request.work {
         Work::Send { buffer, .. } => buffer.address(),
         _ => 0,

@@ -21,7 +21,7 @@ use tutti_transport::{Link, Peer};
 
 use super::incoming::{status_of, truncated};
 use super::outgoing::Piece;
-use super::{Message, Payload, PointToPoint, Small, State, Stream};
+use super::{Body, Message, PointToPoint, Small, State, Stream};
 use crate::buffer::Buffer;
 use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status, Work};
@@ -137,7 +137,7 @@ impl<L: Link> PointToPoint<L> {
                 let packet = Packet::Announce { envelope, signature, sender: id };
                 self.state
                     .outbox
-                    .push_back((peer, Small { packet, payload: Payload::Offer(Offer::of_length(bytes)) }));
+                    .push_back((peer, Small { packet, body: Body::Offer(Offer::of_length(bytes)) }));
                 self.flush();
             }
         }

@@ -21,7 +21,7 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::remap;
 use tutti_transport::{Link, Peer};
 
-use super::{Check, Payload, PointToPoint, Small, State, Stream};
+use super::{Body, Check, PointToPoint, Small, State, Stream};
 use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
@@ -112,7 +112,7 @@ impl<L: Link> PointToPoint<L> {
     }
 
     fn ask(&mut self, owner: WorldRank, packet: Packet, area: Area) {
-        self.state.outbox.push_back((Peer(owner.0), Small { packet, payload: Payload::Area(area) }));
+        self.state.outbox.push_back((Peer(owner.0), Small { packet, body: Body::Area(area) }));
         self.flush();
     }
 }
@@ -125,7 +125,7 @@ fn receiving(pattern: Pattern, buffer: Buffer) -> Work {
 impl State {
     /// A peer wants the data of an area.
     #[cold]
-    pub(super) fn asked_for(&mut self, from: Peer, payload: &[u8], receiver: RequestId) {
+    pub(super) fn asked_to_get(&mut self, from: Peer, payload: &[u8], receiver: RequestId) {
         let Some(area) = self.named(from, payload) else { return };
         if !remap::is_there(area.address, area.bytes, false) {
             return self.answer(from, Packet::Missing { request: receiver });

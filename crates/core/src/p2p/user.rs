@@ -501,7 +501,7 @@ pub fn probe_now(
     let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
     engage(comm.lane());
     crate::progress::look(held, process);
-    inside(held, process, comm, |messages| messages.state.peek(pattern))
+    inside(held, process, comm, |messages| messages.probe(pattern))
 }
 
 /// MPI_Probe.
@@ -511,7 +511,7 @@ pub fn probe(held: &mut Held, process: &Process, comm: &Communicator, pattern: O
     let what = || format!("a probe {}", describe(&giant::enter(), &wanted));
     engage(comm.lane());
     crate::progress::wait_until(held, process, &what, |held| {
-        found = inside(held, process, comm, |messages| messages.state.peek(wanted));
+        found = inside(held, process, comm, |messages| messages.probe(wanted));
         found.is_some()
     });
     found.unwrap_or(Status::EMPTY)
@@ -526,9 +526,7 @@ pub fn match_now(
 ) -> Option<(Status, Arc<Matched>)> {
     engage(comm.lane());
     crate::progress::look(held, process);
-    let (status, message) = inside(held, process, comm, |messages| {
-        Some((messages.state.peek(pattern)?, messages.state.take(pattern)?))
-    })?;
+    let (status, message) = inside(held, process, comm, |messages| messages.matched_probe(pattern))?;
     let (context, lane) = (comm.context().0, comm.lane());
     Some((status, Arc::new(Matched { context, lane, inner: GiantCell::new(Some(message)) })))
 }

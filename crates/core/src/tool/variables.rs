@@ -195,6 +195,12 @@ fn matching(all: &mut Vec<Variable>) {
             Source::Traffic(|| TRAFFIC.most_kept.get()),
         ),
         (
+            "withheld_messages",
+            "messages that waited here because their receiver had no room for them",
+            C::Counter,
+            Source::Traffic(|| TRAFFIC.withheld.transfers.get()),
+        ),
+        (
             "moves_apart",
             "moves to another processor than that of the rank that is waited for",
             C::Counter,
