@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tutti_base::config::Config;
-use tutti_base::{Error, Machines, Result, WorldRank};
+use tutti_base::{Machines, Result, WorldRank};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::job::{Job, Plan, Secret, TEXTS_END};
 use tutti_sys::{event, files, interface, process};
