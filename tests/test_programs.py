@@ -210,6 +210,15 @@ MESSAGES = {"messages": {"TUTTI_COLLECTIVE_BYTES": "0"}, "no eager": {"TUTTI_COL
             "rings": {"TUTTI_COLLECTIVE_BYTES": "0", "TUTTI_ALGORITHM": "bcast=scatter_ring,reduce=rabenseifner"}}
 
 
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_characters_are_small_integers(tutti, ranks):
+    program = tutti.compile("chars.c")
+    check(tutti.run(ranks, program))
+    check(tutti.run(ranks, program, env={"TUTTI_ONE_SIDED": "messages", "TUTTI_COLLECTIVE_BYTES": "0"}))
+    check(tutti.run(ranks, program, "strict", env={"TUTTI_CHECK_TYPES": "1"}))
+    check(tutti.run(ranks, program, "strict", env={"TUTTI_CHECK_TYPES": "1", "TUTTI_ONE_SIDED": "messages"}))
+
+
 @pytest.mark.parametrize("path", MESSAGES)
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_disagreements_by_messages(tutti, ranks, path):

@@ -110,6 +110,7 @@ static void integers(void)
     INTEGERS(unsigned long long, MPI_UNSIGNED_LONG_LONG);
     INTEGERS(signed char, MPI_SIGNED_CHAR);
     INTEGERS(unsigned char, MPI_UNSIGNED_CHAR);
+    INTEGERS(char, MPI_CHAR);
     INTEGERS(int8_t, MPI_INT8_T);
     INTEGERS(uint8_t, MPI_UINT8_T);
     INTEGERS(int16_t, MPI_INT16_T);

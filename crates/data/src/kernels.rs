@@ -162,7 +162,7 @@ where
     O: Combine<Wrapping<u64>> + Combine<Wrapping<u128>>,
     O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
 {
-    Some(match (row.class, row.bytes) {
+    Some(match (row.arithmetic_class(), row.bytes) {
         (Class::Signed | Class::Unsigned, 1) => Kernels::of::<Wrapping<u8>, O>(),
         (Class::Signed | Class::Unsigned, 2) => Kernels::of::<Wrapping<u16>, O>(),
         (Class::Signed | Class::Unsigned, 4) => Kernels::of_simple::<Wrapping<u32>, O>(),
@@ -178,7 +178,7 @@ where
 }
 
 fn complex_sum(row: &Predefined) -> Option<Kernels> {
-    let one = match (row.class, row.bytes) {
+    let one = match (row.arithmetic_class(), row.bytes) {
         (Class::Complex, 4) => Kernels::of::<Half, Sum>(),
         (Class::Complex, 8) => Kernels::of_simple::<f32, Sum>(),
         (Class::Complex, 16) => Kernels::of_simple::<f64, Sum>(),
@@ -190,7 +190,7 @@ fn complex_sum(row: &Predefined) -> Option<Kernels> {
 }
 
 fn complex_product(row: &Predefined) -> Option<Kernels> {
-    Some(match (row.class, row.bytes) {
+    Some(match (row.arithmetic_class(), row.bytes) {
         (Class::Complex, 4) => Kernels::of::<Complex<Half>, Product>(),
         (Class::Complex, 8) => Kernels::of::<Complex<f32>, Product>(),
         (Class::Complex, 16) => Kernels::of::<Complex<f64>, Product>(),
@@ -206,7 +206,7 @@ where
     O: Combine<u8> + Combine<u16> + Combine<u32> + Combine<u64>,
     O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
 {
-    Some(match (row.class, row.bytes) {
+    Some(match (row.arithmetic_class(), row.bytes) {
         (Class::Signed, 1) => Kernels::of::<i8, O>(),
         (Class::Signed, 2) => Kernels::of::<i16, O>(),
         (Class::Signed, 4) => Kernels::of::<i32, O>(),

@@ -95,9 +95,12 @@ impl Op {
         }
     }
 
-    /// Whether the standard lets a reduction use this operator with this type: predefined operators
+    /// Whether a reduction may use this operator with this type: predefined operators
     /// take predefined types of their groups, `MPI_REPLACE`, `MPI_NO_OP` and user functions anything.
     /// An operator error names both otherwise.
+    ///
+    /// `MPI_CHAR` counts as the integer that C takes a `char` for. The standard gives it no operator (MPI-5 section 6.9.2), but
+    /// MPICH and Open MPI take it, and it is the default type of common benchmarks; [`Op::check_strictly`] refuses it.
     pub fn check(&self, datatype: &Datatype) -> Result<()> {
         match self.0 {
             Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => Ok(()),
@@ -110,6 +113,26 @@ impl Op {
             }
             Kind::Predefined(operator) => self.row(operator, datatype).map(|_| ()),
         }
+    }
+
+    /// That the operator does not compute with characters, of which a type may be derived.
+    ///
+    /// # Errors
+    /// `Op`, naming both.
+    pub fn check_strictly(&self, datatype: &Datatype) -> Result<()> {
+        let operator = match self.0 {
+            Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => return Ok(()),
+            Kind::Predefined(operator) => operator,
+        };
+        if self.row(operator, datatype)?.group != Group::Character {
+            return Ok(());
+        }
+        let message = format!(
+            "{} does not apply to {datatype:?}: a char is no number (MPI-5 section 6.9.2); give MPI_SIGNED_CHAR or \
+             MPI_UNSIGNED_CHAR, or leave TUTTI_CHECK_TYPES off",
+            self.name().unwrap_or_default()
+        );
+        Err(Error::new(ErrorClass::Op, message))
     }
 
     /// The predefined type whose items a predefined operator would combine.
@@ -132,21 +155,30 @@ impl Op {
 }
 
 impl Datatype {
-    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section 12.3.4).
+    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section 12.3.4); `MPI_CHAR`
+    /// as in [`Op::check`].
     #[inline]
     pub fn is_integral(&self) -> bool {
-        use Group::{Byte, CInteger, FortranInteger, Logical, MultiLanguage};
+        use Group::{Byte, CInteger, Character, FortranInteger, Logical, MultiLanguage};
         match &self.0.constructor {
             Constructor::Named(row) | Constructor::Fortran { row, .. } => {
-                matches!(row.group, CInteger | FortranInteger | MultiLanguage | Logical | Byte)
+                matches!(row.group, CInteger | FortranInteger | MultiLanguage | Logical | Byte | Character)
             }
             _ => false,
         }
     }
 }
 
+impl Datatype {
+    /// Whether it is `MPI_CHAR`.
+    pub fn is_char(&self) -> bool {
+        matches!(&self.0.constructor, Constructor::Named(row) if row.group == Group::Character)
+    }
+}
+
 fn applies(operator: Operator, group: Group) -> bool {
     use Group::{Byte, CInteger, Complex, Floating, FortranInteger, Logical, MultiLanguage};
+    let group = if group == Group::Character { CInteger } else { group };
     match operator {
         Operator::Least | Operator::Most => {
             matches!(group, CInteger | FortranInteger | Floating | MultiLanguage)

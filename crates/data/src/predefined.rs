@@ -48,7 +48,9 @@ pub(crate) enum Group {
     MultiLanguage,
     /// Pairs: only MINLOC and MAXLOC.
     Pair,
-    /// Characters and packed data: no arithmetic.
+    /// `char`: no arithmetic by the standard, but that of small integers by habit (see [`crate::Op::check`]).
+    Character,
+    /// Other characters and packed data: no arithmetic.
     Other,
 }
 
@@ -75,6 +77,15 @@ impl Predefined {
         match self.class {
             Class::Complex | Class::ExtendedComplex => self.bytes / 2,
             _ => self.bytes,
+        }
+    }
+
+    /// The class by which it is computed with: a `char` is the integer that C takes it for.
+    pub fn arithmetic_class(&self) -> Class {
+        match self.group {
+            Group::Character if std::ffi::c_char::MIN == 0 => Class::Unsigned,
+            Group::Character => Class::Signed,
+            _ => self.class,
         }
     }
 
@@ -146,7 +157,7 @@ const ROWS: &[Predefined] = &[
     narrow(row(0x23c, "MPI_WCHAR", Wide, 4, Other), 2),
     row(0x240, "MPI_INT8_T", Signed, 1, CInteger),
     row(0x241, "MPI_UINT8_T", Unsigned, 1, CInteger),
-    row(0x243, "MPI_CHAR", Character, 1, Other),
+    row(0x243, "MPI_CHAR", Character, 1, Group::Character),
     row(0x244, "MPI_SIGNED_CHAR", Signed, 1, CInteger),
     row(0x245, "MPI_UNSIGNED_CHAR", Unsigned, 1, CInteger),
     row(0x247, "MPI_BYTE", Byte, 1, Group::Byte),

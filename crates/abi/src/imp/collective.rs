@@ -163,10 +163,16 @@ pub(super) fn typed_entries<'s>(
     Ok(Side::Entries(all))
 }
 
+/// Whether a reduction may use an operator with a type.
+pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatype) -> Result<()> {
+    op.check(datatype)?;
+    if process()?.config.check_types { op.check_strictly(datatype) } else { Ok(()) }
+}
+
 /// An operator for a datatype.
 fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
     let (op, datatype) = (op.get()?, datatype(handle)?);
-    op.check(datatype)?;
+    check_operator(op, datatype)?;
     Ok((op.bind(datatype)?, op.is_commutative()))
 }
 

@@ -11,6 +11,7 @@ use tutti_data::{Datatype as Data, Op as Operation};
 use crate::entry::Call;
 use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
 use crate::handles;
+use crate::imp::collective::check_operator;
 use crate::imp::datatype::handle_of;
 use crate::imp::memory;
 use crate::kind::{Datatype, Op};
@@ -104,7 +105,7 @@ pub fn reduce_local(
 ) -> Result<()> {
     let items = memory::count(count, "count")?;
     let (data, op) = (memory::datatype(datatype)?, op.get()?);
-    op.check(data)?;
+    check_operator(op, data)?;
     memory::check_address(inbuf, "inbuf", items, data)?;
     memory::check_address(inoutbuf, "inoutbuf", items, data)?;
     if items == 0 {

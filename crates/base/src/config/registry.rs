@@ -177,7 +177,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_CHECK_TYPES",
         kind: "0 | 1",
-        doc: "refuse a receive whose datatype does not match the sender's (debugging)",
+        doc: "refuse a receive whose datatype does not match the sender's, and operators on MPI_CHAR (debugging)",
         set: |c, v| flag(v).map(|x| c.check_types = x),
         show: |c| (c.check_types as u8).to_string(),
     },

@@ -43,12 +43,17 @@ pub(super) struct Bound {
 impl Bound {
     /// The operator bound to the type, which it may be already.
     #[inline(always)]
-    fn to<'a>(kept: &'a mut Option<Bound>, op: &Op, datatype: &Datatype) -> Result<&'a Reducer> {
+    fn to<'a>(
+        kept: &'a mut Option<Bound>,
+        op: &Op,
+        datatype: &Datatype,
+        strict: bool,
+    ) -> Result<&'a Reducer> {
         let is_kept = kept
             .as_ref()
             .is_some_and(|bound| op.code() == Some(bound.op) && bound.reducer.datatype() == datatype);
         if !is_kept {
-            *kept = Some(Bound { reducer: bind(op, datatype)?, op: op.code().unwrap_or_default() });
+            *kept = Some(Bound { reducer: bind(op, datatype, strict)?, op: op.code().unwrap_or_default() });
         }
         Ok(&kept.as_ref().expect("it has just been put there").reducer)
     }
@@ -95,7 +100,7 @@ impl Window {
         }
         let Some((run, member)) = self.near(held, &target, bytes)? else { return Ok(false) };
         let mut bound = self.bound.borrow_mut(held);
-        let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
+        let reducer = Bound::to(&mut bound, update.op, target.datatype, self.checks_types)?;
         let station = self.station_of(member.station.unwrap_or(0));
         memory::update_run((run, target.count), reducer, &update, station, self.looks);
         self.is_ordered.store(true, Ordering::Relaxed);
@@ -177,14 +182,14 @@ impl Window {
         match aim.member.place() {
             Place::Here(base) => {
                 let mut bound = self.bound.borrow_mut(held);
-                let reducer = Bound::to(&mut bound, update.op, target.datatype)?;
+                let reducer = Bound::to(&mut bound, update.op, target.datatype, self.checks_types)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 memory::update_here(*base, &aim.spot, reducer, &update, station, self.looks)?;
                 return Ok(RequestId::DONE);
             }
             Place::Lent(window) => {
-                bind(update.op, target.datatype)?;
-                let packed = bind(update.op, basic(update.op, target.datatype)?)?;
+                bind(update.op, target.datatype, self.checks_types)?;
+                let packed = bind(update.op, basic(update.op, target.datatype)?, false)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 let alone = |work: &mut dyn FnMut() -> memory::Reached| station.alone(self.looks, work);
                 match memory::update_lent(window, &aim.spot, &packed, &update, alone) {
@@ -195,7 +200,7 @@ impl Window {
                     }
                 }
             }
-            Place::Message => drop(bind(update.op, target.datatype)?),
+            Place::Message => drop(bind(update.op, target.datatype, self.checks_types)?),
         }
         self.update_by_message(held, process, &aim, &update, by_request)
     }
@@ -212,7 +217,7 @@ impl Window {
         [origin, compare, result]: [&Buffer; 3],
         target: Target<'_>,
     ) -> Result<()> {
-        if !target.datatype.is_integral() {
+        if !target.datatype.is_integral() || self.checks_types && target.datatype.is_char() {
             return Err(not_integral(target.datatype));
         }
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
@@ -337,11 +342,14 @@ fn not_integral(datatype: &Datatype) -> Error {
     Error::new(ErrorClass::Type, reason)
 }
 
-/// An operator for items of a target.
-fn bind(op: &Op, datatype: &Datatype) -> Result<Reducer> {
+/// An operator for items of a target; `strict`: by the letter of the standard.
+fn bind(op: &Op, datatype: &Datatype, strict: bool) -> Result<Reducer> {
     if op.code().is_none() {
         let reason = "argument op is an operation of the program; accumulates take predefined ones only";
         return Err(Error::new(ErrorClass::Op, reason));
+    }
+    if strict {
+        op.check_strictly(datatype)?;
     }
     op.bind(datatype)
 }

@@ -282,6 +282,7 @@ fn make(
         station: near.me,
         near: near.locals.into(),
         looks: process.waiting.limits.lock_looks(),
+        checks_types: process.config.check_types,
         own,
         slot: GiantCell::new(slot),
         loan: GiantCell::new(loan),

@@ -77,6 +77,8 @@ pub struct Window {
     near: Box<[u32]>,
     /// How often to look at the lock of an accumulate before sleeping.
     looks: u32,
+    /// Whether operators apply to types by the letter of the standard only.
+    checks_types: bool,
     /// The own memory.
     own: Base,
     slot: GiantCell<Option<Slot>>,

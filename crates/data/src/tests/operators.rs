@@ -158,7 +158,7 @@ macro_rules! integers {
 #[test]
 fn integers_and_logicals() {
     integers! {
-        i8: 0x240, 0x244, 0x2c1;
+        i8: 0x240, 0x244, 0x2c1, CHAR;
         u8: 0x241, 0x245;
         i16: 0x208, 0x248, 0x2c9;
         u16: 0x20c, 0x249;
@@ -324,7 +324,8 @@ fn refusals_name_operator_and_type() {
         assert_eq!(error.class, ErrorClass::Op);
         assert!(words.iter().all(|word| error.message.contains(word)), "{error}");
     };
-    check(SUM, &named(CHAR), ["MPI_SUM", "MPI_CHAR"]);
+    check(SUM, &named(0x21e), ["MPI_SUM", "MPI_CHARACTER"]);
+    check(SUM, &named(0x23c), ["MPI_SUM", "MPI_WCHAR"]);
     check(BAND, &named(DOUBLE), ["MPI_BAND", "MPI_DOUBLE"]);
     check(MAX, &named(0x21b), ["MPI_MAX", "MPI_COMPLEX"]);
     check(MAXLOC, &named(INT), ["MPI_MAXLOC", "MPI_INT"]);
@@ -337,6 +338,21 @@ fn refusals_name_operator_and_type() {
         (true, Some("MPI_SUM"), Some(SUM))
     );
     assert!(op(SUM).is_commutative() && !op(0x3c).is_commutative());
+}
+
+#[test]
+fn characters_are_integers_unless_that_is_checked() {
+    let pair = Datatype::create_contiguous(2, &named(CHAR), Form::Int).expect("valid");
+    for datatype in [&named(CHAR), &pair] {
+        let error = op(SUM).check_strictly(datatype).expect_err("a char is no number");
+        assert!(error.class == ErrorClass::Op && error.message.contains("TUTTI_CHECK_TYPES"), "{error}");
+        assert!(op(SUM).bind(datatype).is_ok() && op(0x3c).check_strictly(datatype).is_ok());
+    }
+    for code in [0x240, 0x244, 0x245, 0x209, 0x247] {
+        let other = named(code);
+        assert!(op(BXOR).check_strictly(&other).is_ok() && !other.is_char());
+    }
+    assert!(named(CHAR).is_char() && named(CHAR).is_integral() && !named(0x21e).is_integral());
 }
 
 #[test]
