@@ -25,6 +25,50 @@ def test_the_header_is_clean(tutti, tmp_path, compiler, standard, suffix):
     assert subprocess.run([tmp_path / "user"], timeout=20).returncode == 0
 
 
+REMOVED_USER = """#include <mpi.h>
+int main(int argc, char **argv) {
+    MPI_Aint extent, ub; MPI_Datatype type = MPI_DATATYPE_NULL, types[2] = {MPI_INT, MPI_UB};
+    int lengths[2] = {1, 1}; MPI_Aint places[2] = {0, 24};
+    MPI_Init(&argc, &argv);
+    MPI_Type_struct(2, lengths, places, types, &type); MPI_Type_extent(type, &extent); MPI_Type_ub(type, &ub);
+    MPI_Type_free(&type); MPI_Finalize();
+    return extent != 24 || ub != 24;
+}
+"""
+
+
+def test_removed_functions_work_where_they_are_asked_for(tutti, tmp_path):
+    for ranks in (1, 2):
+        outcome = tutti.run(ranks, tutti.compile("removed.c", "-removed", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"))
+        assert outcome.status == 0 and "ok" in outcome.out, str(outcome)
+    (tmp_path / "user.cc").write_text(REMOVED_USER)
+    for option in ("-removed", "-DTUTTI_REMOVED"):
+        command = [tutti.prefix / "bin" / "mpicxx", option, "-std=c++17", "-Wall", "-Wextra", "-Werror", tmp_path / "user.cc", "-o", tmp_path / "user"]
+        made = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
+        assert made.returncode == 0, made.stderr
+        assert subprocess.run([tmp_path / "user"], timeout=20).returncode == 0
+
+
+def test_the_wrapper_explains_removed_names(tutti, tmp_path):
+    """When the compiler or the linker complains about one; other mistakes, and programs that compile, are none of its business."""
+    def said(name, text, *options):
+        (tmp_path / name).write_text(text)
+        command = [str(tutti.mpicc), *options, str(tmp_path / name), "-o", str(tmp_path / "out")]
+        made = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return made.returncode, made.stderr
+
+    call = "#include <mpi.h>\nint main(void) { MPI_Aint place; int x; return MPI_Address(&x, &place); }\n"
+    for options in ([], ["-Werror=implicit-function-declaration", "-c"]):
+        status, words = said("call.c", call, *options)
+        assert status != 0 and "MPI_Address, now MPI_Get_address" in words and "-removed" in words and "MPI_Type_lb" not in words, words
+    status, words = said("type.c", "#include <mpi.h>\nMPI_Datatype end = MPI_UB; MPI_Handler_function *it;\n", "-c")
+    assert status != 0 and "MPI_UB, now MPI_Type_create_resized" in words and "MPI_Handler_function, now" in words, words
+    status, words = said("object.c", call, "-c", "-w", "-std=gnu89")
+    assert status == 0 and "tutti" not in words, words
+    status, words = said("other.c", "int main(void) { return MPI_Addressee; } /* MPI_Address */\n")
+    assert status != 0 and "tutti" not in words, words
+
+
 def test_wrappers_show_what_they_do(tutti):
     shown = text_of(tutti.mpicc, "-show", "-O2", "a.c").split()
     assert f"-I{tutti.prefix}/include" in shown and "-lmpi_abi" in shown and "a.c" in shown

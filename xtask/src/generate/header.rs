@@ -97,6 +97,11 @@ const TAIL: &str = "
 }
 #endif
 
+/* What MPI 3.0 has removed, for who asks. */
+#if defined(TUTTI_REMOVED)
+#include <mpi_removed.h>
+#endif
+
 #endif /* MPI_H_ABI */
 ";
 
