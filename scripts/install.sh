@@ -21,6 +21,16 @@ place 755 "$root/crates/abi/wrappers/mpicc" "$to/bin/mpicc"
 place 644 "$root/crates/abi/include/mpi.h" "$to/include/mpi.h"
 place 644 "$root/crates/abi/include/mpi_removed.h" "$to/include/mpi_removed.h"
 place 755 "$built/libmpi_abi.so" "$to/lib/libmpi_abi.so.1"
+# Libraries for programs that were built for other ABIs: in folders of their own, so that they never shadow another library by accident.
+front() { # FOLDER BUILT NAME ALSO...
+    install -d "$to/lib/tutti/$1"
+    place 755 "$built/$2" "$to/lib/tutti/$1/$3"
+    folder=$to/lib/tutti/$1 name=$3
+    shift 3
+    for also in "$@"; do ln -sf "$name" "$folder/$also"; done
+}
+front mpich libmpi_mpich.so libmpi.so.12 libmpich.so.12 libmpicxx.so.12
+front openmpi libmpi_openmpi.so libmpi.so.40 libmpi_cxx.so.40
 ln -sf mpirun "$to/bin/mpiexec"
 ln -sf mpicc "$to/bin/mpicxx"
 ln -sf mpicc "$to/bin/mpic++"

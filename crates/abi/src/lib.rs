@@ -4,6 +4,7 @@
 //! function a family ([`imp`]), inside a wrapper ([`entry`]) that takes the lock and raises errors. Handles are
 //! looked up in [`handles`]. Deliberately absent: semantics; those are core's.
 
+pub mod dialect;
 pub mod entry;
 pub mod errors;
 pub mod form;

@@ -230,8 +230,9 @@ struct Slot {
 
 impl RequestId {
     /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
-    /// it off does not free it. Its place is one that the table never has, and that a Fortran integer holds.
-    pub const DONE: RequestId = RequestId { index: 1 << 30, generation: GENERATIONS - 1 };
+    /// it off does not free it. Its place is one that the table never has: the last whose number (MPI_Request_toint) has 30 bits, as
+    /// those of all requests, so that handles of other ABIs have room for it (`crates/fronts`).
+    pub const DONE: RequestId = RequestId { index: (1 << 30) - 1 - FIRST_NUMBER, generation: GENERATIONS - 1 };
 
     /// Whose table has it; `None` if any lane will do.
     #[inline]
@@ -318,7 +319,14 @@ impl Request {
 const GENERATIONS: u32 = 1 << 24;
 /// The lane of a request's table, above the place in it.
 const LANE_SHIFT: u32 = 27;
-const _: () = assert!((tutti_base::config::MAX_LANES - 1) << LANE_SHIFT < RequestId::DONE.index);
+/// What the number of a request is above its place (MPI_Request_toint).
+const FIRST_NUMBER: u32 = 0x1000;
+/// How many requests a lane has room for.
+const MOST: usize = (1 << LANE_SHIFT) - 2 * FIRST_NUMBER as usize;
+const _: () = assert!(
+    (tutti_base::config::MAX_LANES - 1) << LANE_SHIFT | (MOST as u32 - 1) < RequestId::DONE.index,
+    "no request has the place of those that are done"
+);
 
 impl RequestTable {
     /// The table of a lane.
@@ -336,7 +344,7 @@ impl RequestTable {
     #[inline]
     pub fn insert(&mut self, request: Request) -> RequestId {
         let index = self.free.pop().unwrap_or_else(|| {
-            assert!(self.slots.len() < 1 << LANE_SHIFT, "2^27 requests at a time are what there is room for");
+            assert!(self.slots.len() < MOST, "{MOST} requests at a time are what there is room for");
             self.slots.push(Slot { generation: 1, request: None });
             self.slots.len() as u32 - 1
         });

@@ -43,7 +43,8 @@ pub fn files(spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
     Ok(files)
 }
 
-fn file_of(name: &str) -> String {
+/// The file that has a function.
+pub fn file_of(name: &str) -> String {
     if let Some((_, file)) = FILES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
         return (*file).to_string();
     }
@@ -220,7 +221,8 @@ fn is_tool(base: &str) -> bool {
     TOOL_ENUMS.contains(&base) || base.strip_prefix("MPI_T_").is_some_and(|rest| TOOL_HANDLES.contains(&rest))
 }
 
-fn rust_name(param: &Param) -> String {
+/// The name of a parameter in Rust.
+pub fn rust_name(param: &Param) -> String {
     match param.name.as_str() {
         // Words of Rust, and the names of the closures' own arguments.
         "type" | "in" | "ref" | "call" | "scope" => format!("{}_", param.name),

@@ -5,6 +5,7 @@
 mod constants;
 mod entries;
 mod family;
+mod fronts;
 mod header;
 mod spec;
 
@@ -57,12 +58,17 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
         ("callbacks".to_string(), constants::callbacks(&spec)),
     ];
     rust.extend(entries::files(&spec)?);
-    let modules: String = rust.iter().map(|(name, _)| format!("pub mod {name};\n")).collect();
+    let fronts = fronts::files(root, &spec)?;
+    let names = rust.iter().map(|(name, _)| name.as_str()).chain(["dialect", "interface"]);
+    let modules: String = names.map(|name| format!("pub mod {name};\n")).collect();
     rust.push(("mod".to_string(), modules));
     for (name, text) in rust {
         let path = format!("crates/abi/src/generated/{name}.rs");
         let text = format_rust(root, &format!("{RUST_BANNER}{text}"))?;
         outputs.push((path, text));
+    }
+    for (path, text) in fronts {
+        outputs.push((path, format_rust(root, &format!("{RUST_BANNER}{text}"))?));
     }
     outputs.push(("crates/abi/tests/every_function.c".to_string(), header::every_function(&spec)));
     Ok(outputs)

@@ -103,7 +103,8 @@ impl Param {
 }
 
 impl Function {
-    fn parse(row: &[String]) -> Function {
+    /// From a row of a table: name, result, parameters, and more.
+    pub fn parse(row: &[String]) -> Function {
         let text = row[2].clone();
         let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| *word != "void").collect();
         Function {
@@ -119,11 +120,18 @@ impl Function {
 
 impl Annotation {
     fn covers(&self, name: &str) -> bool {
-        match (self.pattern.strip_prefix('*'), self.pattern.strip_suffix('*')) {
-            (Some(end), _) => name.ends_with(end),
-            (_, Some(start)) => name.starts_with(start),
-            _ => self.pattern == name,
-        }
+        covers(&self.pattern, name)
+    }
+}
+
+/// Whether a pattern, in which `*` at either end stands for anything, is that of a name.
+pub fn covers(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some("") | None, Some("")) => true,
+        (Some(end), Some(_)) => name.contains(end.trim_end_matches('*')),
+        (Some(end), None) => name.ends_with(end),
+        (None, Some(start)) => name.starts_with(start),
+        (None, None) => pattern == name,
     }
 }
 
@@ -188,7 +196,8 @@ impl Spec {
     }
 }
 
-fn rows(path: &Path) -> Result<Vec<Vec<String>>, Vec<String>> {
+/// The rows of a table, without its head and its comments.
+pub fn rows(path: &Path) -> Result<Vec<Vec<String>>, Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;
     let lines = text.lines().skip(1).filter(|line| !line.is_empty() && !line.starts_with('#'));
     Ok(lines.map(|line| line.split('\t').map(str::to_string).collect()).collect())

@@ -11,6 +11,7 @@ use tutti_core::error_codes::CODES;
 use tutti_core::giant::Held;
 use tutti_core::process::Process;
 
+use crate::dialect;
 use crate::entry::Call;
 use crate::generated::callbacks::{
     MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Type_copy_attr_function,
@@ -24,32 +25,41 @@ use crate::generated::constants::{
 use crate::imp::memory::process;
 use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, In, Out};
+use crate::types::Raw;
 
-/// A copy callback whichever kind of object it is for: handles are numbers in the ABI.
-type CopyCallback =
-    unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int;
-
-/// A delete callback, likewise.
-type DeleteCallback = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_int;
-
-/// What core does on copy, from the address of a callback.
+/// What core does on copy, from the address of a callback for objects of `kind`.
 ///
 /// # Safety
-/// `callback` is one of the constants of the ABI or the address of a [`CopyCallback`].
-unsafe fn on_copy(callback: usize, extra_state: usize) -> OnCopy {
+/// `callback` is one of the constants of the ABI or the address of a copy function.
+unsafe fn on_copy(kind: ObjectKind, callback: usize, extra_state: usize) -> OnCopy {
     match callback {
         MPI_NULL_COPY_FN => return OnCopy::Nothing,
         MPI_DUP_FN => return OnCopy::Duplicate,
         _ => {}
     }
-    // SAFETY: the caller's promise; it is not zero.
-    let callback = unsafe { std::mem::transmute::<usize, CopyCallback>(callback) };
+    let dialect = dialect::spoken();
     OnCopy::Call(Arc::new(move |handle, keyval, value| {
         let (mut copy, mut flag): (usize, c_int) = (0, 0);
         let place = (&raw mut copy).cast::<c_void>();
         let (extra, value) = (extra_state as *mut c_void, value as *mut c_void);
         // SAFETY: the user's function, with the arguments that MPI-5 section 7.7.2 gives it.
-        let code = unsafe { callback(handle, keyval, extra, value, place, &raw mut flag) };
+        let code = unsafe {
+            let (function, flag) = (callback, &raw mut flag);
+            match kind {
+                ObjectKind::Communicator => {
+                    let comm = Raw::from_bits(handle);
+                    (dialect.MPI_Comm_copy_attr_function)(function, comm, keyval, extra, value, place, flag)
+                }
+                ObjectKind::Datatype => {
+                    let datatype = Raw::from_bits(handle);
+                    (dialect.MPI_Type_copy_attr_function)(function, datatype, keyval, extra, value, place, flag)
+                }
+                ObjectKind::Window => {
+                    let win = Raw::from_bits(handle);
+                    (dialect.MPI_Win_copy_attr_function)(function, win, keyval, extra, value, place, flag)
+                }
+            }
+        };
         if code == MPI_SUCCESS { Ok((flag != 0).then_some(copy)) } else { Err(code) }
     }))
 }
@@ -57,17 +67,31 @@ unsafe fn on_copy(callback: usize, extra_state: usize) -> OnCopy {
 /// What core does on deletion, from the address of a callback.
 ///
 /// # Safety
-/// As [`on_copy`], with a [`DeleteCallback`].
-unsafe fn on_delete(callback: usize, extra_state: usize) -> OnDelete {
+/// As [`on_copy`], with a delete function.
+unsafe fn on_delete(kind: ObjectKind, callback: usize, extra_state: usize) -> OnDelete {
     if callback == MPI_NULL_DELETE_FN {
         return OnDelete::Nothing;
     }
-    // SAFETY: the caller's promise; it is not zero.
-    let callback = unsafe { std::mem::transmute::<usize, DeleteCallback>(callback) };
+    let dialect = dialect::spoken();
     OnDelete::Call(Arc::new(move |handle, keyval, value| {
         let (extra, value) = (extra_state as *mut c_void, value as *mut c_void);
         // SAFETY: the user's function, with the arguments that MPI-5 section 7.7.2 gives it.
-        let code = unsafe { callback(handle, keyval, value, extra) };
+        let code = unsafe {
+            match kind {
+                ObjectKind::Communicator => {
+                    let comm = Raw::from_bits(handle);
+                    (dialect.MPI_Comm_delete_attr_function)(callback, comm, keyval, value, extra)
+                }
+                ObjectKind::Datatype => {
+                    let datatype = Raw::from_bits(handle);
+                    (dialect.MPI_Type_delete_attr_function)(callback, datatype, keyval, value, extra)
+                }
+                ObjectKind::Window => {
+                    let win = Raw::from_bits(handle);
+                    (dialect.MPI_Win_delete_attr_function)(callback, win, keyval, value, extra)
+                }
+            }
+        };
         if code == MPI_SUCCESS { Ok(()) } else { Err(code) }
     }))
 }
@@ -85,8 +109,9 @@ unsafe fn create_keyval(
 ) -> Result<()> {
     keyval.check()?;
     // SAFETY: the caller's promise.
-    let (copy, delete) =
-        unsafe { (on_copy(callbacks.0, extra_state.bits()), on_delete(callbacks.1, extra_state.bits())) };
+    let (copy, delete) = unsafe {
+        (on_copy(kind, callbacks.0, extra_state.bits()), on_delete(kind, callbacks.1, extra_state.bits()))
+    };
     keyval.set(KEYVALS.borrow_mut(held).create(kind, copy, delete)?)
 }
 

@@ -7,6 +7,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::error_codes::CODES;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind, OF_FILES, Outcome};
 
+use crate::dialect;
 use crate::entry::{At, Call};
 use crate::errors;
 use crate::generated::callbacks::{
@@ -18,9 +19,6 @@ use crate::generated::constants::{
 };
 use crate::kind::{Comm, Errhandler, File};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
-
-/// A user's error handler whichever kind of object it is for: handles are numbers in the ABI.
-type HandlerCallback = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 
 /// The predefined error handlers.
 pub fn predefined(number: usize) -> Option<ErrorHandler> {
@@ -45,16 +43,27 @@ pub fn return_handle(handler: &ErrorHandler, errhandler: HandleOut<Errhandler>) 
 /// Makes an error handler from the address of a C function.
 ///
 /// # Safety
-/// `callback` is zero or the address of a [`HandlerCallback`].
+/// `callback` is zero or the address of an error handler for objects of `kind`.
 unsafe fn create(kind: HandlerKind, callback: usize, errhandler: HandleOut<Errhandler>) -> Result<()> {
     if callback == 0 {
         return Err(Error::new(ErrorClass::Arg, "argument errhandler_fn is a null pointer"));
     }
-    // SAFETY: the caller's promise; it is not zero.
-    let callback = unsafe { std::mem::transmute::<usize, HandlerCallback>(callback) };
+    let dialect = dialect::spoken();
     let function = move |mut handle: usize, mut code: i32| {
-        // SAFETY: the user's function, with the arguments that MPI-5 section 9.3 gives it.
-        unsafe { callback(&raw mut handle, &raw mut code) }
+        let (handle, code) = (&raw mut handle, &raw mut code);
+        // SAFETY: the user's function, with the arguments that MPI-5 section 9.3 gives it. Handles are numbers.
+        unsafe {
+            match kind {
+                HandlerKind::Communicator => {
+                    (dialect.MPI_Comm_errhandler_function)(callback, handle.cast(), code)
+                }
+                HandlerKind::Window => (dialect.MPI_Win_errhandler_function)(callback, handle.cast(), code),
+                HandlerKind::File => (dialect.MPI_File_errhandler_function)(callback, handle.cast(), code),
+                HandlerKind::Session => {
+                    (dialect.MPI_Session_errhandler_function)(callback, handle.cast(), code)
+                }
+            }
+        }
     };
     errhandler.create(ErrorHandler::user(kind, Arc::new(function))).map(drop)
 }

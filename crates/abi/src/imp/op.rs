@@ -8,6 +8,7 @@ use tutti_core::giant;
 use tutti_core::type_object::TypeObject;
 use tutti_data::{Datatype as Data, Op as Operation};
 
+use crate::dialect;
 use crate::entry::Call;
 use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
 use crate::handles;
@@ -46,7 +47,8 @@ pub fn create(
     commute: c_int,
     op: HandleOut<Op>,
 ) -> Result<()> {
-    let function = user_fn.ok_or_else(no_function)?;
+    let function = user_fn.ok_or_else(no_function)? as usize;
+    let caller = dialect::spoken().MPI_User_function;
     let apply = move |input: *const u8, inout: *mut u8, count: i64, data: &Data| {
         with_handle(data, |mut raw| {
             let mut done = 0;
@@ -57,7 +59,8 @@ pub fn create(
                 let (input, inout) = (input.wrapping_offset(offset), inout.wrapping_offset(offset));
                 // SAFETY: the user's function; both buffers hold `length` items from here on.
                 unsafe {
-                    function(input.cast::<c_void>().cast_mut(), inout.cast(), &raw mut length, &raw mut raw)
+                    let input = input.cast::<c_void>().cast_mut();
+                    caller(function, input, inout.cast(), &raw mut length, &raw mut raw);
                 };
             }
         });
@@ -72,12 +75,14 @@ pub fn create_c(
     commute: c_int,
     op: HandleOut<Op>,
 ) -> Result<()> {
-    let function = user_fn.ok_or_else(no_function)?;
+    let function = user_fn.ok_or_else(no_function)? as usize;
+    let caller = dialect::spoken().MPI_User_function_c;
     let apply = move |input: *const u8, inout: *mut u8, mut count: i64, data: &Data| {
         with_handle(data, |mut raw| {
             // SAFETY: the user's function; both buffers hold `count` items.
             unsafe {
-                function(input.cast::<c_void>().cast_mut(), inout.cast(), &raw mut count, &raw mut raw)
+                let input = input.cast::<c_void>().cast_mut();
+                caller(function, input, inout.cast(), &raw mut count, &raw mut raw);
             };
         });
     };

@@ -9,6 +9,7 @@ use tutti_core::p2p::user;
 use tutti_core::progress;
 use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, SeenOff, Status, Work};
 
+use crate::dialect::{self, Dialect};
 use crate::entry::{At, Call};
 use crate::generated::callbacks::{
     MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
@@ -561,9 +562,11 @@ pub fn get_status_some(
 /// The callbacks of a generalised request and what they are called with.
 #[derive(Debug)]
 struct Callbacks {
-    query: MPI_Grequest_query_function,
-    free: MPI_Grequest_free_function,
-    cancel: MPI_Grequest_cancel_function,
+    dialect: &'static Dialect,
+    /// Addresses of the program's functions.
+    query: usize,
+    free: usize,
+    cancel: usize,
     extra_state: Address,
 }
 
@@ -591,19 +594,21 @@ impl Generalised for Callbacks {
     fn query(&self) -> Result<Status> {
         let mut status = MPI_Status::EMPTY;
         // SAFETY: the user's function, called as MPI-5 section 13.2 says.
-        code("query", unsafe { (self.query)(self.extra(), &raw mut status) })?;
+        code("query", unsafe { (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), &raw mut status) })?;
         let Report { source, tag, bytes, cancelled } = status.report();
         Ok(Status { source, tag, bytes, cancelled })
     }
 
     fn free(&self) -> Result<()> {
         // SAFETY: as above.
-        code("free", unsafe { (self.free)(self.extra()) })
+        code("free", unsafe { (self.dialect.MPI_Grequest_free_function)(self.free, self.extra()) })
     }
 
     fn cancel(&self, complete: bool) -> Result<()> {
         // SAFETY: as above.
-        code("cancel", unsafe { (self.cancel)(self.extra(), c_int::from(complete)) })
+        code("cancel", unsafe {
+            (self.dialect.MPI_Grequest_cancel_function)(self.cancel, self.extra(), c_int::from(complete))
+        })
     }
 }
 
@@ -620,7 +625,13 @@ pub fn grequest_start(
     let (Some(query), Some(free), Some(cancel)) = (query_fn, free_fn, cancel_fn) else {
         return Err(Error::new(ErrorClass::Arg, "a callback of the generalised request is a null pointer"));
     };
-    let callbacks = Arc::new(Callbacks { query, free, cancel, extra_state });
+    let callbacks = Arc::new(Callbacks {
+        dialect: dialect::spoken(),
+        query: query as usize,
+        free: free as usize,
+        cancel: cancel as usize,
+        extra_state,
+    });
     let work = Work::Generalised(callbacks);
     let id = process()?.messages.borrow_mut(&call.held).state.insert(CoreRequest::new(work, 0));
     request.set(handle_of(id))

@@ -18,6 +18,7 @@ use tutti_core::info::Info as Entries;
 use tutti_core::tool::events::{self, Description, Event, KINDS, NUMBERS};
 
 use super::{TOOL, Tool, enumeration_of, give, index_of, item, pointer, put, ready, refuse};
+use crate::dialect::{self, Dialect};
 use crate::entry::Call;
 use crate::generated::callbacks::{
     MPI_T_event_cb_function, MPI_T_event_dropped_cb_function, MPI_T_event_free_cb_function,
@@ -42,12 +43,16 @@ pub struct Registration {
     info: Entries,
     /// One a safety level.
     callbacks: [Option<Callback>; LEVELS.len()],
-    dropped: Option<MPI_T_event_dropped_cb_function>,
+    dropped: Option<Dropped>,
 }
+
+/// The address of a function that hears of lost events, and who calls it.
+type Dropped = (usize, &'static Dialect);
 
 #[derive(Clone, Debug)]
 struct Callback {
-    function: MPI_T_event_cb_function,
+    function: usize,
+    dialect: &'static Dialect,
     /// Address that the function gets.
     user_data: usize,
     info: Entries,
@@ -84,15 +89,21 @@ pub fn tell(held: &Held) {
             let Some((level, callback, _)) = callback_of(held, bits) else { continue };
             let instance = pointer(std::ptr::from_ref(event) as usize);
             // SAFETY: the module's Safety section.
-            unsafe { (callback.function)(instance, pointer(bits), level, callback.user_data as *mut _) };
+            unsafe {
+                let (function, user_data) = (callback.function, callback.user_data as *mut _);
+                (callback.dialect.MPI_T_event_cb_function)(function, instance, pointer(bits), level, user_data);
+            };
         }
         CURRENT.store(0, Ordering::Relaxed);
     }
     for (kind, count) in dropped.iter().enumerate().filter(|(_, count)| **count > 0) {
         for bits in hearers(held, kind) {
-            let Some((level, callback, Some(function))) = callback_of(held, bits) else { continue };
+            let Some((level, callback, Some((function, dialect)))) = callback_of(held, bits) else { continue };
+            let (count, user_data) = (*count as i64, callback.user_data as *mut _);
             // SAFETY: the module's Safety section.
-            unsafe { function(*count as i64, pointer(bits), 0, level, callback.user_data as *mut _) };
+            unsafe {
+                (dialect.MPI_T_event_dropped_cb_function)(function, count, pointer(bits), 0, level, user_data);
+            };
         }
     }
     TELLING.store(false, Ordering::Relaxed);
@@ -104,7 +115,7 @@ fn hearers(held: &Held, kind: usize) -> Vec<usize> {
     all.into_iter().filter(|bits| tool.registrations.get(*bits).is_some_and(|one| one.kind == kind)).collect()
 }
 
-type Heard = (c_int, Callback, Option<MPI_T_event_dropped_cb_function>);
+type Heard = (c_int, Callback, Option<Dropped>);
 
 fn callback_of(held: &Held, bits: usize) -> Option<Heard> {
     let mut tool = TOOL.borrow_mut(held);
@@ -299,7 +310,12 @@ pub fn event_register_callback(
     event_cb_function: Option<MPI_T_event_cb_function>,
 ) -> Result<()> {
     let (level, info) = (level(cb_safety)?, entries(call, info)?);
-    let callback = event_cb_function.map(|function| Callback { function, user_data: user_data.bits(), info });
+    let callback = event_cb_function.map(|function| Callback {
+        function: function as usize,
+        dialect: dialect::spoken(),
+        user_data: user_data.bits(),
+        info,
+    });
     with(call, event_registration, |one| {
         one.callbacks[level] = callback;
         Ok(())
@@ -352,7 +368,11 @@ pub fn event_handle_free(
     }
     if let Some(function) = free_cb_function {
         // SAFETY: the module's Safety section.
-        unsafe { function(pointer(bits), MPI_T_CB_REQUIRE_NONE, user_data.pointer().cast()) };
+        unsafe {
+            let (function, user_data) = (function as usize, user_data.pointer().cast());
+            let caller = dialect::spoken().MPI_T_event_free_cb_function;
+            caller(function, pointer(bits), MPI_T_CB_REQUIRE_NONE, user_data);
+        };
     }
     Ok(())
 }
@@ -364,7 +384,7 @@ pub fn event_set_dropped_handler(
     dropped_cb_function: Option<MPI_T_event_dropped_cb_function>,
 ) -> Result<()> {
     with(call, event_registration, |one| {
-        one.dropped = dropped_cb_function;
+        one.dropped = dropped_cb_function.map(|function| (function as usize, dialect::spoken()));
         Ok(())
     })
 }

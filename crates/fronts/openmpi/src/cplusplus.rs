@@ -1,0 +1,56 @@
+//! What is left of the C++ bindings: programs that include Open MPI's `mpi.h` from C++ have tables of virtual functions, which name a
+//! few functions that the header only declares (`libmpi_cxx.so.40`). Programs that use MPI from C never call them, but the
+//! dynamic linker wants them.
+
+use std::ffi::c_void;
+
+use crate::abi::{MPI_Datatype, MPI_Win};
+
+/// A C++ object: the table of its virtual functions, then its handle.
+#[repr(C)]
+pub struct Wrapped<H> {
+    table: *const c_void,
+    handle: H,
+}
+
+/// `MPI::Comm::Comm()`, as a complete object.
+///
+/// # Safety
+/// Called by a constructor that sets the handle afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZN3MPI4CommC1Ev(_this: *mut c_void) {}
+
+/// `MPI::Comm::Comm()`, as a part of another.
+///
+/// # Safety
+/// As the one above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZN3MPI4CommC2Ev(_this: *mut c_void) {}
+
+/// `MPI::Win::Free()`.
+///
+/// # Safety
+/// `this` is a window of the C++ bindings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZN3MPI3Win4FreeEv(this: *mut Wrapped<MPI_Win>) {
+    // SAFETY: the caller's promise.
+    unsafe { crate::shared::generated::window::PMPI_Win_free(&raw mut (*this).handle) };
+}
+
+/// `MPI::Datatype::Free()`.
+///
+/// # Safety
+/// `this` is a datatype of the C++ bindings.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _ZN3MPI8Datatype4FreeEv(this: *mut Wrapped<MPI_Datatype>) {
+    // SAFETY: the caller's promise.
+    unsafe { crate::shared::generated::datatype::PMPI_Type_free(&raw mut (*this).handle) };
+}
+
+/// What constructors of operators and error handlers of the C++ bindings call: they cannot be made here.
+#[unsafe(no_mangle)]
+pub extern "C" fn ompi_op_set_cxx_callback(_op: *mut c_void, _function: *const c_void) {}
+
+/// See [`ompi_op_set_cxx_callback`].
+#[unsafe(no_mangle)]
+pub extern "C" fn ompi_mpi_cxx_op_intercept() {}

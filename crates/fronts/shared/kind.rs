@@ -1,0 +1,99 @@
+//! Kinds of handles, and what integers mean that are none of the constants of a domain.
+
+use std::ffi::c_int;
+
+use crate::constants::{MPI_ERR_LASTCODE, MPI_ERR_OTHER};
+use crate::shared::standard;
+
+/// Numbers below are predefined handles of the standard ABI.
+pub const FIRST_DYNAMIC: usize = 0x1000;
+/// No handle at all: what the library refuses, whatever kind it wants, with the words for what nobody has initialised.
+pub const INVALID: usize = 1 << 40;
+/// The datatypes MPI_LB and MPI_UB, which MPI-3 removed: known to MPI_Type_struct alone, no handles for the library.
+pub const LOWER_BOUND: usize = 0xff0;
+/// See [`LOWER_BOUND`].
+pub const UPPER_BOUND: usize = 0xff1;
+/// An integer that is in no domain.
+pub const NOTHING: c_int = -0x4000_0000;
+/// The same for offsets.
+pub const NOTHING_FAR: i64 = i64::MIN;
+/// In flags: a bit that means nothing.
+const UNKNOWN_FLAG: c_int = 1 << 30;
+
+/// A kind of handle.
+pub trait Kind: Copy + 'static {
+    /// The number of the null handle of the standard ABI.
+    const NULL: usize;
+    /// As in `MPI_Comm`.
+    const NAME: &'static str;
+}
+
+/// A handle of the front's ABI.
+pub trait Handle: Copy {
+    /// In the standard ABI.
+    fn standard(self) -> usize;
+    /// From one of the standard ABI.
+    fn foreign(standard: usize) -> Self;
+    /// As an integer of Fortran.
+    fn fortran(self) -> c_int;
+    /// From an integer of Fortran.
+    fn from_fortran(number: c_int) -> Self;
+}
+
+macro_rules! kinds {
+    ($($name:ident)*) => {
+        $(
+            #[allow(missing_docs, reason = "kinds are named as in the standard")]
+            #[derive(Clone, Copy, Debug)]
+            pub enum $name {}
+        )*
+    };
+}
+
+kinds! { Comm Group Datatype Op Request Info Errhandler Win File Session Message }
+
+/// Flags of the front's ABI in the standard one.
+pub fn flags_in(pairs: &[(c_int, c_int)], flags: c_int) -> c_int {
+    let known = pairs.iter().fold(0, |all, pair| all | pair.0);
+    let unknown = if flags & !known == 0 { 0 } else { UNKNOWN_FLAG };
+    pairs.iter().filter(|pair| flags & pair.0 != 0).fold(unknown, |all, pair| all | pair.1)
+}
+
+/// Flags of the standard ABI in the front's.
+pub fn flags_out(pairs: &[(c_int, c_int)], flags: c_int) -> c_int {
+    pairs.iter().filter(|pair| flags & pair.1 != 0).fold(0, |all, pair| all | pair.0)
+}
+
+/// The bit that puts codes which the program has added above the last one of the ABI, where that is high.
+const ADDED: c_int = if MPI_ERR_LASTCODE > standard::MPI_ERR_LASTCODE { MPI_ERR_LASTCODE + 1 } else { 0 };
+
+/// An error code that is no class of the front's ABI: what the program has added (MPI_Add_error_code), or nothing.
+pub fn other_error_in(code: c_int) -> c_int {
+    match code & !ADDED {
+        added if added > standard::MPI_ERR_LASTCODE => added,
+        _ if code < 0 => code,
+        _ if code == MPI_ERR_LASTCODE => standard::MPI_ERR_LASTCODE,
+        _ => standard::MPI_ERR_UNKNOWN,
+    }
+}
+
+/// An error code for which the front's ABI has no class.
+pub fn other_error_out(code: c_int) -> c_int {
+    match code {
+        code if code > standard::MPI_ERR_LASTCODE => code | ADDED,
+        standard::MPI_ERR_LASTCODE => MPI_ERR_LASTCODE,
+        code if code < 0 => code,
+        _ => MPI_ERR_OTHER,
+    }
+}
+
+/// What a function returns.
+#[inline(always)]
+pub fn answer(code: c_int) -> c_int {
+    if code == 0 { 0 } else { failed(code) }
+}
+
+#[cold]
+fn failed(code: c_int) -> c_int {
+    crate::constants::error_out(code)
+}

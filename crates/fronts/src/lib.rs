@@ -1,0 +1,23 @@
+//! The fronts: libraries that speak the ABIs which programs were built for before there was a standard one.
+//!
+//! Each is a library of its own (`mpich`, `openmpi`), compiled from what they have in common (`shared`), which `cargo xtask generate`
+//! writes from `spec/` and `spec/fronts/`, and from its own types and constants. They are installed in folders of their own, so
+//! that they never shadow another library by accident. This crate says which there are; its tests look at them from outside.
+#![deny(unsafe_code)]
+
+/// A front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Front {
+    /// Its folder below `PREFIX/lib/tutti`.
+    pub folder: &'static str,
+    /// The name under which programs ask for it.
+    pub soname: &'static str,
+    /// Other names under which programs ask for the same library.
+    pub also: &'static [&'static str],
+}
+
+/// All of them.
+pub const FRONTS: &[Front] = &[
+    Front { folder: "mpich", soname: "libmpi.so.12", also: &["libmpich.so.12", "libmpicxx.so.12"] },
+    Front { folder: "openmpi", soname: "libmpi.so.40", also: &["libmpi_cxx.so.40"] },
+];

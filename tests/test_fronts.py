@@ -1,0 +1,54 @@
+"""Programs of other ABIs: our own tests, compiled with MPICH's and Open MPI's headers, on Tutti through its fronts. What passes with
+the standard's header passes so."""
+
+import subprocess
+
+import pytest
+
+from harness import ROOT, Front
+
+# What each ABI has the constants and functions for.
+COMMON = ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops", "coll_many", "coll_outstanding",
+          "types", "types_p2p", "comms", "objects", "threads", "threads_mix", "small", "alloc_mem", "topology", "coll_inter",
+          "rma_ops", "rma_locks", "rma_random", "partitioned", "disconnect"]
+PROGRAMS = {
+    "mpich": COMMON + ["p2p_auto_buffer", "hardware", "threads_lanes", "life", "large_counts", "sessions"],
+    "openmpi": COMMON,
+}
+CASES = [(abi, program) for abi, programs in PROGRAMS.items() for program in programs]
+
+
+def check(outcome):
+    assert outcome.status == 0 and not outcome.timed_out and "ok" in outcome.out.split(), str(outcome)
+
+
+@pytest.fixture(scope="session")
+def front(tutti):
+    """The front of an ABI, by its name."""
+    made = {}
+
+    def make(abi):
+        if abi not in made:
+            subprocess.run([ROOT / "scripts" / "peers.sh", abi], check=True, stdout=subprocess.DEVNULL)
+            made[abi] = Front(abi)
+        return made[abi]
+
+    return make
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("abi, program", CASES)
+def test_program(front, abi, program, ranks):
+    library = front(abi)
+    check(library.run(ranks, library.compile(f"{program}.c")))
+
+
+@pytest.mark.parametrize("abi", PROGRAMS)
+def test_profiling_interface(front, abi):
+    """A tool for another ABI wraps functions by PMPI, and is called in their place."""
+    library = front(abi)
+    tool = library.compile("profiler.c", "-shared", "-fPIC")
+    outcome = library.run(2, library.compile("coll_reduce.c"), env={"LD_PRELOAD": str(tool)})
+    check(outcome)
+    calls = [line.split() for line in outcome.err.splitlines() if line.startswith("profile:")]
+    assert len(calls) == 2 and all(int(one[2]) > 0 and int(one[4]) > 0 for one in calls), str(outcome)
