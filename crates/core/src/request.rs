@@ -230,9 +230,10 @@ struct Slot {
 
 impl RequestId {
     /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
-    /// it off does not free it. Its place is one that the table never has: the last whose number (MPI_Request_toint) has 30 bits, as
-    /// those of all requests, so that handles of other ABIs have room for it (`crates/fronts`).
-    pub const DONE: RequestId = RequestId { index: (1 << 30) - 1 - FIRST_NUMBER, generation: GENERATIONS - 1 };
+    /// it off does not free it. Its place is one that the table never has: the last but one whose number (MPI_Request_toint) has 30
+    /// bits, as those of all requests, so that handles of other ABIs have room for it (`crates/fronts`).
+    pub const DONE: RequestId =
+        RequestId { index: (1 << 30) - 2 - FIRST_NUMBER, generation: GENERATIONS - 1 };
 
     /// Whose table has it; `None` if any lane will do.
     #[inline]

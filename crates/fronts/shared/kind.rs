@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use crate::constants::{MPI_ERR_LASTCODE, MPI_ERR_OTHER};
+use crate::constants::{MPI_ERR_ARG, MPI_ERR_LASTCODE, MPI_ERR_OTHER};
 use crate::shared::standard;
 
 /// Numbers below are predefined handles of the standard ABI.
@@ -67,22 +67,36 @@ pub fn flags_out(pairs: &[(c_int, c_int)], flags: c_int) -> c_int {
 /// The bit that puts codes which the program has added above the last one of the ABI, where that is high.
 const ADDED: c_int = if MPI_ERR_LASTCODE > standard::MPI_ERR_LASTCODE { MPI_ERR_LASTCODE + 1 } else { 0 };
 
+/// Marks numbers in the place of error codes which mean nothing in the front's ABI: the library knows none of them, and in a
+/// status they come back as they were.
+const MEANINGLESS: c_int = 1 << 28;
+
+/// The error class of the front's ABI, if a code in the standard's is one that only the former has (failed processes, for one).
+pub fn own_class(code: c_int) -> Option<c_int> {
+    const LAST: c_int = 127;
+    let class = code & !MEANINGLESS;
+    (code != class && class <= LAST && class < MPI_ERR_LASTCODE).then_some(class)
+}
+
 /// An error code that is no class of the front's ABI: what the program has added (MPI_Add_error_code), or nothing.
 pub fn other_error_in(code: c_int) -> c_int {
     match code & !ADDED {
         added if added > standard::MPI_ERR_LASTCODE => added,
         _ if code < 0 => code,
         _ if code == MPI_ERR_LASTCODE => standard::MPI_ERR_LASTCODE,
-        _ => standard::MPI_ERR_UNKNOWN,
+        _ => code | MEANINGLESS,
     }
 }
 
 /// An error code for which the front's ABI has no class.
 pub fn other_error_out(code: c_int) -> c_int {
     match code {
+        code if code < 0 => code,
+        code if code & MEANINGLESS != 0 => code & !MEANINGLESS,
         code if code > standard::MPI_ERR_LASTCODE => code | ADDED,
         standard::MPI_ERR_LASTCODE => MPI_ERR_LASTCODE,
-        code if code < 0 => code,
+        // Older ABIs call a wrong handle of an error handler an argument.
+        standard::MPI_ERR_ERRHANDLER => MPI_ERR_ARG,
         _ => MPI_ERR_OTHER,
     }
 }

@@ -1,12 +1,11 @@
 //! The library behind a front: found when the front is loaded, once.
 //!
 //! All libraries of MPI export the same names, so that a front cannot name the functions of `libmpi_abi.so.1`: it would find its
-//! own. It takes them from one structure, which has a name of its own. The library is loaded without making its names known to
-//! the program, so that whatever a front lacks is missed by name and not taken from an ABI that the program does not speak.
+//! own. It takes them from one structure, which has a name of its own. The loader has brought the library in, since a front needs it
+//! by its name (`build.rs`). A front exports every function that the library has, so that a program never gets one of an ABI that it
+//! does not speak.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::NAME;
@@ -63,33 +62,11 @@ extern "C" fn load() {
     LIBRARY.store(found.cast(), Ordering::Relaxed);
 }
 
-/// The library that the process has, or the one of this installation, or the one that the loader finds.
+/// The library that the process has.
 fn open() -> Option<*mut c_void> {
-    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-    let try_open = |name: &CStr, more: c_int| {
-        // SAFETY: a name and flags.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), flags | more) };
-        (!handle.is_null()).then_some(handle)
-    };
-    try_open(SONAME, libc::RTLD_NOLOAD)
-        .or_else(|| try_open(&beside_the_front()?, 0))
-        .or_else(|| try_open(SONAME, 0))
-}
-
-/// `PREFIX/lib/libmpi_abi.so.1` where the front is `PREFIX/lib/tutti/ABI/libmpi.so.N`.
-fn beside_the_front() -> Option<CString> {
-    // SAFETY: all zero is a value of this structure.
-    let mut place: libc::Dl_info = unsafe { std::mem::zeroed() };
-    let here: extern "C" fn() = load;
-    // SAFETY: an address of this library, and a place for the answer.
-    if unsafe { libc::dladdr(here as *const c_void, &raw mut place) } == 0 || place.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr gives a string that lives as long as the library.
-    let name = unsafe { CStr::from_ptr(place.dli_fname) };
-    let own = PathBuf::from(std::ffi::OsString::from_vec(name.to_bytes().to_vec())).canonicalize().ok()?;
-    let path = own.ancestors().nth(3)?.join("libmpi_abi.so.1");
-    if path.exists() { CString::new(path.into_os_string().into_vec()).ok() } else { None }
+    // SAFETY: a name and flags.
+    let handle = unsafe { libc::dlopen(SONAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    (!handle.is_null()).then_some(handle)
 }
 
 fn last_error() -> String {

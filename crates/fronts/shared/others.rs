@@ -2,7 +2,12 @@
 //!
 //! # Safety
 //! The program vouches for its pointers.
-#![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments, reason = "functions of the standard")]
+#![allow(
+    missing_docs,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "functions of the standard"
+)]
 
 use std::ffi::{c_int, c_void};
 
@@ -16,9 +21,8 @@ use crate::shared::standard::{self, MPI_Aint};
 unsafe fn extent_of(datatype: MPI_Datatype) -> (c_int, MPI_Aint, MPI_Aint) {
     let (mut lower, mut extent) = (0, 0);
     // SAFETY: places for the answers.
-    let code = unsafe {
-        (library().MPI_Type_get_extent)(datatype.standard(), &raw mut lower, &raw mut extent)
-    };
+    let code =
+        unsafe { (library().MPI_Type_get_extent)(datatype.standard(), &raw mut lower, &raw mut extent) };
     (answer(code), lower, extent)
 }
 

@@ -232,7 +232,11 @@ impl IntPlace {
     }
 
     /// One that is given and returned.
-    pub unsafe fn inout(program: *mut c_int, given: fn(c_int) -> c_int, translate: fn(c_int) -> c_int) -> IntPlace {
+    pub unsafe fn inout(
+        program: *mut c_int,
+        given: fn(c_int) -> c_int,
+        translate: fn(c_int) -> c_int,
+    ) -> IntPlace {
         // SAFETY: the module's Safety section.
         let value = unsafe { program.as_ref() }.map_or(Status::UNTOUCHED, |value| given(*value));
         IntPlace { program, value, before: value, translate }

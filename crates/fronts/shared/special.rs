@@ -2,12 +2,18 @@
 //!
 //! # Safety
 //! The program vouches for its pointers.
-#![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments, reason = "functions of the standard")]
+#![allow(
+    missing_docs,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments,
+    reason = "functions of the standard"
+)]
 
 use std::ffi::{c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::constants::*;
+use crate::shared::kind;
 use crate::shared::library::library;
 use crate::shared::places::*;
 use crate::shared::standard::{self, MPI_Aint, MPI_Count};
@@ -47,7 +53,12 @@ pub unsafe fn abi_set_fortran_info(info: MPI_Info) -> c_int {
     answer(unsafe { (library().MPI_Abi_set_fortran_info)(info.standard()) })
 }
 
-pub unsafe fn abi_get_fortran_booleans(size: c_int, one: *mut c_void, none: *mut c_void, is_set: *mut c_int) -> c_int {
+pub unsafe fn abi_get_fortran_booleans(
+    size: c_int,
+    one: *mut c_void,
+    none: *mut c_void,
+    is_set: *mut c_int,
+) -> c_int {
     // SAFETY: the module's Safety section.
     answer(unsafe { (library().MPI_Abi_get_fortran_booleans)(size, one, none, is_set) })
 }
@@ -70,6 +81,39 @@ pub unsafe fn get_version(version: *mut c_int, subversion: *mut c_int) -> c_int 
         subversion.write(MPI_SUBVERSION);
     }
     0
+}
+
+pub unsafe fn error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
+    let code = error_in(errorcode);
+    // SAFETY: the module's Safety section.
+    unsafe {
+        if let (Some(class), false) = (kind::own_class(code), errorclass.is_null()) {
+            errorclass.write(class);
+            return 0;
+        }
+        let mut at_errorclass = IntPlace::out(errorclass, error_out);
+        let code = (library().MPI_Error_class)(code, at_errorclass.place());
+        at_errorclass.finish();
+        answer(code)
+    }
+}
+
+pub unsafe fn error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) -> c_int {
+    let code = error_in(errorcode);
+    // SAFETY: the module's Safety section.
+    unsafe {
+        if let (Some(class), false) = (kind::own_class(code), string.is_null() || resultlen.is_null()) {
+            let text = format!("error class {class}, which Tutti does not raise\0");
+            string.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());
+            resultlen.write(text.len() as c_int - 1);
+            return 0;
+        }
+        let mut at_string =
+            TextPlace::<{ standard::MPI_MAX_ERROR_STRING }>::new(string, MPI_MAX_ERROR_STRING);
+        let code = (library().MPI_Error_string)(code, at_string.place(), resultlen);
+        at_string.finish(resultlen);
+        answer(code)
+    }
 }
 
 /// An attribute whose value is an integer of a domain: where the translated value stands for this thread.
@@ -204,8 +248,17 @@ pub unsafe fn type_get_contents_c(
     unsafe {
         let get = library().MPI_Type_get_contents_c;
         let (place, most) = (found.as_mut_ptr(), max_large_counts);
-        let code =
-            get(handle, max_integers, max_addresses, most, max_datatypes, integers, addresses, large_counts, place);
+        let code = get(
+            handle,
+            max_integers,
+            max_addresses,
+            most,
+            max_datatypes,
+            integers,
+            addresses,
+            large_counts,
+            place,
+        );
         if code == 0 {
             contents(handle, integers, types, &found);
         }
@@ -244,7 +297,8 @@ pub unsafe fn type_create_darray(
         let mut at_newtype = HandlePlace::out(newtype);
         let (create, old) = (library().MPI_Type_create_darray, oldtype.standard());
         let order = order_in(order);
-        let code = create(size, rank, ndims, gsizes, kinds, arguments, psizes, order, old, at_newtype.place());
+        let code =
+            create(size, rank, ndims, gsizes, kinds, arguments, psizes, order, old, at_newtype.place());
         at_newtype.finish();
         answer(code)
     }
@@ -270,7 +324,8 @@ pub unsafe fn type_create_darray_c(
         let mut at_newtype = HandlePlace::out(newtype);
         let (create, old) = (library().MPI_Type_create_darray_c, oldtype.standard());
         let order = order_in(order);
-        let code = create(size, rank, ndims, gsizes, kinds, arguments, psizes, order, old, at_newtype.place());
+        let code =
+            create(size, rank, ndims, gsizes, kinds, arguments, psizes, order, old, at_newtype.place());
         at_newtype.finish();
         answer(code)
     }
@@ -300,7 +355,8 @@ pub unsafe fn group_translate_ranks(
 unsafe fn codes_out(codes: *mut c_int, length: c_int) {
     if !codes.is_null() {
         // SAFETY: the module's Safety section.
-        (0..usize::try_from(length).unwrap_or(0)).for_each(|at| unsafe { *codes.add(at) = error_out(*codes.add(at)) });
+        (0..usize::try_from(length).unwrap_or(0))
+            .for_each(|at| unsafe { *codes.add(at) = error_out(*codes.add(at)) });
     }
 }
 

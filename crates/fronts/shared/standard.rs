@@ -57,9 +57,9 @@ pub const MPI_CART: c_int = 211;
 pub const MPI_GRAPH: c_int = 212;
 pub const MPI_DIST_GRAPH: c_int = 213;
 pub const MPI_DISTRIBUTE_DFLT_DARG: c_int = 19;
-pub const MPI_ERR_TYPE: c_int = 3;
+
 pub const MPI_ERR_OTHER: c_int = 16;
-pub const MPI_ERR_UNKNOWN: c_int = 14;
+pub const MPI_ERR_ERRHANDLER: c_int = 61;
 pub const MPI_ERR_LASTCODE: c_int = 16383;
 pub const MPI_UNDEFINED: c_int = -32766;
 pub const MPI_IN_PLACE: usize = 1;

@@ -15,6 +15,10 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("coll", &["base", "data", "topo"]),
     ("core", &["base", "sys", "data", "topo", "transport", "coll"]),
     ("abi", &["base", "data", "core"]),
+    // They meet the library when they are loaded, by its interface.
+    ("fronts", &[]),
+    ("fronts-mpich", &[]),
+    ("fronts-openmpi", &[]),
     ("launch", &["base", "sys", "topo"]),
     ("testbed", &["base", "sys"]),
     ("tools", &["base", "sys", "topo", "coll", "launch", "testbed"]),

@@ -52,7 +52,9 @@ unsafe fn on_copy(kind: ObjectKind, callback: usize, extra_state: usize) -> OnCo
                 }
                 ObjectKind::Datatype => {
                     let datatype = Raw::from_bits(handle);
-                    (dialect.MPI_Type_copy_attr_function)(function, datatype, keyval, extra, value, place, flag)
+                    (dialect.MPI_Type_copy_attr_function)(
+                        function, datatype, keyval, extra, value, place, flag,
+                    )
                 }
                 ObjectKind::Window => {
                     let win = Raw::from_bits(handle);

@@ -594,7 +594,9 @@ impl Generalised for Callbacks {
     fn query(&self) -> Result<Status> {
         let mut status = MPI_Status::EMPTY;
         // SAFETY: the user's function, called as MPI-5 section 13.2 says.
-        code("query", unsafe { (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), &raw mut status) })?;
+        code("query", unsafe {
+            (self.dialect.MPI_Grequest_query_function)(self.query, self.extra(), &raw mut status)
+        })?;
         let Report { source, tag, bytes, cancelled } = status.report();
         Ok(Status { source, tag, bytes, cancelled })
     }

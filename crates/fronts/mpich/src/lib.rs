@@ -2,6 +2,7 @@
 #![allow(non_snake_case, reason = "the names are those of the standard")]
 
 pub mod abi;
+#[path = "generated/constants.rs"]
 pub mod constants;
 #[path = "../../shared/mod.rs"]
 pub mod shared;

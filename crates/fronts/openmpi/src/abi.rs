@@ -1,5 +1,10 @@
 //! The ABI of Open MPI: handles are addresses ([`crate::handles`]), statuses have the bytes last.
-#![allow(missing_docs, non_camel_case_types, non_upper_case_globals, reason = "the names are those of Open MPI")]
+#![allow(
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    reason = "the names are those of Open MPI"
+)]
 
 use std::ffi::{c_int, c_void};
 

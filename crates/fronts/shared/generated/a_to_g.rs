@@ -2393,13 +2393,8 @@ pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Error_class(errorcode: c_int, errorclass: *mut c_int) -> c_int {
-    // SAFETY: the caller vouches for its arguments; what is passed on is theirs in the standard ABI.
-    unsafe {
-        let mut at_errorclass = IntPlace::out(errorclass, error_out);
-        let code = (library().MPI_Error_class)(error_in(errorcode), at_errorclass.place());
-        at_errorclass.finish();
-        answer(code)
-    }
+    // SAFETY: the caller vouches for its arguments.
+    unsafe { special::error_class(errorcode, errorclass) }
 }
 
 #[unsafe(no_mangle)]
@@ -2414,14 +2409,8 @@ pub unsafe extern "C" fn PMPI_Error_string(
     string: *mut c_char,
     resultlen: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller vouches for its arguments; what is passed on is theirs in the standard ABI.
-    unsafe {
-        let mut at_string =
-            TextPlace::<{ standard::MPI_MAX_ERROR_STRING }>::new(string, MPI_MAX_ERROR_STRING);
-        let code = (library().MPI_Error_string)(error_in(errorcode), at_string.place(), resultlen);
-        at_string.finish(resultlen);
-        answer(code)
-    }
+    // SAFETY: the caller vouches for its arguments.
+    unsafe { special::error_string(errorcode, string, resultlen) }
 }
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,7 @@ const FLAGS: &[&str] = &["assertion", "access"];
 
 /// `constants.rs` of a front.
 pub fn constants(spec: &Spec, tables: &Tables, abi: Abi) -> String {
-    let mut out = "#![allow(missing_docs, dead_code, reason = \"the names are those of the standard\")]\n\n\
+    let mut out = "#![allow(missing_docs, dead_code, reason = \"the names are those of the standard\")]\n#![allow(clippy::manual_range_patterns, clippy::match_single_binding, reason = \"generated\")]\n\n\
                    use std::ffi::c_int;\n\nuse crate::shared::kind;\nuse crate::shared::standard::MPI_Offset;\n\n"
         .to_string();
     if abi == Abi::Mpich {
@@ -63,7 +63,8 @@ fn translation(spec: &Spec, tables: &Tables, abi: Abi, domain: &str) -> String {
     }
     let others = |all: Vec<String>| {
         let list = all.join(" | ");
-        let refused = format!("        {list} => kind::NOTHING{},\n", if ctype == "c_int" { "" } else { "_FAR" });
+        let refused =
+            format!("        {list} => kind::NOTHING{},\n", if ctype == "c_int" { "" } else { "_FAR" });
         if all.is_empty() { String::new() } else { refused }
     };
     let function = |name: &str, arms: String, refused: String| {
@@ -72,21 +73,35 @@ fn translation(spec: &Spec, tables: &Tables, abi: Abi, domain: &str) -> String {
             "\npub fn {name}(value: {ctype}) -> {ctype} {{\n    match value {{\n{arms}{refused}        _ => {rest},\n    }}\n}}\n"
         )
     };
-    let arms_in: String = here.iter().map(|(name, standard)| format!("        {name} => {standard},\n")).collect();
-    let arms_out: String = here.iter().map(|(name, standard)| format!("        {standard} => {name},\n")).collect();
+    let arms_in: String =
+        here.iter().map(|(name, standard)| format!("        {name} => {standard},\n")).collect();
+    let arms_out: String =
+        here.iter().map(|(name, standard)| format!("        {standard} => {name},\n")).collect();
     if domain == "error" {
         let success = |arms: String| format!("        0 => 0,\n{arms}");
         return function("error_in", success(arms_in), String::new())
             + &function("error_out", success(arms_out), String::new());
     }
     // A value of the standard that means nothing here must not come to mean what it means there.
-    let values: Vec<i64> = here.iter().map(|(name, _)| number(constants.iter().find(|one| one.name == *name).and_then(|one| one.value(abi)).expect("it has one"))).collect();
+    let values: Vec<i64> = here
+        .iter()
+        .map(|(name, _)| {
+            number(
+                constants
+                    .iter()
+                    .find(|one| one.name == *name)
+                    .and_then(|one| one.value(abi))
+                    .expect("it has one"),
+            )
+        })
+        .collect();
     let misread: Vec<String> = constants
         .iter()
         .map(|constant| standard_value(spec, &constant.name))
         .filter(|standard| !values.contains(&number(standard)))
         .collect();
-    function(&format!("{domain}_in"), arms_in, others(misread)) + &function(&format!("{domain}_out"), arms_out, String::new())
+    function(&format!("{domain}_in"), arms_in, others(misread))
+        + &function(&format!("{domain}_out"), arms_out, String::new())
 }
 
 fn number(text: &str) -> i64 {
@@ -126,9 +141,10 @@ fn numbers(spec: &Spec, tables: &Tables, handle: &str) -> String {
 
 /// `objects.rs` of Open MPI's front.
 pub fn objects(spec: &Spec, tables: &Tables) -> String {
-    let mut out = "#![allow(missing_docs, non_upper_case_globals, reason = \"the names are those of Open MPI\")]\n\n\
+    let mut out =
+        "#![allow(missing_docs, non_upper_case_globals, reason = \"the names are those of Open MPI\")]\n\n\
                    use crate::handles::{Object, Predefined};\nuse crate::shared::kind::{self, Kind};\n\n"
-        .to_string();
+            .to_string();
     let value = |name: &str| match name {
         "" => "kind::INVALID".to_string(),
         "MPI_LB" => "kind::LOWER_BOUND".to_string(),
@@ -155,7 +171,11 @@ pub fn objects(spec: &Spec, tables: &Tables) -> String {
             .filter(|object| of_kind(&object.constant))
             .map(|object| {
                 let fortran = if object.fortran.is_empty() { "-1" } else { object.fortran.as_str() };
-                format!("    Predefined::new({}, &raw const {}, {fortran}),\n", value(&object.constant), object.symbol)
+                format!(
+                    "    Predefined::new({}, &raw const {}, {fortran}),\n",
+                    value(&object.constant),
+                    object.symbol
+                )
             })
             .collect();
         out.push_str(&format!(

@@ -68,7 +68,9 @@ pub fn fortran() -> String {
 
 /// The callers of a front: what a program of its ABI hears.
 pub fn callbacks(spec: &Spec, tables: &Tables) -> String {
-    let mut out = format!("{HEAD}use crate::shared::generated::interface::Dialect;\nuse crate::shared::standard::Status;\nuse crate::shared::kind::Handle;\n\n");
+    let mut out = format!(
+        "{HEAD}use crate::shared::generated::interface::Dialect;\nuse crate::shared::standard::Status;\nuse crate::shared::kind::Handle;\n\n"
+    );
     let mut fields = String::new();
     for callback in &spec.callbacks {
         let name = &callback.name;
@@ -76,7 +78,8 @@ pub fn callbacks(spec: &Spec, tables: &Tables) -> String {
         let types: Vec<String> = callback.params.iter().map(foreign_type).collect();
         let declared: Vec<String> =
             callback.params.iter().map(|param| format!("{}: {}", param.name, standard_type(param))).collect();
-        let passed: Vec<Passed> = callback.params.iter().map(|param| heard(callback, param, tables)).collect();
+        let passed: Vec<Passed> =
+            callback.params.iter().map(|param| heard(callback, param, tables)).collect();
         let (returns, result) =
             if callback.returns == "int" { (" -> c_int", "error_in(result)") } else { ("", "result") };
         out.push_str(&format!(
@@ -88,7 +91,9 @@ pub fn callbacks(spec: &Spec, tables: &Tables) -> String {
             body(&passed, "function", "result", result)
         ));
     }
-    out.push_str(&format!("/// How programs of this ABI are called.\npub static DIALECT: Dialect = Dialect {{\n{fields}}};\n"));
+    out.push_str(&format!(
+        "/// How programs of this ABI are called.\npub static DIALECT: Dialect = Dialect {{\n{fields}}};\n"
+    ));
     out
 }
 
@@ -108,7 +113,8 @@ fn by_hand(function: &Function, module: &str) -> String {
 
 /// An entry point that passes its arguments on to `target`.
 fn entry(function: &Function, target: &str, tables: &Tables) -> String {
-    let passed: Vec<Passed> = function.params.iter().map(|param| pass(function, target, param, tables)).collect();
+    let passed: Vec<Passed> =
+        function.params.iter().map(|param| pass(function, target, param, tables)).collect();
     let speaks = function.params.iter().any(|param| param.base.contains("_function"));
     let speaking = if speaks { "        let _speaking = Speaking::begin();\n" } else { "" };
     let result = if function.returns == "int" { "answer(code)" } else { "code" };
@@ -136,8 +142,11 @@ fn body(passed: &[Passed], function: &str, code: &str, result: &str) -> String {
 
 fn pair(function: &Function, body: &str) -> String {
     let name = &function.name;
-    let declared: Vec<String> =
-        function.params.iter().map(|param| format!("{}: {}", rust_name(param), foreign_type(param))).collect();
+    let declared: Vec<String> = function
+        .params
+        .iter()
+        .map(|param| format!("{}: {}", rust_name(param), foreign_type(param)))
+        .collect();
     let (declared, passed): (String, Vec<String>) =
         (declared.join(", "), function.params.iter().map(rust_name).collect());
     let returns = match function.returns.as_str() {
@@ -182,19 +191,14 @@ fn pass(function: &Function, target: &str, param: &Param, tables: &Tables) -> Pa
         };
     }
     if param.base == "MPI_Status" {
-        return match tables.length(target, param) {
-            Some(length) => place(format!("StatusPlaces::new({name}, {length} as isize)"), "finish()".to_string()),
-            None if param.constant => Passed {
-                before: Some(format!("let given_{name} = StatusGiven::new({name});")),
-                argument: format!("given_{name}.pointer()"),
-                after: None,
-            },
-            None if target.starts_with("MPI_Status_set") => place(format!("StatusPlace::inout({name})"), "finish()".to_string()),
-            None => place(format!("StatusPlace::out({name})"), "finish()".to_string()),
-        };
+        return status(target, param, tables, place);
     }
     if param.base == "void" && param.depth() == 1 && is_buffer(&param.name) {
-        let cast = if param.constant { format!("buffer_in({name}.cast_mut())") } else { format!("buffer_in({name})") };
+        let cast = if param.constant {
+            format!("buffer_in({name}.cast_mut())")
+        } else {
+            format!("buffer_in({name})")
+        };
         return Passed { argument: cast, ..plain };
     }
     if param.name == "buffer_addr" {
@@ -204,7 +208,11 @@ fn pass(function: &Function, target: &str, param: &Param, tables: &Tables) -> Pa
         return Passed { argument: format!("pvar_handle_in({name})"), ..plain };
     }
     if param.name.ends_with("weights") && param.depth() == 1 {
-        let cast = if param.constant { format!("weights_in({name}.cast_mut())") } else { format!("weights_in({name})") };
+        let cast = if param.constant {
+            format!("weights_in({name}.cast_mut())")
+        } else {
+            format!("weights_in({name})")
+        };
         return Passed { argument: cast, ..plain };
     }
     match tables.domain(target, param).filter(|domain| *domain != "plain") {
@@ -212,13 +220,32 @@ fn pass(function: &Function, target: &str, param: &Param, tables: &Tables) -> Pa
         Some(limit) if limit.starts_with("MPI_MAX") => {
             let length = function.params.iter().find(|other| other.name == "resultlen");
             let length = length.map_or("std::ptr::null_mut()".to_string(), rust_name);
-            place(format!("TextPlace::<{{ standard::{limit} }}>::new({name}, {limit})"), format!("finish({length})"))
+            place(
+                format!("TextPlace::<{{ standard::{limit} }}>::new({name}, {limit})"),
+                format!("finish({length})"),
+            )
         }
         Some(domain) if param.depth() == 0 => Passed { argument: format!("{domain}_in({name})"), ..plain },
         Some(domain) if given_back => {
             place(format!("IntPlace::inout({name}, {domain}_in, {domain}_out)"), "finish()".to_string())
         }
         Some(domain) => place(format!("IntPlace::out({name}, {domain}_out)"), "finish()".to_string()),
+    }
+}
+
+/// How an entry point passes a status or several on; `place` makes one that is returned.
+fn status(target: &str, param: &Param, tables: &Tables, place: impl Fn(String, String) -> Passed) -> Passed {
+    let name = rust_name(param);
+    let finish = "finish()".to_string();
+    match tables.length(target, param) {
+        Some(length) => place(format!("StatusPlaces::new({name}, {length} as isize)"), finish),
+        None if param.constant => Passed {
+            before: Some(format!("let given_{name} = StatusGiven::new({name});")),
+            argument: format!("given_{name}.pointer()"),
+            after: None,
+        },
+        None if target.starts_with("MPI_Status_set") => place(format!("StatusPlace::inout({name})"), finish),
+        None => place(format!("StatusPlace::out({name})"), finish),
     }
 }
 

@@ -35,8 +35,11 @@ pub fn dialect(spec: &Spec) -> String {
 
 /// The abi's side of the functions: one structure that a front finds by its name.
 pub fn given(spec: &Spec) -> String {
-    let fields: String =
-        spec.functions.iter().map(|one| format!("    {}: generated::{}::P{},\n", one.name, file(one), one.name)).collect();
+    let fields: String = spec
+        .functions
+        .iter()
+        .map(|one| format!("    {}: generated::{}::P{},\n", one.name, file(one), one.name))
+        .collect();
     format!(
         "{NAMES}use std::ffi::{{c_char, c_double, c_int, c_void}};\n\nuse crate::dialect::{{Dialect, speak}};\n\
          use crate::generated::{{self, callbacks::*}};\nuse crate::types::*;\n\n{}\
@@ -106,14 +109,13 @@ fn result(function: &Function) -> Param {
 /// The type of a parameter of the standard ABI where handles are numbers and callbacks are addresses.
 pub fn standard_type(param: &Param) -> String {
     let base = param.base.as_str();
-    let is = |names: &[&str], prefix: &str| base.strip_prefix(prefix).is_some_and(|rest| names.contains(&rest));
+    let is =
+        |names: &[&str], prefix: &str| base.strip_prefix(prefix).is_some_and(|rest| names.contains(&rest));
     if base.contains("_function") {
         return "*const c_void".to_string();
     }
     let mut plain = param.clone();
-    if is(HANDLES, "MPI_") {
-        plain.base = "usize".to_string();
-    } else if is(TOOL_HANDLES, "MPI_T_") {
+    if is(HANDLES, "MPI_") || is(TOOL_HANDLES, "MPI_T_") {
         plain.base = "usize".to_string();
     } else if TOOL_ENUMS.contains(&base) {
         plain.base = "int".to_string();
@@ -131,7 +133,9 @@ fn file(function: &Function) -> String {
 fn version(spec: &Spec) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for function in spec.functions.iter().chain(&spec.callbacks) {
-        for byte in [&function.name, &function.returns, &function.text].into_iter().flat_map(|text| text.bytes()) {
+        for byte in
+            [&function.name, &function.returns, &function.text].into_iter().flat_map(|text| text.bytes())
+        {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }

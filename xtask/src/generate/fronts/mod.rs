@@ -25,15 +25,24 @@ pub fn files(root: &Path, spec: &Spec) -> Result<Vec<(String, String)>, Vec<Stri
         (format!("{shared}/fortran.rs"), entries::fortran()),
     ];
     let parts = entries::files(spec, &tables);
-    let mut modules: Vec<String> =
-        parts.iter().map(|(name, _)| name.clone()).chain(["callbacks", "fortran", "interface"].map(String::from)).collect();
+    let mut modules: Vec<String> = parts
+        .iter()
+        .map(|(name, _)| name.clone())
+        .chain(["callbacks", "fortran", "interface"].map(String::from))
+        .collect();
     modules.sort();
     let list = modules.iter().map(|name| format!("pub mod {name};\n")).collect();
     files.extend(parts.into_iter().map(|(name, text)| (format!("{shared}/{name}.rs"), text)));
     files.push((format!("{shared}/mod.rs"), list));
     for abi in tables::Abi::ALL {
-        files.push((format!("crates/fronts/{}/src/constants.rs", abi.name()), constants::constants(spec, &tables, abi)));
+        files.push((
+            format!("crates/fronts/{}/src/generated/constants.rs", abi.name()),
+            constants::constants(spec, &tables, abi),
+        ));
     }
-    files.push(("crates/fronts/openmpi/src/objects.rs".to_string(), constants::objects(spec, &tables)));
+    files.push((
+        "crates/fronts/openmpi/src/generated/objects.rs".to_string(),
+        constants::objects(spec, &tables),
+    ));
     Ok(files)
 }

@@ -91,18 +91,33 @@ pub fn tell(held: &Held) {
             // SAFETY: the module's Safety section.
             unsafe {
                 let (function, user_data) = (callback.function, callback.user_data as *mut _);
-                (callback.dialect.MPI_T_event_cb_function)(function, instance, pointer(bits), level, user_data);
+                (callback.dialect.MPI_T_event_cb_function)(
+                    function,
+                    instance,
+                    pointer(bits),
+                    level,
+                    user_data,
+                );
             };
         }
         CURRENT.store(0, Ordering::Relaxed);
     }
     for (kind, count) in dropped.iter().enumerate().filter(|(_, count)| **count > 0) {
         for bits in hearers(held, kind) {
-            let Some((level, callback, Some((function, dialect)))) = callback_of(held, bits) else { continue };
+            let Some((level, callback, Some((function, dialect)))) = callback_of(held, bits) else {
+                continue;
+            };
             let (count, user_data) = (*count as i64, callback.user_data as *mut _);
             // SAFETY: the module's Safety section.
             unsafe {
-                (dialect.MPI_T_event_dropped_cb_function)(function, count, pointer(bits), 0, level, user_data);
+                (dialect.MPI_T_event_dropped_cb_function)(
+                    function,
+                    count,
+                    pointer(bits),
+                    0,
+                    level,
+                    user_data,
+                );
             };
         }
     }

@@ -225,7 +225,11 @@ pub static ompi_mpi_2dblcplex: Object<63> = Object::new(kind::INVALID);
 #[unsafe(no_mangle)]
 pub static ompi_mpi_errors_throw_exceptions: Object<127> = Object::new(0x00000141);
 #[unsafe(no_mangle)]
-pub static ompi_mpi_short_float: Object<63> = Object::new(kind::INVALID);
+pub static ompi_mpi_short_float: Object<63> = Object::new(0x000002ca);
+#[unsafe(no_mangle)]
+pub static ompi_mpi_c_short_float_complex: Object<63> = Object::new(0x000002d3);
+#[unsafe(no_mangle)]
+pub static ompi_mpi_cxx_sfltcplex: Object<63> = Object::new(0x000002d3);
 
 impl Kind for kind::Comm {
     const NULL: usize = 0x00000100;
@@ -328,6 +332,9 @@ pub static DATATYPE: &[Predefined] = &[
     Predefined::new(0x000002ca, &raw const ompi_mpi_real2, 28),
     Predefined::new(0x000002d3, &raw const ompi_mpi_complex4, -1),
     Predefined::new(0x00000224, &raw const ompi_mpi_ldblcplex, -1),
+    Predefined::new(0x000002ca, &raw const ompi_mpi_short_float, -1),
+    Predefined::new(0x000002d3, &raw const ompi_mpi_c_short_float_complex, -1),
+    Predefined::new(0x000002d3, &raw const ompi_mpi_cxx_sfltcplex, -1),
 ];
 
 impl Kind for kind::Op {
