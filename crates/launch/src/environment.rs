@@ -1,9 +1,9 @@
 //! The environment of the ranks: that of mpirun, what the command line sets, where the library lies.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tutti_base::config::Config;
 use tutti_sys::job;
@@ -51,10 +51,11 @@ pub fn from_bytes(variables: &[(Vec<u8>, Vec<u8>)]) -> Variables {
 }
 
 /// Lets programs find the library of this installation before any other, unless the command line says
-/// where to look. `directory` is where mpirun itself lies.
+/// where to look, and beside it the libraries for programs of other ABIs (`crates/fronts`). `directory` is where mpirun itself lies.
 pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &Program) {
     const NAME: &str = "LD_LIBRARY_PATH";
     const LIBRARY: &str = "libmpi_abi.so.1";
+    const FRONTS: [&str; 2] = ["mpich", "openmpi"];
     const SYSTEM: [&str; 3] = ["/lib", "/usr/lib", "/usr/lib64"];
     if program.environment.iter().any(|(name, _)| name == NAME) {
         return;
@@ -64,15 +65,15 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
     let Some(found) = candidates.into_iter().find(|candidate| candidate.join(LIBRARY).exists()) else {
         return;
     };
-    if SYSTEM.iter().any(|system| found == Path::new(system)) {
-        return;
+    let fronts = FRONTS.map(|front| found.join("tutti").join(front));
+    let is_system = SYSTEM.iter().any(|system| found == Path::new(system));
+    let own = Some(found).filter(|_| !is_system);
+    let folders = own.into_iter().chain(fronts.into_iter().filter(|folder| folder.exists()));
+    let mut path: Vec<OsString> = folders.map(PathBuf::into_os_string).collect();
+    path.extend(variables.get(&OsString::from(NAME)).filter(|before| !before.is_empty()).cloned());
+    if !path.is_empty() {
+        variables.insert(NAME.into(), path.join(OsStr::new(":")));
     }
-    let mut path = found.into_os_string();
-    if let Some(before) = variables.get(&OsString::from(NAME)).filter(|before| !before.is_empty()) {
-        path.push(":");
-        path.push(before);
-    }
-    variables.insert(NAME.into(), path);
 }
 
 /// Who a rank is.
@@ -80,6 +81,8 @@ pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &P
 pub struct Identity {
     /// In the world.
     pub rank: u32,
+    /// Ranks of the world.
+    pub ranks: u32,
     /// Among those of its host.
     pub local: u32,
     /// How many its host has.
@@ -92,12 +95,21 @@ pub struct Identity {
 
 /// The variables as `NAME=VALUE` for a rank.
 pub fn for_rank(variables: &Variables, identity: &Identity) -> Vec<Vec<u8>> {
-    let mut own = vec![
-        (job::ENV_FD, identity.job_fd.to_string()),
-        (job::ENV_RANK, identity.rank.to_string()),
-        ("MPI_LOCALRANKID", identity.local.to_string()),
-        ("MPI_LOCALNRANKS", identity.local_ranks.to_string()),
+    let mut own =
+        vec![(job::ENV_FD, identity.job_fd.to_string()), (job::ENV_RANK, identity.rank.to_string())];
+    let Identity { rank, ranks, local, local_ranks, .. } = identity;
+    // What scripts ask for that were written for MPICH and Intel MPI, and for Open MPI.
+    let known = [
+        ("MPI_LOCALRANKID", local),
+        ("MPI_LOCALNRANKS", local_ranks),
+        ("PMI_RANK", rank),
+        ("PMI_SIZE", ranks),
+        ("OMPI_COMM_WORLD_RANK", rank),
+        ("OMPI_COMM_WORLD_SIZE", ranks),
+        ("OMPI_COMM_WORLD_LOCAL_RANK", local),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", local_ranks),
     ];
+    own.extend(known.map(|(name, number)| (name, number.to_string())));
     own.extend(identity.network.iter().cloned());
     let given = variables
         .iter()
@@ -120,11 +132,16 @@ mod tests {
     #[test]
     fn later_settings_win_and_the_outer_job_is_forgotten() {
         let got = build(&[("A", "1"), ("ALL", "0"), (job::ENV_RANK, "7")], &[("A", "2")]).unwrap();
-        let identity = Identity { rank: 7, local: 3, local_ranks: 4, job_fd: 9, network: Vec::new() };
+        let identity =
+            Identity { rank: 7, ranks: 9, local: 3, local_ranks: 4, job_fd: 9, network: Vec::new() };
         let lines = for_rank(&got, &identity);
         let text: Vec<String> = lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect();
         let tail = ["TUTTI_JOB_FD=9", "TUTTI_JOB_RANK=7", "MPI_LOCALRANKID=3", "MPI_LOCALNRANKS=4"];
-        assert_eq!(text, [&["A=2", "ALL=1"][..], &tail[..]].concat());
+        let pmi = ["PMI_RANK=7", "PMI_SIZE=9"];
+        let others =
+            ["RANK=7", "SIZE=9", "LOCAL_RANK=3", "LOCAL_SIZE=4"].map(|end| format!("OMPI_COMM_WORLD_{end}"));
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        assert_eq!(text, [&["A=2", "ALL=1"][..], &tail[..], &pmi[..], &others[..]].concat());
     }
 
     #[test]
@@ -137,12 +154,15 @@ mod tests {
     #[test]
     fn the_library_of_this_installation_comes_first() {
         let prefix = std::env::temp_dir().join(format!("tutti-environment-{}", std::process::id()));
-        std::fs::create_dir_all(prefix.join("lib")).unwrap();
+        std::fs::create_dir_all(prefix.join("lib/tutti/openmpi")).unwrap();
         std::fs::write(prefix.join("lib/libmpi_abi.so.1"), "").unwrap();
         let name = OsString::from("LD_LIBRARY_PATH");
         let mut variables = Variables::from([(name.clone(), OsString::from("/x"))]);
         add_library_path(&mut variables, &prefix.join("bin"), &Program::default());
-        assert_eq!(variables[&name], OsString::from(format!("{}:/x", prefix.join("lib").display())));
+        assert_eq!(
+            variables[&name],
+            OsString::from(format!("{0}:{0}/tutti/openmpi:/x", prefix.join("lib").display()))
+        );
         std::fs::remove_dir_all(&prefix).unwrap();
         add_library_path(&mut variables, &prefix.join("bin"), &Program::default());
         assert!(variables[&name].as_bytes().ends_with(b":/x"));

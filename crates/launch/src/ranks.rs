@@ -202,6 +202,7 @@ impl Ranks {
         }
         Identity {
             rank: self.job.world[local as usize],
+            ranks: self.job.placement.ranks(),
             local,
             local_ranks: self.job.world.len() as u32,
             job_fd: self.object.raw_fd(),
