@@ -65,6 +65,11 @@ impl Layout {
         Layout { shape, contiguity, stride, body, offset }
     }
 
+    /// The items without end as one loop: the body, its stride and its offset.
+    pub fn endless(&self) -> (&Shape, i64, i64) {
+        (&self.body, self.stride, self.offset)
+    }
+
     /// Walks `take` packed bytes after `skip` of an array of items.
     pub fn walk<V: Visitor>(&self, visitor: &mut V, skip: u64, take: u64) -> bool {
         match (self.contiguity, &self.shape.kind) {

@@ -2,6 +2,7 @@
 //! them, and nothing else.
 
 mod external;
+mod inverse;
 mod operators;
 mod transfer;
 mod types;
