@@ -5,7 +5,7 @@ usage: python tests/mpich_suite.py [--dirs part,errhan] [--only NAME,...] [--tim
 `scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and arguments; it passes when it
 ends well and says "No Errors", or, where the list says so, when its job fails. With --random also those on random datatypes
 that the suite's own generator makes of its configuration. Programs are compiled as for strict MPI, without what only MPICH does;
-what needs MPI-IO or extensions (MPIX_), or more memory than a small machine has, is not run. Failures that
+what needs extensions (MPIX_), or more memory than a small machine has, is not run. Failures that
 tests/mpich_known.tsv lists do not count. Ends with a line `N passed, N failed, N skipped`.
 """
 
@@ -20,8 +20,8 @@ from harness import ROOT, Job, Mpi
 
 SUITE = ROOT / "build" / "public" / "mpich" / "test" / "mpi"
 BUILT = ROOT / "build" / "public" / "mpich-built"
-DIRS = """attr coll comm datatype errhan group info init mpi_t part pt2pt rma spawn topo threads threads/comm threads/coll threads/init
-threads/mpi_t threads/part threads/pt2pt threads/rma threads/spawn errors/attr errors/coll errors/comm errors/datatype errors/group errors/pt2pt
+DIRS = """attr coll comm datatype errhan group info init io mpi_t part pt2pt rma spawn topo threads threads/comm threads/coll threads/init
+threads/mpi_t threads/part threads/pt2pt threads/rma threads/spawn errors/attr errors/coll errors/comm errors/datatype errors/group errors/io errors/pt2pt
 errors/rma errors/spawn errors/topo errors/faults""".split()
 UTILITIES = ["mtest.c", "mtest_common.c", "mtest_thread.c", "dtypes.c"]
 HAVE = """STDC_HEADERS HAVE_STDLIB_H HAVE_STRING_H HAVE_UNISTD_H HAVE_STDARG_H HAVE_INTTYPES_H HAVE_STDINT_H HAVE_SYS_TIME_H HAVE_PTHREAD_H
@@ -30,7 +30,7 @@ HAVE_INT16_T HAVE_INT32_T HAVE_INT64_T HAVE_UINT8_T HAVE_UINT16_T HAVE_UINT32_T 
 USE_STRICT_MPI HAVE_MEMSET HAVE_MPI_INTEGER16
 HAVE_SYS_RESOURCE_H HAVE_STRINGS_H HAVE_MEMORY_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H HAVE_STRDUP""".split()
 # What no program may need to be run here.
-FOREIGN = re.compile(r"MPIX_|MPI_File_|QMPI_")
+FOREIGN = re.compile(r"MPIX_|QMPI_")
 
 
 # What counts on errors without an object going to the handler of MPI_COMM_WORLD, not to that of MPI_COMM_SELF (MPI-4, section 9.3): there

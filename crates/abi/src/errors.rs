@@ -14,6 +14,7 @@ use tutti_core::giant;
 use tutti_core::names::ObjectName;
 use tutti_core::process::process;
 use tutti_core::tool::settings;
+use tutti_io::file::handle_of_context;
 
 use crate::entry::{At, Function};
 use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
@@ -60,9 +61,12 @@ pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
     }
 }
 
-/// A communicator that a request names by its context, if the program still has it.
+/// The file or the communicator that a request names by its context, if the program still has it.
 fn known(at: At) -> At {
     let At::Context(context) = at else { return at };
+    if let Some(handle) = handle_of_context(&giant::enter(), context) {
+        return At::File(Raw::from_bits(handle));
+    }
     let comm = by_context(&giant::enter(), context).filter(|comm| comm.handle() != 0);
     comm.map_or(At::World, |comm| At::Comm(Raw::from_bits(comm.handle())))
 }
@@ -95,6 +99,10 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
         }
     }
     if let At::File(raw) = at {
+        // SAFETY: used only below, under the lock.
+        if let Ok(file) = unsafe { handles::resolve(raw, "fh") } {
+            return (file.error_handler.borrow(&held).clone(), raw.bits());
+        }
         return (OF_FILES.borrow(&held).clone(), raw.bits());
     }
     let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
@@ -144,7 +152,12 @@ fn name_of(at: At) -> Option<String> {
             let window = unsafe { handles::resolve(raw, "win") }.ok()?;
             Some(named(&window.name.borrow(&held), "a window"))
         }
-        At::File(_) => Some("a file".to_string()),
+        At::File(raw) => {
+            let _held = giant::enter();
+            // SAFETY: used only below, under the lock.
+            let file = unsafe { handles::resolve(raw, "fh") };
+            Some(file.map_or_else(|_| "a file".to_string(), |file| file.name()))
+        }
         At::Session(_) => Some("a session".to_string()),
     }
 }

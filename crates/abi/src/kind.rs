@@ -122,14 +122,10 @@ stored! {
     Datatype: Arc<tutti_core::type_object::TypeObject> = crate::imp::datatype::predefined;
     Op: tutti_data::Op = crate::imp::op::predefined;
     Win: Arc<tutti_core::window::Window> = nothing;
-    File: Arc<ToCome> = nothing;
+    File: Arc<tutti_io::File> = nothing;
     Session: tutti_core::session::Session = nothing;
     Message: Arc<tutti_core::p2p::user::Matched> = nothing;
 }
-
-/// Stands for objects whose part of core is still to come. Put the real type in the list above.
-#[derive(Debug)]
-pub struct ToCome;
 
 fn nothing<T>(_number: usize) -> Option<T> {
     None

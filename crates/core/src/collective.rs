@@ -197,7 +197,7 @@ impl Collectives {
 
     /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
     /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
-    pub(crate) fn next_tag(&self, held: &Held) -> i32 {
+    pub fn next_tag(&self, held: &Held) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
         self.state.borrow_mut(held).next_tag()
     }

@@ -13,6 +13,7 @@ pub mod directory;
 pub mod event;
 pub mod fabric;
 pub mod files;
+pub mod file;
 pub mod futex;
 pub mod guardian;
 pub mod hwloc;

@@ -14,7 +14,8 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("transport", &["base", "sys"]),
     ("coll", &["base", "data", "topo"]),
     ("core", &["base", "sys", "data", "topo", "transport", "coll"]),
-    ("abi", &["base", "data", "core"]),
+    ("io", &["base", "sys", "data", "transport", "coll", "core"]),
+    ("abi", &["base", "data", "core", "io"]),
     // They meet the library when they are loaded, by its interface.
     ("fronts", &[]),
     ("fronts-mpich", &[]),

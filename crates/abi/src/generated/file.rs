@@ -41,7 +41,10 @@ pub unsafe extern "C" fn MPI_File_call_errhandler(fh: MPI_File, errorcode: c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_close(fh: *mut MPI_File) -> c_int {
-    unsupported(&Function { name: "MPI_File_close", always: false }, At::World)
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_close", always: false }, At::World, |call, scope| unsafe {
+        imp::file::close(call, scope.handle_out(fh, "fh"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -72,7 +75,14 @@ pub unsafe extern "C" fn MPI_File_create_errhandler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_File_delete", always: false }, At::File(MPI_FILE_NULL))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_delete", always: false },
+        At::File(MPI_FILE_NULL),
+        |call, scope| unsafe {
+            imp::file::delete(call, scope.text(filename, "filename"), scope.handle(info, "info"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -94,7 +104,10 @@ pub unsafe extern "C" fn MPI_File_fromint(file: c_int) -> MPI_File {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_amode", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_amode", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_amode(call, scope.handle(fh, "fh"), scope.out(amode, "amode"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -105,7 +118,10 @@ pub unsafe extern "C" fn MPI_File_get_amode(fh: MPI_File, amode: *mut c_int) -> 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: MPI_File, flag: *mut c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_atomicity", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_atomicity", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_atomicity(call, scope.handle(fh, "fh"), scope.out(flag, "flag"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -120,7 +136,10 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     offset: MPI_Offset,
     disp: *mut MPI_Offset,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_byte_offset", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_byte_offset", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_byte_offset(call, scope.handle(fh, "fh"), offset as i64, scope.out(disp, "disp"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -157,7 +176,10 @@ pub unsafe extern "C" fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mu
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: MPI_File, group: *mut MPI_Group) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_group", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_group", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_group(call, scope.handle(fh, "fh"), scope.handle_out(group, "group"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -168,7 +190,10 @@ pub unsafe extern "C" fn MPI_File_get_group(fh: MPI_File, group: *mut MPI_Group)
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_info", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_info", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_info(call, scope.handle(fh, "fh"), scope.handle_out(info_used, "info_used"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -179,7 +204,10 @@ pub unsafe extern "C" fn MPI_File_get_info(fh: MPI_File, info_used: *mut MPI_Inf
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_position", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_position", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_position(call, scope.handle(fh, "fh"), scope.out(offset, "offset"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -190,7 +218,14 @@ pub unsafe extern "C" fn MPI_File_get_position(fh: MPI_File, offset: *mut MPI_Of
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_position_shared(fh: MPI_File, offset: *mut MPI_Offset) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_position_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_get_position_shared", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::get_position_shared(call, scope.handle(fh, "fh"), scope.out(offset, "offset"))
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -201,7 +236,10 @@ pub unsafe extern "C" fn MPI_File_get_position_shared(fh: MPI_File, offset: *mut
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_size(fh: MPI_File, size: *mut MPI_Offset) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_size", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_size", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_size(call, scope.handle(fh, "fh"), scope.out(size, "size"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -216,7 +254,15 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     datatype: MPI_Datatype,
     extent: *mut MPI_Aint,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_type_extent", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_type_extent", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_type_extent(
+            call,
+            scope.handle(fh, "fh"),
+            scope.handle(datatype, "datatype"),
+            scope.count_out(extent, "extent"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -235,7 +281,19 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     datatype: MPI_Datatype,
     extent: *mut MPI_Count,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_type_extent_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_get_type_extent_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::get_type_extent(
+                call,
+                scope.handle(fh, "fh"),
+                scope.handle(datatype, "datatype"),
+                scope.count_out(extent, "extent"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -256,7 +314,17 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     filetype: *mut MPI_Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_get_view", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_get_view", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::get_view(
+            call,
+            scope.handle(fh, "fh"),
+            scope.out(disp, "disp"),
+            scope.handle_out(etype, "etype"),
+            scope.handle_out(filetype, "filetype"),
+            scope.text_out(datarep, "datarep"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -279,7 +347,18 @@ pub unsafe extern "C" fn PMPI_File_iread(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -302,7 +381,18 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -325,7 +415,18 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -349,7 +450,19 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_at", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_at", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -374,7 +487,19 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_at_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_at_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -399,7 +524,19 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_at_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -424,7 +561,19 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_at_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_at_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -448,7 +597,18 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -471,7 +631,18 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_shared", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -494,7 +665,18 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iread_shared_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iread_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -517,7 +699,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -540,7 +733,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -563,7 +767,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -587,7 +802,19 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_at", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_at", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -612,7 +839,19 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_at_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_at_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -637,7 +876,19 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_at_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -662,7 +913,19 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_at_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_at_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -686,7 +949,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -709,7 +983,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_shared", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -732,7 +1017,18 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     datatype: MPI_Datatype,
     request: *mut MPI_Request,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_iwrite_shared_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_iwrite_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Nonblocking(scope.handle_out(request, "request")),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -755,7 +1051,17 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: MPI_Info,
     fh: *mut MPI_File,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_open", always: false }, At::File(MPI_FILE_NULL))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_open", always: false }, At::File(MPI_FILE_NULL), |call, scope| unsafe {
+        imp::file::open(
+            call,
+            scope.handle(comm, "comm"),
+            scope.text(filename, "filename"),
+            amode,
+            scope.handle(info, "info"),
+            scope.handle_out(fh, "fh"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -772,7 +1078,10 @@ pub unsafe extern "C" fn MPI_File_open(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_preallocate(fh: MPI_File, size: MPI_Offset) -> c_int {
-    unsupported(&Function { name: "MPI_File_preallocate", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_preallocate", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::preallocate(call, scope.handle(fh, "fh"), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -789,7 +1098,18 @@ pub unsafe extern "C" fn PMPI_File_read(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -812,7 +1132,18 @@ pub unsafe extern "C" fn PMPI_File_read_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -834,7 +1165,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_all_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_all_begin", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::begin(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -855,7 +1196,21 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_all_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_all_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -877,7 +1232,18 @@ pub unsafe extern "C" fn PMPI_File_read_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -898,7 +1264,16 @@ pub unsafe extern "C" fn PMPI_File_read_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_all_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_all_end", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::end(
+            call,
+            tutti_io::access::Split::Individual { write: false },
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -920,7 +1295,19 @@ pub unsafe extern "C" fn PMPI_File_read_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_at", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -945,7 +1332,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_at_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -969,7 +1368,22 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_all_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_at_all_begin", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin_at(
+                call,
+                crate::imp::file::Direction::Read,
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -992,7 +1406,22 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_all_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_at_all_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin_at(
+                call,
+                crate::imp::file::Direction::Read,
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1016,7 +1445,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1038,7 +1479,16 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_all_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_at_all_end", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::end(
+            call,
+            tutti_io::access::Split::Explicit { write: false },
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1060,7 +1510,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_at_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_at_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1084,7 +1546,18 @@ pub unsafe extern "C" fn PMPI_File_read_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1107,7 +1580,18 @@ pub unsafe extern "C" fn PMPI_File_read_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_ordered", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_ordered", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1129,7 +1613,21 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_ordered_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_ordered_begin", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1150,7 +1648,21 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_ordered_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_ordered_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1172,7 +1684,18 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_ordered_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_ordered_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Ordered),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1193,7 +1716,20 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_end(
     buf: *mut c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_ordered_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_read_ordered_end", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Ordered { write: false },
+                scope.handle(fh, "fh"),
+                scope.address(buf),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1214,7 +1750,18 @@ pub unsafe extern "C" fn PMPI_File_read_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_shared", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1237,7 +1784,18 @@ pub unsafe extern "C" fn PMPI_File_read_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_read_shared_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_read_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Read, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1254,7 +1812,10 @@ pub unsafe extern "C" fn MPI_File_read_shared_c(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_seek", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_seek", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::seek(call, scope.handle(fh, "fh"), offset as i64, whence)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1265,7 +1826,10 @@ pub unsafe extern "C" fn MPI_File_seek(fh: MPI_File, offset: MPI_Offset, whence:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_seek_shared(fh: MPI_File, offset: MPI_Offset, whence: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_seek_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_seek_shared", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::seek_shared(call, scope.handle(fh, "fh"), offset as i64, whence)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1276,7 +1840,10 @@ pub unsafe extern "C" fn MPI_File_seek_shared(fh: MPI_File, offset: MPI_Offset, 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: MPI_File, flag: c_int) -> c_int {
-    unsupported(&Function { name: "MPI_File_set_atomicity", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_set_atomicity", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::set_atomicity(call, scope.handle(fh, "fh"), flag)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1309,7 +1876,10 @@ pub unsafe extern "C" fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_int {
-    unsupported(&Function { name: "MPI_File_set_info", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_set_info", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::set_info(call, scope.handle(fh, "fh"), scope.handle(info, "info"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1320,7 +1890,10 @@ pub unsafe extern "C" fn MPI_File_set_info(fh: MPI_File, info: MPI_Info) -> c_in
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_set_size(fh: MPI_File, size: MPI_Offset) -> c_int {
-    unsupported(&Function { name: "MPI_File_set_size", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_set_size", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::set_size(call, scope.handle(fh, "fh"), size as i64)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1338,7 +1911,18 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     datarep: *const c_char,
     info: MPI_Info,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_set_view", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_set_view", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::set_view(
+            call,
+            scope.handle(fh, "fh"),
+            disp as i64,
+            scope.handle(etype, "etype"),
+            scope.handle(filetype, "filetype"),
+            scope.text(datarep, "datarep"),
+            scope.handle(info, "info"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1356,7 +1940,10 @@ pub unsafe extern "C" fn MPI_File_set_view(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_sync(fh: MPI_File) -> c_int {
-    unsupported(&Function { name: "MPI_File_sync", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_sync", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::sync(call, scope.handle(fh, "fh"))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1384,7 +1971,18 @@ pub unsafe extern "C" fn PMPI_File_write(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1407,7 +2005,18 @@ pub unsafe extern "C" fn PMPI_File_write_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1429,7 +2038,17 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_all_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_all_begin", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::begin(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1450,7 +2069,21 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_all_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_all_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1472,7 +2105,18 @@ pub unsafe extern "C" fn PMPI_File_write_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::All),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1493,7 +2137,16 @@ pub unsafe extern "C" fn PMPI_File_write_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_all_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_all_end", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::end(
+            call,
+            tutti_io::access::Split::Individual { write: true },
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            scope.status_out(status),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1515,7 +2168,19 @@ pub unsafe extern "C" fn PMPI_File_write_at(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_at", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1540,7 +2205,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_all", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_at_all", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1564,7 +2241,22 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_all_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_at_all_begin", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin_at(
+                call,
+                crate::imp::file::Direction::Write,
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1587,7 +2279,22 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_all_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_at_all_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin_at(
+                call,
+                crate::imp::file::Direction::Write,
+                scope.handle(fh, "fh"),
+                offset as i64,
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1611,7 +2318,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_all_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_at_all_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::All),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1633,7 +2352,20 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_all_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_at_all_end", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Explicit { write: true },
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1655,7 +2387,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_at_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_at_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access_at(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::Who::One),
+            scope.handle(fh, "fh"),
+            offset as i64,
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1679,7 +2423,18 @@ pub unsafe extern "C" fn PMPI_File_write_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::One),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1702,7 +2457,18 @@ pub unsafe extern "C" fn PMPI_File_write_ordered(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_ordered", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_ordered", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1724,7 +2490,21 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     count: c_int,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_ordered_begin", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_ordered_begin", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1745,7 +2525,21 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     count: MPI_Count,
     datatype: MPI_Datatype,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_ordered_begin_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_ordered_begin_c", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::begin(
+                call,
+                (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                count as i64,
+                scope.handle(datatype, "datatype"),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1767,7 +2561,18 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_ordered_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_ordered_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Ordered),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1788,7 +2593,20 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_end(
     buf: *const c_void,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_ordered_end", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_File_write_ordered_end", always: false },
+        At::File(fh),
+        |call, scope| unsafe {
+            imp::file::end(
+                call,
+                tutti_io::access::Split::Ordered { write: true },
+                scope.handle(fh, "fh"),
+                scope.address(buf.cast_mut()),
+                scope.status_out(status),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -1809,7 +2627,18 @@ pub unsafe extern "C" fn PMPI_File_write_shared(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_shared", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_shared", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -1832,7 +2661,18 @@ pub unsafe extern "C" fn PMPI_File_write_shared_c(
     datatype: MPI_Datatype,
     status: *mut MPI_Status,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_File_write_shared_c", always: false }, At::File(fh))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(&Function { name: "MPI_File_write_shared_c", always: false }, At::File(fh), |call, scope| unsafe {
+        imp::file::access(
+            call,
+            (crate::imp::file::Direction::Write, crate::imp::file::By::Shared),
+            scope.handle(fh, "fh"),
+            scope.address(buf.cast_mut()),
+            count as i64,
+            scope.handle(datatype, "datatype"),
+            Form::Blocking(scope.status_out(status)),
+        )
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -893,7 +893,21 @@ pub unsafe extern "C" fn PMPI_Register_datarep(
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Register_datarep", always: false }, At::File(MPI_FILE_NULL))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Register_datarep", always: false },
+        At::File(MPI_FILE_NULL),
+        |call, scope| unsafe {
+            imp::file::register_datarep(
+                call,
+                scope.text(datarep, "datarep"),
+                read_conversion_fn,
+                write_conversion_fn,
+                dtype_file_extent_fn,
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]
@@ -924,7 +938,21 @@ pub unsafe extern "C" fn PMPI_Register_datarep_c(
     dtype_file_extent_fn: Option<MPI_Datarep_extent_function>,
     extra_state: *mut c_void,
 ) -> c_int {
-    unsupported(&Function { name: "MPI_Register_datarep_c", always: false }, At::File(MPI_FILE_NULL))
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function { name: "MPI_Register_datarep_c", always: false },
+        At::File(MPI_FILE_NULL),
+        |call, scope| unsafe {
+            imp::file::register_datarep_c(
+                call,
+                scope.text(datarep, "datarep"),
+                read_conversion_fn,
+                write_conversion_fn,
+                dtype_file_extent_fn,
+                scope.address(extra_state),
+            )
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::error_codes::CODES;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind, OF_FILES, Outcome};
+use tutti_core::giant::GiantCell;
 
 use crate::dialect;
-use crate::entry::{At, Call};
+use crate::entry::Call;
 use crate::errors;
 use crate::generated::callbacks::{
     MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Session_errhandler_function,
@@ -196,32 +197,29 @@ pub fn call_comm(call: &mut Call, comm: In<Comm>, errorcode: c_int) -> Result<()
     call_handler(call, &handler, comm.raw().bits(), errorcode)
 }
 
-/// The default handler of files, which the handle MPI_FILE_NULL stands for (MPI-5 section 14.7).
-fn default_of_files(call: &mut Call, file: In<File>) -> Result<()> {
-    call.at = At::File(file.raw());
-    if file.is_null() { Ok(()) } else { Err(file.complaint()) }
+/// The handler of a file, or the default one, for which the handle MPI_FILE_NULL stands (MPI-5 section 14.7).
+fn of_file<'s>(file: In<'s, File>) -> Result<&'s GiantCell<ErrorHandler>> {
+    Ok(file.optional()?.map_or(&OF_FILES, |file| &file.error_handler))
 }
 
 /// MPI_File_set_errhandler.
 pub fn set_file(call: &mut Call, file: In<File>, errhandler: In<Errhandler>) -> Result<()> {
-    default_of_files(call, file)?;
+    let place = of_file(file)?;
     let handler = errhandler.get()?;
     handler.check_kind(HandlerKind::File)?;
-    *OF_FILES.borrow_mut(&call.held) = handler.clone();
+    *place.borrow_mut(&call.held) = handler.clone();
     Ok(())
 }
 
 /// MPI_File_get_errhandler.
 pub fn get_file(call: &mut Call, file: In<File>, errhandler: HandleOut<Errhandler>) -> Result<()> {
-    default_of_files(call, file)?;
-    let handler = OF_FILES.borrow(&call.held).clone();
+    let handler = of_file(file)?.borrow(&call.held).clone();
     return_handle(&handler, errhandler)
 }
 
 /// MPI_File_call_errhandler.
 pub fn call_file(call: &mut Call, fh: In<File>, errorcode: c_int) -> Result<()> {
-    default_of_files(call, fh)?;
-    let handler = OF_FILES.borrow(&call.held).clone();
+    let handler = of_file(fh)?.borrow(&call.held).clone();
     call_handler(call, &handler, fh.raw().bits(), errorcode)
 }
 

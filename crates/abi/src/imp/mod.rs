@@ -51,6 +51,7 @@ pub mod datatype;
 pub mod dynamic;
 pub mod environment;
 pub mod error_handler;
+pub mod file;
 pub mod group;
 pub mod info;
 pub mod memory;

@@ -1,0 +1,475 @@
+//! Files (MPI-5 chapter 14).
+//!
+//! # Safety
+//! [`Memory::user`] wants what MPI-5 section 2.5 asks of the caller of the function, and so do the program's functions for
+//! representations of data; the wrapper passes that on.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::giant;
+use tutti_core::giant::GiantCell;
+use tutti_core::request::Status;
+use tutti_data::Datatype as Data;
+use tutti_io::access::Split;
+use tutti_io::file::{self, Whence};
+use tutti_io::memory::Items;
+use tutti_io::representation::{Convert, FileExtent, UserRepresentation, register};
+use tutti_io::{Access, File as Opened, Memory, Pointer};
+
+use crate::entry::{At, Call};
+use crate::form::Form;
+use crate::generated::callbacks::{
+    MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function,
+};
+use crate::generated::constants::*;
+use crate::imp::datatype;
+use crate::imp::memory::{check_address, count, datatype as committed, process};
+use crate::imp::request::{handle_of, report};
+use crate::kind::{Comm, Datatype, File, Group, Info};
+use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
+use crate::status::StatusOut;
+use crate::types::MPI_Datatype;
+
+/// To the file, or from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// MPI_File_read and its like.
+    Read,
+    /// MPI_File_write and its like.
+    Write,
+}
+
+/// Who takes part in an access without an offset, and by what pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// One process, its own pointer.
+    One,
+    /// All, their own pointers.
+    All,
+    /// One process, the shared pointer.
+    Shared,
+    /// All, the shared pointer in the order of ranks.
+    Ordered,
+}
+
+impl By {
+    fn access(self, direction: Direction) -> Access {
+        let (pointer, collective) = match self {
+            By::One => (Pointer::Individual, false),
+            By::All => (Pointer::Individual, true),
+            By::Shared => (Pointer::Shared, false),
+            By::Ordered => (Pointer::Ordered, true),
+        };
+        Access { write: direction == Direction::Write, pointer, collective }
+    }
+}
+
+/// Who takes part in an access at an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// One process.
+    One,
+    /// All.
+    All,
+}
+
+/// The user's side of an access.
+fn memory(buf: Address, items: i64, handle: In<Datatype>) -> Result<Memory> {
+    let items = count(items, "count")?;
+    let datatype = committed(handle)?;
+    check_address(buf, "buf", items, datatype)?;
+    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+    unsafe { Memory::user(buf.pointer(), items, datatype) }
+}
+
+/// Does an access, or starts it.
+fn perform(
+    call: &mut Call,
+    access: Access,
+    fh: In<File>,
+    (buf, items, datatype): (Address, i64, In<Datatype>),
+    form: Form,
+) -> Result<()> {
+    let file = fh.get()?;
+    match form {
+        Form::Nonblocking(request) => {
+            request.check()?;
+            let memory = memory(buf, items, datatype)?;
+            request.set(handle_of(file.start(&mut call.held, process()?, access, memory)?))
+        }
+        Form::Blocking(status) => {
+            let memory = memory(buf, items, datatype)?;
+            let (bytes, result) = file.access(&mut call.held, process()?, access, memory);
+            status.set(report(Status { bytes, ..Status::EMPTY }));
+            result
+        }
+        Form::Persistent(..) => unreachable!("files have no persistent accesses"),
+    }
+}
+
+/// MPI_File_read_at, MPI_File_write_at, their collective and non-blocking forms.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has, and which")]
+pub fn access_at(
+    call: &mut Call,
+    (direction, who): (Direction, Who),
+    fh: In<File>,
+    offset: i64,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    form: Form,
+) -> Result<()> {
+    let write = direction == Direction::Write;
+    let access = Access { write, pointer: Pointer::Explicit(offset), collective: who == Who::All };
+    perform(call, access, fh, (buf, count, datatype), form)
+}
+
+/// MPI_File_read, MPI_File_write, and all of their forms that need no offset.
+pub fn access(
+    call: &mut Call,
+    (direction, by): (Direction, By),
+    fh: In<File>,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+    form: Form,
+) -> Result<()> {
+    perform(call, by.access(direction), fh, (buf, count, datatype), form)
+}
+
+/// MPI_File_read_at_all_begin, MPI_File_write_at_all_begin.
+#[allow(clippy::too_many_arguments, reason = "as many as the standard's function has, and which")]
+pub fn begin_at(
+    call: &mut Call,
+    direction: Direction,
+    fh: In<File>,
+    offset: i64,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+) -> Result<()> {
+    let write = direction == Direction::Write;
+    let access = Access { write, pointer: Pointer::Explicit(offset), collective: true };
+    let memory = memory(buf, count, datatype)?;
+    fh.get()?.begin(&mut call.held, process()?, access, memory)
+}
+
+/// MPI_File_read_all_begin, MPI_File_read_ordered_begin and those that write.
+pub fn begin(
+    call: &mut Call,
+    (direction, by): (Direction, By),
+    fh: In<File>,
+    buf: Address,
+    count: i64,
+    datatype: In<Datatype>,
+) -> Result<()> {
+    let memory = memory(buf, count, datatype)?;
+    fh.get()?.begin(&mut call.held, process()?, by.access(direction), memory)
+}
+
+/// MPI_File_read_at_all_end and its like.
+pub fn end(call: &mut Call, split: Split, fh: In<File>, buf: Address, status: StatusOut) -> Result<()> {
+    let _ = buf;
+    let (bytes, result) = fh.get()?.end(&mut call.held, process()?, split);
+    status.set(report(Status { bytes, ..Status::EMPTY }));
+    result
+}
+
+/// MPI_File_open.
+pub fn open(
+    call: &mut Call,
+    comm: In<Comm>,
+    filename: Text,
+    amode: c_int,
+    info: In<Info>,
+    fh: HandleOut<File>,
+) -> Result<()> {
+    fh.check()?;
+    let entries = info.optional()?.map(|info| info.borrow(&call.held).clone()).unwrap_or_default();
+    let file = Opened::open(&mut call.held, process()?, comm.get()?, filename.bytes()?, amode, &entries)?;
+    let handle = fh.create(Arc::clone(&file))?;
+    file.set_handle(&call.held, handle.bits());
+    Ok(())
+}
+
+/// MPI_File_close.
+pub fn close(call: &mut Call, fh: HandleOut<File>) -> Result<()> {
+    call.at = At::File(fh.input()?.raw());
+    let file = fh.input()?.get()?;
+    let result = file.close(&mut call.held, process()?);
+    if file.is_open(&call.held) {
+        return result;
+    }
+    // The error handler of a file that is gone is the default one.
+    call.at = At::File(MPI_FILE_NULL);
+    fh.remove()?;
+    result
+}
+
+/// MPI_File_delete.
+pub fn delete(call: &mut Call, filename: Text, info: In<Info>) -> Result<()> {
+    info.optional()?;
+    let name = filename.bytes()?;
+    call.held.release_while(|| file::delete(name))
+}
+
+/// MPI_File_set_size.
+pub fn set_size(call: &mut Call, fh: In<File>, size: i64) -> Result<()> {
+    fh.get()?.resize(&mut call.held, process()?, size)
+}
+
+/// MPI_File_preallocate.
+pub fn preallocate(call: &mut Call, fh: In<File>, size: i64) -> Result<()> {
+    fh.get()?.allocate(&mut call.held, process()?, size)
+}
+
+/// MPI_File_get_size.
+pub fn get_size(_call: &mut Call, fh: In<File>, size: Out<i64>) -> Result<()> {
+    size.set(fh.get()?.bytes()? as i64)
+}
+
+/// MPI_File_get_group.
+pub fn get_group(_call: &mut Call, fh: In<File>, group: HandleOut<Group>) -> Result<()> {
+    group.create(fh.get()?.group().clone()).map(drop)
+}
+
+/// MPI_File_get_amode.
+pub fn get_amode(_call: &mut Call, fh: In<File>, amode: Out<c_int>) -> Result<()> {
+    amode.set(fh.get()?.amode().bits())
+}
+
+/// MPI_File_set_info.
+pub fn set_info(call: &mut Call, fh: In<File>, info: In<Info>) -> Result<()> {
+    let entries = info.optional()?.map(|info| info.borrow(&call.held).clone()).unwrap_or_default();
+    fh.get()?.set_hints(&mut call.held, process()?, &entries)
+}
+
+/// MPI_File_get_info.
+pub fn get_info(call: &mut Call, fh: In<File>, info_used: HandleOut<Info>) -> Result<()> {
+    let hints = fh.get()?.hints(&call.held);
+    info_used.create(GiantCell::new(hints.in_force())).map(drop)
+}
+
+/// MPI_File_set_view.
+pub fn set_view(
+    call: &mut Call,
+    fh: In<File>,
+    disp: i64,
+    etype: In<Datatype>,
+    filetype: In<Datatype>,
+    datarep: Text,
+    info: In<Info>,
+) -> Result<()> {
+    let file = fh.get()?;
+    let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
+    let (etype, filetype) = (etype.get()?.data(), filetype.get()?.data());
+    file.set_view(&mut call.held, process()?, disp, etype, filetype, datarep.bytes()?, entries.as_ref())
+}
+
+/// MPI_File_get_view.
+pub fn get_view(
+    call: &mut Call,
+    fh: In<File>,
+    disp: Out<i64>,
+    etype: HandleOut<Datatype>,
+    filetype: HandleOut<Datatype>,
+    datarep: TextOut,
+) -> Result<()> {
+    let view = fh.get()?.view(&call.held);
+    disp.set(view.displacement)?;
+    etype.set(datatype::handle_of(&call.held, &view.etype)?)?;
+    filetype.set(datatype::handle_of(&call.held, &view.filetype)?)?;
+    datarep.set(view.representation.name(), MPI_MAX_DATAREP_STRING as usize).map(drop)
+}
+
+/// From where an offset counts.
+fn whence(whence: c_int) -> Result<Whence> {
+    match whence {
+        MPI_SEEK_SET => Ok(Whence::Start),
+        MPI_SEEK_CUR => Ok(Whence::Current),
+        MPI_SEEK_END => Ok(Whence::End),
+        other => {
+            let why =
+                format!("argument whence is {other}; it must be MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END");
+            Err(Error::new(ErrorClass::Arg, why))
+        }
+    }
+}
+
+/// MPI_File_seek.
+pub fn seek(call: &mut Call, fh: In<File>, offset: i64, from: c_int) -> Result<()> {
+    fh.get()?.seek(&call.held, offset, whence(from)?)
+}
+
+/// MPI_File_seek_shared.
+pub fn seek_shared(call: &mut Call, fh: In<File>, offset: i64, from: c_int) -> Result<()> {
+    fh.get()?.seek_shared(&mut call.held, process()?, offset, whence(from)?)
+}
+
+/// MPI_File_get_position.
+pub fn get_position(call: &mut Call, fh: In<File>, offset: Out<i64>) -> Result<()> {
+    offset.set(fh.get()?.position(&call.held)?)
+}
+
+/// MPI_File_get_position_shared.
+pub fn get_position_shared(call: &mut Call, fh: In<File>, offset: Out<i64>) -> Result<()> {
+    offset.set(fh.get()?.shared_position(&mut call.held, process()?)?)
+}
+
+/// MPI_File_get_byte_offset.
+pub fn get_byte_offset(call: &mut Call, fh: In<File>, offset: i64, disp: Out<i64>) -> Result<()> {
+    disp.set(fh.get()?.byte_of(&call.held, offset)?)
+}
+
+/// MPI_File_get_type_extent.
+pub fn get_type_extent(
+    call: &mut Call,
+    fh: In<File>,
+    datatype: In<Datatype>,
+    extent: CountOut,
+) -> Result<()> {
+    extent.set(fh.get()?.extent_of(&call.held, datatype.get()?.data())?)
+}
+
+/// MPI_File_set_atomicity.
+pub fn set_atomicity(call: &mut Call, fh: In<File>, flag: c_int) -> Result<()> {
+    fh.get()?.set_atomic(&mut call.held, process()?, flag != 0)
+}
+
+/// MPI_File_get_atomicity.
+pub fn get_atomicity(call: &mut Call, fh: In<File>, flag: Out<c_int>) -> Result<()> {
+    flag.set_flag(fh.get()?.is_atomic(&call.held))
+}
+
+/// MPI_File_sync.
+pub fn sync(call: &mut Call, fh: In<File>) -> Result<()> {
+    fh.get()?.sync(&mut call.held, process()?)
+}
+
+/// An address that the program's functions get back.
+#[derive(Clone, Copy)]
+struct Extra(*mut c_void);
+
+// SAFETY: nothing is read or written through it here.
+unsafe impl Send for Extra {}
+// SAFETY: as above.
+unsafe impl Sync for Extra {}
+
+impl Extra {
+    /// The address. A method, so that closures keep the whole, which may go to other threads.
+    fn pointer(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// What the program's function returned.
+fn returned(code: c_int, what: &str) -> Result<()> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => Err(Error::with_code(code, format!("the program's function that {what} returned {code}"))),
+    }
+}
+
+fn handle(data: &Data) -> Result<MPI_Datatype> {
+    datatype::handle_of(&giant::enter(), data)
+}
+
+/// A conversion by a function that takes `int` counts: so many items at a time.
+fn narrow(function: Option<MPI_Datarep_conversion_function>, extra: Extra) -> Option<Convert> {
+    let function = function?;
+    Some(Box::new(move |items: &Items, bytes: &mut [u8]| {
+        let datatype = handle(items.datatype())?;
+        let mut position = 0;
+        while position < items.count() {
+            let count = (items.count() - position).min(c_int::MAX as u64);
+            // SAFETY: the user's function, with the arguments that MPI-5 section 14.5.3 gives it: it finds the items by their
+            // position in both buffers.
+            let code = unsafe {
+                function(
+                    items.base().cast(),
+                    datatype,
+                    count as c_int,
+                    bytes.as_mut_ptr().cast(),
+                    position as i64,
+                    extra.pointer(),
+                )
+            };
+            returned(code, "converts data")?;
+            position += count;
+        }
+        Ok(())
+    }))
+}
+
+/// The same by one that takes large counts.
+fn wide(function: Option<MPI_Datarep_conversion_function_c>, extra: Extra) -> Option<Convert> {
+    let function = function?;
+    Some(Box::new(move |items: &Items, bytes: &mut [u8]| {
+        let datatype = handle(items.datatype())?;
+        // SAFETY: as in `narrow`.
+        let code = unsafe {
+            function(
+                items.base().cast(),
+                datatype,
+                items.count() as i64,
+                bytes.as_mut_ptr().cast(),
+                0,
+                extra.pointer(),
+            )
+        };
+        returned(code, "converts data")
+    }))
+}
+
+fn make(
+    datarep: Text,
+    read: Option<Convert>,
+    write: Option<Convert>,
+    extent: Option<MPI_Datarep_extent_function>,
+    extra: Extra,
+) -> Result<()> {
+    let Some(extent) = extent else {
+        return Err(Error::new(ErrorClass::Arg, "argument dtype_file_extent_fn is a null pointer"));
+    };
+    let extent: FileExtent = Box::new(move |data: &Data| {
+        let datatype = handle(data)?;
+        let mut bytes = 0;
+        // SAFETY: the user's function, with the arguments that MPI-5 section 14.5.3 gives it.
+        let code = unsafe { extent(datatype, &raw mut bytes, extra.pointer()) };
+        returned(code, "tells the extent of a type in a file")?;
+        if bytes < 0 {
+            let why = format!("the extent of {data:?} in a file is {bytes}; it must not be negative");
+            return Err(Error::new(ErrorClass::Conversion, why));
+        }
+        Ok(bytes as i64)
+    });
+    register(UserRepresentation { name: datarep.bytes()?.to_vec(), read, write, extent })
+}
+
+/// MPI_Register_datarep.
+pub fn register_datarep(
+    _call: &mut Call,
+    datarep: Text,
+    read: Option<MPI_Datarep_conversion_function>,
+    write: Option<MPI_Datarep_conversion_function>,
+    extent: Option<MPI_Datarep_extent_function>,
+    extra_state: Address,
+) -> Result<()> {
+    let extra = Extra(extra_state.pointer().cast());
+    make(datarep, narrow(read, extra), narrow(write, extra), extent, extra)
+}
+
+/// MPI_Register_datarep_c.
+pub fn register_datarep_c(
+    _call: &mut Call,
+    datarep: Text,
+    read: Option<MPI_Datarep_conversion_function_c>,
+    write: Option<MPI_Datarep_conversion_function_c>,
+    extent: Option<MPI_Datarep_extent_function>,
+    extra_state: Address,
+) -> Result<()> {
+    let extra = Extra(extra_state.pointer().cast());
+    make(datarep, wide(read, extra), wide(write, extra), extent, extra)
+}

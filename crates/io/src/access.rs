@@ -1,0 +1,359 @@
+//! Reading and writing (MPI-5 section 14.4): blocking, behind a request, split; by an explicit offset, the individual pointer or the
+//! shared one; alone, together, or in the order of ranks.
+
+use std::sync::Arc;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::buffer::Buffer;
+use tutti_core::collective;
+use tutti_core::completion::{self, Finished};
+use tutti_core::giant::Held;
+use tutti_core::process::Process;
+use tutti_core::request::{Request, RequestId, Status};
+
+use crate::accord::{agree, judge, verdict};
+use crate::background::{self, Flight};
+use crate::driver::Moved;
+use crate::file::{File, sequential};
+use crate::memory::Memory;
+use crate::transfer::Transfer;
+use crate::view::View;
+use crate::worker;
+
+/// By what an access finds its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointer {
+    /// An offset in etypes.
+    Explicit(i64),
+    /// The pointer of each process.
+    Individual,
+    /// The one of all, in any order.
+    Shared,
+    /// The one of all, in the order of ranks.
+    Ordered,
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// To the file, or from it.
+    pub write: bool,
+    /// Where.
+    pub pointer: Pointer,
+    /// All members take part.
+    pub collective: bool,
+}
+
+/// Which split access has begun: one at a time a file (MPI-5 section 14.4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// MPI_File_write_at_all_begin, MPI_File_read_at_all_begin.
+    Explicit {
+        /// To the file.
+        write: bool,
+    },
+    /// MPI_File_write_all_begin, MPI_File_read_all_begin.
+    Individual {
+        /// To the file.
+        write: bool,
+    },
+    /// MPI_File_write_ordered_begin, MPI_File_read_ordered_begin.
+    Ordered {
+        /// To the file.
+        write: bool,
+    },
+}
+
+/// Up to so many bytes an access behind a request is done at once: to hand it to a thread takes longer.
+const AT_ONCE_BYTES: u64 = 16 << 10;
+
+/// Data on their way: what the file gets, or where what it has goes before it is converted.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub view: Arc<View>,
+    pub stream: u64,
+    pub buffer: Buffer,
+    pub memory: Memory,
+    pub write: bool,
+}
+
+impl Access {
+    /// Which split access this is.
+    pub fn split(&self) -> Split {
+        let write = self.write;
+        match self.pointer {
+            Pointer::Explicit(_) => Split::Explicit { write },
+            Pointer::Ordered => Split::Ordered { write },
+            Pointer::Individual | Pointer::Shared => Split::Individual { write },
+        }
+    }
+}
+
+impl Prepared {
+    /// What is to be moved.
+    pub fn transfer(&self, file: &File) -> Transfer {
+        Transfer {
+            driver: Arc::clone(&file.driver),
+            view: Arc::clone(&self.view),
+            stream: self.stream,
+            buffer: self.buffer.clone(),
+            write: self.write,
+        }
+    }
+
+    /// Once the bytes are moved: converts what was read, and counts bytes of memory.
+    pub fn conclude(&self, moved: Moved) -> Moved {
+        let representation = &self.view.representation;
+        if representation.is_plain(self.write) {
+            return moved;
+        }
+        let Moved { bytes, fault } = moved;
+        let items = &self.memory.items;
+        let converted = if self.write {
+            let each = representation.file_bytes(items.datatype(), 1);
+            each.map(|each| items.datatype().packed_bytes(bytes / each.max(1)))
+        } else {
+            let mut read = vec![0; bytes as usize];
+            self.buffer.pack(0, &mut read);
+            representation.decode(items, &mut read)
+        };
+        match converted {
+            Ok(bytes) => Moved { bytes, fault },
+            Err(error) => Moved { bytes: 0, fault: Some(fault.unwrap_or(error)) },
+        }
+    }
+}
+
+impl File {
+    /// Refuses what the file was not opened for; else how many etypes are wanted.
+    fn etypes(&self, held: &Held, access: &Access, memory: &Memory) -> Result<i64> {
+        if access.write && !self.amode.writes() {
+            return Err(Error::new(ErrorClass::ReadOnly, "the file was opened with MPI_MODE_RDONLY"));
+        }
+        if !access.write && !self.amode.reads() {
+            return Err(Error::new(ErrorClass::Access, "the file was opened with MPI_MODE_WRONLY"));
+        }
+        if self.amode.is_sequential() && !matches!(access.pointer, Pointer::Shared | Pointer::Ordered) {
+            return Err(sequential("access by an offset or by the individual pointer"));
+        }
+        if let Pointer::Explicit(offset) = access.pointer
+            && offset < 0
+        {
+            let why = format!("argument offset is {offset}; it must not be negative");
+            return Err(Error::new(ErrorClass::Arg, why));
+        }
+        let view = self.view(held);
+        let bytes = view.representation.file_bytes(memory.items.datatype(), memory.items.count())?;
+        if !bytes.is_multiple_of(view.etype_bytes()) {
+            let why = format!("{bytes} bytes are not a multiple of the {} of an etype", view.etype_bytes());
+            return Err(Error::new(ErrorClass::Arg, why));
+        }
+        if bytes > 0 && view.layout().size() == 0 {
+            return Err(Error::new(ErrorClass::Arg, "the view of the file has no bytes"));
+        }
+        Ok((bytes / view.etype_bytes()) as i64)
+    }
+
+    /// Finds the place of an access, moves the pointer on, and converts what is to be written.
+    fn prepare(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        access: &Access,
+        memory: Memory,
+    ) -> Result<Prepared> {
+        let etypes = self.etypes(held, access, &memory);
+        let etypes = match access.pointer {
+            Pointer::Ordered => self.ordered(held, process, etypes)?,
+            _ => (etypes?, None),
+        };
+        let (etypes, ordered) = etypes;
+        let offset = match access.pointer {
+            Pointer::Explicit(offset) => offset,
+            Pointer::Individual => {
+                let mut state = self.state.borrow_mut(held);
+                let offset = state.position;
+                state.position = offset.saturating_add(etypes);
+                offset
+            }
+            Pointer::Shared => self.common.advance(held, process, etypes)?,
+            Pointer::Ordered => ordered.expect("what is ordered has its place"),
+        };
+        let view = self.view(held);
+        let stream = view.stream_of(offset)?;
+        view.stream_of(offset.saturating_add(etypes))?;
+        let representation = &view.representation;
+        let buffer = match (representation.is_plain(access.write), access.write) {
+            (true, _) => memory.buffer.clone(),
+            (false, true) => Buffer::owned(representation.encode(&memory.items)?),
+            (false, false) => Buffer::owned(vec![0; (etypes as u64 * view.etype_bytes()) as usize]),
+        };
+        Ok(Prepared { view, stream, buffer, memory, write: access.write })
+    }
+
+    /// Moves the shared pointer on by what all members want, and finds the own place among them. All members come here, also those
+    /// that may not.
+    fn ordered(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        etypes: Result<i64>,
+    ) -> Result<(i64, Option<i64>)> {
+        let mine = *etypes.as_ref().unwrap_or(&0);
+        let all = collective::allgather_bytes(held, process, &self.comm, &mine.to_le_bytes())?;
+        let all: Vec<i64> = all
+            .chunks_exact(8)
+            .map(|eight| i64::from_le_bytes(eight.try_into().expect("chunks of eight")))
+            .collect();
+        let before: i64 = all[..self.comm.rank().0 as usize].iter().sum();
+        let mut begin = Vec::new();
+        if self.is_first() {
+            let position = self.common.advance(held, process, all.iter().sum())?;
+            begin.extend_from_slice(&position.to_le_bytes());
+        }
+        collective::broadcast_bytes(held, process, &self.comm, tutti_base::Rank(0), &mut begin)?;
+        let begin = begin.try_into().map_or(0, i64::from_le_bytes);
+        Ok((etypes?, Some(begin.saturating_add(before))))
+    }
+
+    /// Moves the bytes while the program waits.
+    fn transfer(&self, held: &mut Held, process: &'static Process, prepared: &Prepared) -> Moved {
+        let transfer = prepared.transfer(self);
+        let is_atomic = self.state.borrow(held).atomic;
+        let moved = if is_atomic || self.driver.is_stream() {
+            let locked =
+                self.common.locked(held, process, transfer.write || self.driver.is_stream(), |held| {
+                    held.release_while(|| transfer.run())
+                });
+            locked.unwrap_or_else(|error| Moved { bytes: 0, fault: Some(error) })
+        } else {
+            held.release_while(|| transfer.run())
+        };
+        prepared.conclude(moved)
+    }
+
+    /// An access while the program waits: the bytes of memory that were read or written, also where something went wrong.
+    pub fn access(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        access: Access,
+        memory: Memory,
+    ) -> (u64, Result<()>) {
+        let prepared = self.prepare(held, process, &access, memory);
+        if !access.collective {
+            let moved = match prepared {
+                Ok(prepared) => self.transfer(held, process, &prepared),
+                Err(error) => Moved { bytes: 0, fault: Some(error) },
+            };
+            return (moved.bytes, moved.fault.map_or(Ok(()), Err));
+        }
+        let moved = match prepared {
+            Ok(prepared) if self.driver.is_stream() => self.in_turn(held, process, &prepared),
+            Ok(prepared) => Ok(self.transfer(held, process, &prepared)),
+            Err(error) => Ok(Moved { bytes: 0, fault: Some(error) }),
+        };
+        let moved = moved.unwrap_or_else(|error| Moved { bytes: 0, fault: Some(error) });
+        let result = agree(held, process, &self.comm, moved.fault.map_or(Ok(()), Err));
+        (moved.bytes, result)
+    }
+
+    /// Members access a stream one after the other.
+    fn in_turn(&self, held: &mut Held, process: &'static Process, prepared: &Prepared) -> Result<Moved> {
+        let mut moved = Moved::default();
+        for rank in 0..self.comm.size() {
+            if rank == self.comm.rank().0 {
+                moved = self.transfer(held, process, prepared);
+            }
+            collective::barrier(held, process, &self.comm)?;
+        }
+        Ok(moved)
+    }
+
+    /// An access behind a request.
+    ///
+    /// # Errors
+    /// What is wrong with the arguments, unless all members take part: then the request tells it, at all of them.
+    pub fn start(
+        self: &Arc<Self>,
+        held: &mut Held,
+        process: &'static Process,
+        access: Access,
+        memory: Memory,
+    ) -> Result<RequestId> {
+        let prepared = self.prepare(held, process, &access, memory);
+        let tag = access.collective.then(|| self.comm.collectives.next_tag(held));
+        let is_atomic = self.state.borrow(held).atomic;
+        let flight = match prepared {
+            Err(error) if !access.collective => return Err(error),
+            Err(error) => Flight::Over(Moved { bytes: 0, fault: Some(error) }),
+            Ok(prepared)
+                if is_atomic || self.driver.is_stream() || prepared.buffer.bytes() <= AT_ONCE_BYTES =>
+            {
+                Flight::Over(self.transfer(held, process, &prepared))
+            }
+            Ok(prepared) => match worker::start(process, prepared.transfer(self)) {
+                Ok(job) => Flight::Moving(job, prepared),
+                Err(error) if !access.collective => return Err(error),
+                Err(error) => Flight::Over(Moved { bytes: 0, fault: Some(error) }),
+            },
+        };
+        Ok(background::launch(held, process, self, flight, tag))
+    }
+
+    /// A split access begins (MPI_File_read_all_begin and its like).
+    ///
+    /// # Errors
+    /// `Other` where another one has begun and not ended.
+    pub fn begin(
+        self: &Arc<Self>,
+        held: &mut Held,
+        process: &'static Process,
+        access: Access,
+        memory: Memory,
+    ) -> Result<()> {
+        if self.state.borrow(held).split.is_some() {
+            let why = "a split collective access has begun and not ended; a file has one at a time";
+            return Err(Error::new(ErrorClass::Other, why));
+        }
+        let request = self.start(held, process, access, memory)?;
+        self.state.borrow_mut(held).split = Some((access.split(), request));
+        Ok(())
+    }
+
+    /// It ends.
+    ///
+    /// # Errors
+    /// `Other` where no such access has begun; what went wrong with it.
+    pub fn end(&self, held: &mut Held, process: &'static Process, split: Split) -> (u64, Result<()>) {
+        let begun = self.state.borrow(held).split;
+        let Some((_, request)) = begun.filter(|(begun, _)| *begun == split) else {
+            let why = match begun {
+                None => "no split collective access has begun".to_string(),
+                Some((begun, _)) => format!("another split collective access has begun: {begun:?}"),
+            };
+            return (0, Err(Error::new(ErrorClass::Other, why)));
+        };
+        self.state.borrow_mut(held).split = None;
+        let Finished { result, status, .. } = completion::wait(held, process, request, "the end of ");
+        (status.bytes, result.map(drop))
+    }
+}
+
+/// A request for an access that is over.
+pub(crate) fn over(moved: Moved, context: u32) -> Request {
+    let status = Status { bytes: moved.bytes, ..Status::EMPTY };
+    Request { error: moved.fault, ..Request::completed(status, context) }
+}
+
+/// What all members find about an access.
+pub(crate) fn judged(moved: Moved, worst: u32) -> Moved {
+    let Moved { bytes, fault } = moved;
+    let result = judge(fault.map_or(Ok(()), Err), worst);
+    Moved { bytes, fault: result.err() }
+}
+
+/// What an access is for the agreement.
+pub(crate) fn verdict_of(moved: &Moved) -> u32 {
+    verdict(&moved.fault.clone().map_or(Ok(()), Err))
+}

@@ -1,0 +1,89 @@
+//! Members of a file agree on what became of something that they did together: all get the same class of error.
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::collective;
+use tutti_core::communicator::Communicator;
+use tutti_core::giant::Held;
+use tutti_core::process::Process;
+
+/// What a result is on the wire: 0 where nothing went wrong, else the number of the class.
+pub fn verdict<T>(result: &Result<T>) -> u32 {
+    result.as_ref().err().map_or(0, |error| error.class as u32)
+}
+
+/// The own result where all are well or the own error is what all get; else an error of the class that all get.
+///
+/// # Errors
+/// As said.
+pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
+    let class = ErrorClass::from_code(worst as i32).unwrap_or(ErrorClass::Other);
+    match result {
+        _ if worst != 0 && verdict(&result) != worst => {
+            Err(Error::new(class, format!("at another member of the file: {}", class.meaning())))
+        }
+        result => result,
+    }
+}
+
+/// Agrees on the results of all members.
+///
+/// # Errors
+/// The own one, or that of another member; what went wrong with a message.
+pub fn agree<T>(held: &mut Held, process: &Process, comm: &Communicator, result: Result<T>) -> Result<T> {
+    let worst = collective::maximum(held, process, comm, verdict(&result))?;
+    judge(result, worst)
+}
+
+/// As [`agree`], before something is done with arguments that must be the same at all members.
+///
+/// # Errors
+/// `NotSame`, naming them; else as [`agree`].
+pub fn agree_same<T, const N: usize>(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    result: Result<T>,
+    arguments: [i64; N],
+    names: &str,
+) -> Result<T> {
+    let mut mine = i64::from(verdict(&result)).to_le_bytes().to_vec();
+    mine.extend(arguments.iter().flat_map(|argument| argument.to_le_bytes()));
+    let all = collective::allgather_bytes(held, process, comm, &mine)?;
+    let verdicts =
+        all.chunks_exact(mine.len()).map(|card| u32::from_le_bytes([card[0], card[1], card[2], card[3]]));
+    let worst = verdicts.max().unwrap_or(0);
+    if worst != 0 {
+        return judge(result, worst);
+    }
+    if let Some(rank) = all.chunks_exact(mine.len()).position(|card| card != &all[..mine.len()]) {
+        let why = format!("{names}: rank {rank} of the file gives another value than rank 0");
+        return Err(Error::new(ErrorClass::NotSame, why));
+    }
+    result
+}
+
+/// A number for a text, equal for equal texts and hardly ever for others (FNV-1a).
+pub fn number_of(text: &[u8]) -> i64 {
+    let mixed = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |number, byte| {
+        (number ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    mixed.cast_signed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(own: Option<ErrorClass>, worst: u32, expected: Option<ErrorClass>) {
+        let result: Result<()> = own.map_or(Ok(()), |class| Err(Error::new(class, "own")));
+        assert_eq!(judge(result, worst).err().map(|error| error.class), expected);
+    }
+
+    #[test]
+    fn all_get_the_same_class() {
+        check(None, 0, None);
+        check(None, 41, Some(ErrorClass::NoSpace));
+        check(Some(ErrorClass::NoSpace), 41, Some(ErrorClass::NoSpace));
+        check(Some(ErrorClass::Access), 41, Some(ErrorClass::NoSpace));
+    }
+}

@@ -1,0 +1,140 @@
+//! What the members of a file share: the shared pointer, and the lock of atomic mode (MPI-5 sections 14.4.4 and 14.6.1).
+//!
+//! Both are in the memory of a window of the first member: on its host they are reached without it, from other hosts by active
+//! messages. No lock of the file system is taken and no hidden file is made, so nothing of them can stay behind, and file systems
+//! without locks are as good as others.
+//!
+//! # Safety
+//! The window allocates its memory itself; the address that is given for it is none.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use tutti_base::Result;
+use tutti_core::buffer::Buffer;
+use tutti_core::communicator::Communicator;
+use tutti_core::giant::{GiantCell, Held};
+use tutti_core::process::Process;
+use tutti_core::window::access::Target;
+use tutti_core::window::create::{self, Part};
+use tutti_core::window::memory::Base;
+use tutti_core::window::{Flavor, LockKind, Window};
+use tutti_data::Datatype;
+
+/// The member that keeps them.
+const KEEPER: i32 = 0;
+/// The shared pointer: one word of 64 bits.
+const POINTER_BYTES: u64 = 8;
+/// MPI_INT64_T.
+const INT64: u32 = 0x258;
+
+/// Shared pointer and lock of one file.
+#[derive(Debug)]
+pub enum Common {
+    /// One process has the file for itself.
+    Alone(GiantCell<i64>),
+    /// Several have.
+    Shared(Arc<Window>),
+}
+
+impl Common {
+    /// For the members of `comm`, of which each calls this.
+    ///
+    /// # Errors
+    /// `NoMem` where there is no memory for it, the same at all members.
+    pub fn new(held: &mut Held, process: &'static Process, comm: &Communicator) -> Result<Common> {
+        if comm.size() == 1 {
+            return Ok(Common::Alone(GiantCell::new(0)));
+        }
+        let bytes = if comm.rank().0 == KEEPER as u32 { POINTER_BYTES } else { 0 };
+        // SAFETY: see the module's Safety section.
+        let nowhere = unsafe { Base::new(std::ptr::null_mut()) };
+        let part = Part { base: nowhere, bytes, unit: 1 };
+        let window = create::create(held, process, comm, Flavor::Allocate, part, Default::default())?;
+        Ok(Common::Shared(window))
+    }
+
+    /// The members part.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn free(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+        match self {
+            Common::Alone(_) => Ok(()),
+            Common::Shared(window) => window.free(held, process),
+        }
+    }
+
+    /// Where the shared pointer is, in etypes.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn position(&self, held: &mut Held, process: &'static Process) -> Result<i64> {
+        self.change(held, process, |position| position)
+    }
+
+    /// Puts the shared pointer somewhere.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn set_position(&self, held: &mut Held, process: &'static Process, position: i64) -> Result<()> {
+        self.change(held, process, |_| position).map(drop)
+    }
+
+    /// Moves the shared pointer on; where it was.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn advance(&self, held: &mut Held, process: &'static Process, etypes: i64) -> Result<i64> {
+        self.change(held, process, |position| position.saturating_add(etypes))
+    }
+
+    /// Changes the shared pointer, while nobody else does; what it was.
+    fn change(&self, held: &mut Held, process: &'static Process, new: impl Fn(i64) -> i64) -> Result<i64> {
+        let window = match self {
+            Common::Alone(position) => {
+                let mut position = position.borrow_mut(held);
+                let before = *position;
+                *position = new(before);
+                return Ok(before);
+            }
+            Common::Shared(window) => window,
+        };
+        let datatype = Datatype::predefined(INT64).expect("the number of MPI_INT64_T");
+        let target = Target { rank: KEEPER, displacement: 0, count: 1, datatype };
+        window.lock(held, process, LockKind::Exclusive, KEEPER, 0)?;
+        let found = Buffer::owned(vec![0; POINTER_BYTES as usize]);
+        let result = window.get(held, process, &found, target, false).and_then(|_| {
+            window.flush(held, || Ok(process), Some(KEEPER))?;
+            let mut bytes = [0; POINTER_BYTES as usize];
+            found.pack(0, &mut bytes);
+            let before = i64::from_le_bytes(bytes);
+            let after = new(before);
+            if after != before {
+                window.put(held, process, &Buffer::owned(after.to_le_bytes().to_vec()), target)?;
+            }
+            Ok(before)
+        });
+        window.unlock(held, process, KEEPER)?;
+        result
+    }
+
+    /// Does something while no other member does (or, where all only read, while none writes).
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn locked<R>(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        write: bool,
+        work: impl FnOnce(&mut Held) -> R,
+    ) -> Result<R> {
+        let Common::Shared(window) = self else { return Ok(work(held)) };
+        let kind = if write { LockKind::Exclusive } else { LockKind::Shared };
+        window.lock(held, process, kind, KEEPER, 0)?;
+        let result = work(held);
+        window.unlock(held, process, KEEPER)?;
+        Ok(result)
+    }
+}

@@ -1,0 +1,489 @@
+//! Files: open and close, sizes, views, pointers (MPI-5 sections 14.2, 14.3 and 14.6).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::collective;
+use tutti_core::communicator::{Communicator, create};
+use tutti_core::error_handler::{ErrorHandler, OF_FILES};
+use tutti_core::giant::{GiantCell, Held};
+use tutti_core::group::Group;
+use tutti_core::info::Info;
+use tutti_core::process::Process;
+use tutti_core::request::RequestId;
+use tutti_data::Datatype;
+
+use crate::access::Split;
+use crate::accord::{agree, agree_same, number_of};
+use crate::amode::Amode;
+use crate::common::Common;
+use crate::driver::{Driver, Posix, Stream};
+use crate::hints::{Hints, without_prefix};
+use crate::representation::Representation;
+use crate::view::View;
+
+/// MPI_DISPLACEMENT_CURRENT.
+const DISPLACEMENT_CURRENT: i64 = -54_278_278;
+
+/// An open file. Shared by handles and by what is under way on it.
+#[derive(Debug)]
+pub struct File {
+    /// Of its own.
+    pub(crate) comm: Arc<Communicator>,
+    name: Box<[u8]>,
+    pub(crate) amode: Amode,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) common: Common,
+    pub(crate) state: GiantCell<State>,
+    handle: AtomicUsize,
+    /// What happens on errors.
+    pub error_handler: GiantCell<ErrorHandler>,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub view: Arc<View>,
+    /// The individual pointer, in etypes.
+    pub position: i64,
+    pub atomic: bool,
+    /// The split collective access that has begun.
+    pub split: Option<(Split, RequestId)>,
+    hints: Hints,
+    /// What a sync has reported: told again until the file is closed.
+    unsynced: Option<Error>,
+}
+
+/// From where an offset counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The beginning of the view.
+    Start,
+    /// The pointer.
+    Current,
+    /// The end of the file.
+    End,
+}
+
+/// The files that are open, by the context of their communicators: whose error handler a request has.
+static OPEN: GiantCell<BTreeMap<u32, usize>> = GiantCell::new(BTreeMap::new());
+
+/// The number by which the program knows the file that has this context.
+pub fn handle_of_context(held: &Held, context: u32) -> Option<usize> {
+    OPEN.borrow(held).get(&context).copied()
+}
+
+/// MPI_File_delete.
+///
+/// # Errors
+/// `NoSuchFile` and what else the system reports.
+pub fn delete(name: &[u8]) -> Result<()> {
+    Posix::delete(without_prefix(name))
+}
+
+/// An operation that streams do not have.
+#[cold]
+pub(crate) fn sequential(what: &str) -> Error {
+    let why = format!("{what} is not for files that were opened with MPI_MODE_SEQUENTIAL");
+    Error::new(ErrorClass::UnsupportedOperation, why)
+}
+
+impl File {
+    /// MPI_File_open: collective over `comm`.
+    ///
+    /// # Errors
+    /// `Comm` for an intercommunicator, `Amode`, `NotSame`, and what the system reports: the same class at all members.
+    pub fn open(
+        held: &mut Held,
+        process: &'static Process,
+        comm: &Communicator,
+        name: &[u8],
+        amode: i32,
+        info: &Info,
+    ) -> Result<Arc<File>> {
+        if comm.inter().is_some() {
+            return Err(Error::new(ErrorClass::Comm, "argument comm is an intercommunicator"));
+        }
+        let mode = Amode::new(amode).and_then(|mode| match without_prefix(name) {
+            [] => Err(Error::new(ErrorClass::BadFile, "argument filename is empty")),
+            path => Ok((mode, path)),
+        });
+        let (mode, path) = agree_same(held, process, comm, mode, [amode.into()], "argument amode")?;
+        let group = comm.group().clone();
+        let own = create::create(held, process, comm, &group)?.expect("all members are in the group");
+        let made = open_all(held, process, &own, path, mode)
+            .and_then(|driver| Ok((driver, Common::new(held, process, &own)?)));
+        let (driver, common) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                own.free(held, process)?;
+                return Err(error);
+            }
+        };
+        let state = State {
+            view: Arc::new(View::of_bytes()),
+            position: 0,
+            atomic: false,
+            split: None,
+            hints: Hints::default().with(info),
+            unsynced: None,
+        };
+        let handler = OF_FILES.borrow(held).clone();
+        let file = Arc::new(File {
+            comm: own,
+            name: path.into(),
+            amode: mode,
+            driver,
+            common,
+            state: GiantCell::new(state),
+            handle: AtomicUsize::new(0),
+            error_handler: GiantCell::new(handler),
+        });
+        if mode.appends() {
+            file.go_to_end(held, process)?;
+        }
+        Ok(file)
+    }
+
+    /// MPI_MODE_APPEND: all pointers begin at the end.
+    fn go_to_end(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+        let end = self.driver.bytes()? as i64;
+        self.state.borrow_mut(held).position = end;
+        let set = if self.is_first() { self.common.set_position(held, process, end) } else { Ok(()) };
+        agree(held, process, &self.comm, set)
+    }
+
+    /// MPI_File_close: collective.
+    ///
+    /// # Errors
+    /// `Other` while a split access has not ended: then the file stays open; what the system reports where the file is to be deleted.
+    pub fn close(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+        let has_split = self.state.borrow(held).split.is_some();
+        let idle = match has_split {
+            true => Err(Error::new(ErrorClass::Other, "a split collective access has begun and not ended")),
+            false => Ok(()),
+        };
+        // Nobody deletes what another one still accesses.
+        agree(held, process, &self.comm, idle)?;
+        let mut result = Ok(());
+        if self.amode.deletes_on_close() {
+            let deleted = if self.is_first() { Posix::delete(&self.name) } else { Ok(()) };
+            result = agree(held, process, &self.comm, deleted);
+        }
+        OPEN.borrow_mut(held).remove(&self.comm.context().0);
+        self.common.free(held, process)?;
+        self.comm.free(held, process)?;
+        result
+    }
+
+    /// The number by which the program knows it.
+    pub fn handle(&self) -> usize {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    /// Gives it that number.
+    pub fn set_handle(&self, held: &Held, handle: usize) {
+        self.handle.store(handle, Ordering::Relaxed);
+        OPEN.borrow_mut(held).insert(self.comm.context().0, handle);
+    }
+
+    /// Whether it has not been closed.
+    pub fn is_open(&self, held: &Held) -> bool {
+        OPEN.borrow(held).contains_key(&self.comm.context().0)
+    }
+
+    /// Its name, for messages to people.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+
+    /// The members.
+    pub fn group(&self) -> &Group {
+        self.comm.group()
+    }
+
+    /// The access mode.
+    pub fn amode(&self) -> Amode {
+        self.amode
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        self.comm.rank().0 == 0
+    }
+
+    /// The view.
+    pub fn view(&self, held: &Held) -> Arc<View> {
+        Arc::clone(&self.state.borrow(held).view)
+    }
+
+    /// MPI_File_get_size.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn bytes(&self) -> Result<u64> {
+        self.driver.bytes()
+    }
+
+    fn may_resize(&self, size: i64) -> Result<u64> {
+        if self.amode.is_sequential() {
+            return Err(sequential("changing the size"));
+        }
+        if !self.amode.writes() {
+            return Err(Error::new(ErrorClass::ReadOnly, "the file was opened with MPI_MODE_RDONLY"));
+        }
+        u64::try_from(size).map_err(|_| {
+            Error::new(ErrorClass::Arg, format!("argument size is {size}; it must not be negative"))
+        })
+    }
+
+    /// MPI_File_set_size: collective.
+    ///
+    /// # Errors
+    /// `Arg`, `NotSame`, `ReadOnly`, what the system reports.
+    pub fn resize(&self, held: &mut Held, process: &'static Process, size: i64) -> Result<()> {
+        self.by_first(held, process, size, |bytes| self.driver.resize(bytes))
+    }
+
+    /// MPI_File_preallocate: collective.
+    ///
+    /// # Errors
+    /// As [`File::resize`]; `NoSpace`.
+    pub fn allocate(&self, held: &mut Held, process: &'static Process, size: i64) -> Result<()> {
+        self.by_first(held, process, size, |bytes| self.driver.allocate(bytes))
+    }
+
+    /// Lets the first member do something with a size that all give.
+    fn by_first(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        size: i64,
+        work: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<()> {
+        let bytes = self.may_resize(size);
+        let bytes = agree_same(held, process, &self.comm, bytes, [size], "argument size")?;
+        let done = if self.is_first() { held.release_while(|| work(bytes)) } else { Ok(()) };
+        agree(held, process, &self.comm, done)
+    }
+
+    /// MPI_File_sync: collective.
+    ///
+    /// # Errors
+    /// What the system reports, now or at an earlier sync.
+    pub fn sync(&self, held: &mut Held, process: &'static Process) -> Result<()> {
+        let earlier = self.state.borrow(held).unsynced.clone();
+        let result = match earlier {
+            Some(error) => Err(error),
+            None if self.amode.writes() => held.release_while(|| self.driver.sync()),
+            None => Ok(()),
+        };
+        if let Err(error) = &result {
+            self.state.borrow_mut(held).unsynced = Some(error.clone());
+        }
+        agree(held, process, &self.comm, result)
+    }
+
+    /// MPI_File_set_view: collective.
+    ///
+    /// # Errors
+    /// `Arg`, `UnsupportedDatarep`, `NotSame`.
+    #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
+    pub fn set_view(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        displacement: i64,
+        etype: &Datatype,
+        filetype: &Datatype,
+        datarep: &[u8],
+        info: Option<&Info>,
+    ) -> Result<()> {
+        let writes = self.amode.writes();
+        let view = self.displacement(held, process, displacement).and_then(|displacement| {
+            let representation = Representation::named(datarep)?;
+            View::new(displacement, etype, filetype, representation, writes)
+        });
+        let same = [etype.extent(), number_of(datarep)];
+        let view = agree_same(held, process, &self.comm, view, same, "the extent of etype, or datarep")?;
+        let mut state = self.state.borrow_mut(held);
+        state.view = Arc::new(view);
+        state.position = 0;
+        if let Some(info) = info {
+            state.hints = state.hints.with(info);
+        }
+        drop(state);
+        let set = if self.is_first() { self.common.set_position(held, process, 0) } else { Ok(()) };
+        agree(held, process, &self.comm, set)
+    }
+
+    fn displacement(&self, held: &mut Held, process: &'static Process, displacement: i64) -> Result<i64> {
+        if self.amode.is_sequential() != (displacement == DISPLACEMENT_CURRENT) {
+            let why = "argument disp must be MPI_DISPLACEMENT_CURRENT where the file was opened with \
+                       MPI_MODE_SEQUENTIAL, and only there";
+            return Err(Error::new(ErrorClass::Arg, why));
+        }
+        if displacement != DISPLACEMENT_CURRENT {
+            return Ok(displacement);
+        }
+        let position = self.common.position(held, process)?;
+        let view = self.view(held);
+        let byte = view.byte_of(view.stream_of(position)?);
+        Ok(byte.and_then(|byte| i64::try_from(byte).ok()).unwrap_or(i64::MAX))
+    }
+
+    /// Whether accesses are atomic.
+    pub fn is_atomic(&self, held: &Held) -> bool {
+        self.state.borrow(held).atomic
+    }
+
+    /// MPI_File_set_atomicity: collective.
+    ///
+    /// # Errors
+    /// `NotSame`.
+    pub fn set_atomic(&self, held: &mut Held, process: &'static Process, atomic: bool) -> Result<()> {
+        agree_same(held, process, &self.comm, Ok(()), [atomic.into()], "argument flag")?;
+        self.state.borrow_mut(held).atomic = atomic;
+        Ok(())
+    }
+
+    /// MPI_File_get_info.
+    pub fn hints(&self, held: &Held) -> Hints {
+        self.state.borrow(held).hints
+    }
+
+    /// MPI_File_set_info: collective.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn set_hints(&self, held: &mut Held, process: &'static Process, info: &Info) -> Result<()> {
+        let mut state = self.state.borrow_mut(held);
+        state.hints = state.hints.with(info);
+        drop(state);
+        collective::barrier(held, process, &self.comm)
+    }
+
+    /// Where a pointer goes.
+    fn target(&self, held: &Held, offset: i64, whence: Whence, current: i64) -> Result<i64> {
+        let base = match whence {
+            Whence::Start => 0,
+            Whence::Current => current,
+            Whence::End => self.view(held).etypes_below(self.driver.bytes()?),
+        };
+        let target = base.checked_add(offset).filter(|target| *target >= 0);
+        target.ok_or_else(|| {
+            let why = format!("argument offset is {offset}, which leads to before the beginning of the view");
+            Error::new(ErrorClass::Arg, why)
+        })
+    }
+
+    /// MPI_File_seek.
+    ///
+    /// # Errors
+    /// `Arg` for a place before the beginning.
+    pub fn seek(&self, held: &Held, offset: i64, whence: Whence) -> Result<()> {
+        if self.amode.is_sequential() {
+            return Err(sequential("MPI_File_seek"));
+        }
+        let current = self.state.borrow(held).position;
+        let target = self.target(held, offset, whence, current)?;
+        self.state.borrow_mut(held).position = target;
+        Ok(())
+    }
+
+    /// MPI_File_get_position: in etypes.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for streams.
+    pub fn position(&self, held: &Held) -> Result<i64> {
+        if self.amode.is_sequential() {
+            return Err(sequential("MPI_File_get_position"));
+        }
+        Ok(self.state.borrow(held).position)
+    }
+
+    /// MPI_File_seek_shared: collective.
+    ///
+    /// # Errors
+    /// As [`File::seek`], `NotSame`.
+    pub fn seek_shared(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        offset: i64,
+        whence: Whence,
+    ) -> Result<()> {
+        let may = if self.amode.is_sequential() { Err(sequential("MPI_File_seek_shared")) } else { Ok(()) };
+        let same = [offset, whence as i64];
+        agree_same(held, process, &self.comm, may, same, "arguments offset and whence")?;
+        let set = match self.is_first() {
+            true => self.common.position(held, process).and_then(|current| {
+                let target = self.target(held, offset, whence, current)?;
+                self.common.set_position(held, process, target)
+            }),
+            false => Ok(()),
+        };
+        agree(held, process, &self.comm, set)
+    }
+
+    /// MPI_File_get_position_shared: in etypes.
+    ///
+    /// # Errors
+    /// `UnsupportedOperation` for streams; what went wrong with a message.
+    pub fn shared_position(&self, held: &mut Held, process: &'static Process) -> Result<i64> {
+        if self.amode.is_sequential() {
+            return Err(sequential("MPI_File_get_position_shared"));
+        }
+        self.common.position(held, process)
+    }
+
+    /// MPI_File_get_byte_offset.
+    ///
+    /// # Errors
+    /// `Arg` for an offset that is negative or out of range.
+    pub fn byte_of(&self, held: &Held, offset: i64) -> Result<i64> {
+        if self.amode.is_sequential() {
+            return Err(sequential("MPI_File_get_byte_offset"));
+        }
+        let view = self.view(held);
+        let byte = view.byte_of(view.stream_of(offset)?);
+        Ok(byte.and_then(|byte| i64::try_from(byte).ok()).unwrap_or(i64::MAX))
+    }
+
+    /// MPI_File_get_type_extent.
+    ///
+    /// # Errors
+    /// What the program's function for lengths returned.
+    pub fn extent_of(&self, held: &Held, datatype: &Datatype) -> Result<i64> {
+        Ok(self.view(held).representation.layout(datatype)?.extent())
+    }
+}
+
+/// All members open a file; where it is to be made, the first one does so before.
+fn open_all(
+    held: &mut Held,
+    process: &'static Process,
+    comm: &Communicator,
+    path: &[u8],
+    amode: Amode,
+) -> Result<Arc<dyn Driver>> {
+    let open = |amode: Amode| -> Result<Arc<dyn Driver>> {
+        if amode.is_sequential() && Stream::is_at(path) {
+            return Ok(Arc::new(Stream::open(path, amode)?));
+        }
+        Ok(Arc::new(Posix::open(path, amode)?))
+    };
+    if !amode.creates() {
+        let opened = held.release_while(|| open(amode));
+        return agree(held, process, comm, opened);
+    }
+    let first = comm.rank().0 == 0;
+    let made = if first { held.release_while(|| open(amode)).map(Some) } else { Ok(None) };
+    let made = agree(held, process, comm, made)?;
+    let opened = match made {
+        Some(driver) => Ok(driver),
+        None => held.release_while(|| open(amode.existing())),
+    };
+    agree(held, process, comm, opened)
+}

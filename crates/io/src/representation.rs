@@ -1,0 +1,215 @@
+//! How data look in a file (MPI-5 section 14.5).
+//!
+//! "native" and "internal" are memory as it is; "external32" is big-endian with lengths that the standard fixes; programs register
+//! others by functions that convert and one that says how long each basic type is in the file.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::Datatype;
+
+use crate::memory::Items;
+
+/// Longest name of a representation, with its zero byte (MPI_MAX_DATAREP_STRING).
+const MOST_NAME_BYTES: usize = 128;
+
+/// A representation of data.
+#[derive(Clone, Debug)]
+pub enum Representation {
+    /// As in memory.
+    Native,
+    /// As all Tutti programs can read it: as in memory.
+    Internal,
+    /// The portable one.
+    External32,
+    /// One that the program has registered.
+    User(Arc<UserRepresentation>),
+}
+
+/// Converts items in the user's memory to or from bytes as they are in the file.
+pub type Convert = Box<dyn Fn(&Items, &mut [u8]) -> Result<()> + Send + Sync>;
+/// Bytes of a basic type in the file.
+pub type FileExtent = Box<dyn Fn(&Datatype) -> Result<i64> + Send + Sync>;
+
+/// What MPI_Register_datarep gives.
+pub struct UserRepresentation {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// From the file; none where nothing is converted.
+    pub read: Option<Convert>,
+    /// To the file; none where nothing is converted.
+    pub write: Option<Convert>,
+    /// Lengths in the file.
+    pub extent: FileExtent,
+}
+
+impl fmt::Debug for UserRepresentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UserRepresentation({:?})", String::from_utf8_lossy(&self.name))
+    }
+}
+
+static REGISTERED: Mutex<Vec<Arc<UserRepresentation>>> = Mutex::new(Vec::new());
+
+/// MPI_Register_datarep. A representation stays until the process ends.
+///
+/// # Errors
+/// `Arg` for a name that is empty or too long, `DupDatarep` for one that is known.
+pub fn register(representation: UserRepresentation) -> Result<()> {
+    let name = &representation.name;
+    if name.is_empty() || name.len() >= MOST_NAME_BYTES {
+        let why =
+            format!("argument datarep has {} bytes; a name has 1 to {}", name.len(), MOST_NAME_BYTES - 1);
+        return Err(Error::new(ErrorClass::Arg, why));
+    }
+    if Representation::named(name).is_ok() {
+        let why = format!("argument datarep: {:?} is defined already", String::from_utf8_lossy(name));
+        return Err(Error::new(ErrorClass::DupDatarep, why));
+    }
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(representation));
+    Ok(())
+}
+
+impl Representation {
+    /// That with this name.
+    ///
+    /// # Errors
+    /// `UnsupportedDatarep`.
+    pub fn named(name: &[u8]) -> Result<Representation> {
+        match name {
+            b"native" => return Ok(Representation::Native),
+            b"internal" => return Ok(Representation::Internal),
+            b"external32" => return Ok(Representation::External32),
+            _ => {}
+        }
+        let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = registered.iter().find(|one| one.name == name).map(Arc::clone);
+        found.map(Representation::User).ok_or_else(|| {
+            let name = String::from_utf8_lossy(name);
+            let why = format!(
+                "argument datarep is {name:?}; it must be native, internal, external32 or one that was registered"
+            );
+            Error::new(ErrorClass::UnsupportedDatarep, why)
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Representation::Native => b"native",
+            Representation::Internal => b"internal",
+            Representation::External32 => b"external32",
+            Representation::User(user) => &user.name,
+        }
+    }
+
+    /// Whether bytes of memory are bytes of the file, in this direction.
+    pub fn is_plain(&self, write: bool) -> bool {
+        match self {
+            Representation::Native | Representation::Internal => true,
+            Representation::External32 => false,
+            Representation::User(user) => if write { &user.write } else { &user.read }.is_none(),
+        }
+    }
+
+    /// Whether it calls functions of the program.
+    pub fn calls_user(&self) -> bool {
+        matches!(self, Representation::User(_))
+    }
+
+    /// A datatype as it is in the file.
+    ///
+    /// # Errors
+    /// What the program's function for lengths returned.
+    pub fn layout(&self, datatype: &Datatype) -> Result<Datatype> {
+        match self {
+            Representation::Native | Representation::Internal => Ok(datatype.clone()),
+            Representation::External32 => datatype.represented(&mut |leaf| leaf.pack_external_size(1)),
+            Representation::User(user) => datatype.represented(&mut |leaf| (user.extent)(leaf)),
+        }
+    }
+
+    /// Bytes that items have in the file.
+    ///
+    /// # Errors
+    /// As [`Representation::layout`]; `Count` for too many.
+    pub fn file_bytes(&self, datatype: &Datatype, count: u64) -> Result<u64> {
+        let bytes = match self {
+            Representation::Native | Representation::Internal => datatype.size(),
+            _ => self.layout(datatype)?.size(),
+        };
+        let all = (bytes as u64).checked_mul(count).filter(|all| *all <= i64::MAX as u64);
+        all.ok_or_else(|| {
+            Error::new(ErrorClass::Count, format!("{count} items of {bytes} bytes are too many"))
+        })
+    }
+
+    /// Items of memory as they are in the file.
+    ///
+    /// # Errors
+    /// `Conversion`, what the program's function returned.
+    pub fn encode(&self, items: &Items) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.file_bytes(items.datatype(), items.count())? as usize];
+        match self {
+            Representation::User(user) => {
+                let convert = user.write.as_ref().expect("who has no function is plain");
+                convert(items, &mut bytes)?;
+            }
+            _ => items.to_external(&mut bytes)?,
+        }
+        Ok(bytes)
+    }
+
+    /// Fills items of memory from what was in the file, as many as `bytes` has; returns how many bytes of memory they have.
+    ///
+    /// # Errors
+    /// As [`Representation::encode`].
+    pub fn decode(&self, items: &Items, bytes: &mut [u8]) -> Result<u64> {
+        let each = self.file_bytes(items.datatype(), 1)?.max(1);
+        let whole = items.first(bytes.len() as u64 / each);
+        let used = (whole.count() * each) as usize;
+        match self {
+            Representation::User(user) => {
+                let convert = user.read.as_ref().expect("who has no function is plain");
+                convert(&whole, &mut bytes[..used])?;
+            }
+            _ => whole.from_external(&bytes[..used])?,
+        }
+        Ok(whole.datatype().packed_bytes(whole.count()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &[u8], expected: std::result::Result<(), ErrorClass>) {
+        let user = UserRepresentation {
+            name: name.to_vec(),
+            read: None,
+            write: None,
+            extent: Box::new(|datatype| Ok(datatype.size())),
+        };
+        assert_eq!(register(user).map_err(|error| error.class), expected);
+    }
+
+    #[test]
+    fn names_are_taken_once() {
+        check(b"external32", Err(ErrorClass::DupDatarep));
+        check(b"", Err(ErrorClass::Arg));
+        check(&[b'x'; 128], Err(ErrorClass::Arg));
+        check(b"mine", Ok(()));
+        check(b"mine", Err(ErrorClass::DupDatarep));
+        assert!(Representation::named(b"mine").unwrap().is_plain(true));
+        assert!(Representation::named(b"theirs").is_err());
+    }
+
+    #[test]
+    fn lengths_in_the_file() {
+        let long = Datatype::predefined(0x20b).unwrap();
+        let bytes = |representation: Representation| representation.file_bytes(long, 3).unwrap();
+        assert_eq!(bytes(Representation::Native), 24);
+        assert_eq!(bytes(Representation::External32), 3 * long.pack_external_size(1).unwrap() as u64);
+    }
+}

@@ -1,0 +1,155 @@
+//! Moves a range of a view between a file and memory.
+//!
+//! The range of the stream and that of memory have the same bytes in the same order, so the two are zipped: runs of the file for a
+//! window, and for each the memory at the same place. Long runs go directly from or to the user's memory; short ones are collected.
+//! Memory of the library's own is bounded by a window.
+
+use std::sync::Arc;
+
+use tutti_core::buffer::Buffer;
+use tutti_data::Segment;
+use tutti_transport::loan::Pieces;
+
+use crate::driver::{Driver, Moved};
+use crate::view::View;
+
+/// Runs of the file in a window.
+const WINDOW_RUNS: usize = 4096;
+/// Bytes of a window whose runs are short.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// Runs of the file that are this long go by themselves.
+const LONG_RUN_BYTES: u64 = 64 << 10;
+/// Memory with short runs is packed in pieces of so many bytes.
+const STAGE_BYTES: u64 = 1 << 20;
+
+/// What is to be moved.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// Between this file
+    pub driver: Arc<dyn Driver>,
+    /// as this view has it,
+    pub view: Arc<View>,
+    /// from this byte of the stream on,
+    pub stream: u64,
+    /// and this memory, all of it;
+    pub buffer: Buffer,
+    /// to the file, or from it.
+    pub write: bool,
+}
+
+impl Transfer {
+    /// Does it. Of a read that ends early, the file has.
+    pub fn run(&self) -> Moved {
+        if self.driver.is_stream() {
+            return self.long(0, 0, self.buffer.bytes());
+        }
+        let mut runs = Vec::new();
+        let (mut done, end) = (0, self.buffer.bytes());
+        while done < end {
+            runs.clear();
+            let stream = self.stream + done..self.stream + end;
+            let covered = self.view.runs(stream, &mut runs, WINDOW_RUNS);
+            debug_assert!(covered > 0, "a range of a view has runs");
+            let moved = self.window(done, &mut runs);
+            done += moved.bytes;
+            if moved.fault.is_some() || moved.bytes < covered {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    /// Moves runs that belong to the memory from `position` on.
+    fn window(&self, position: u64, runs: &mut [Segment]) -> Moved {
+        let (mut done, mut next) = (0, 0);
+        while let Some(run) = runs.get(next) {
+            let moved;
+            let expected;
+            if run.bytes >= LONG_RUN_BYTES || runs.len() == 1 {
+                expected = run.bytes;
+                moved = self.long(run.offset as u64, position + done, run.bytes);
+                next += 1;
+            } else {
+                let (count, bytes) = short(&runs[next..]);
+                expected = bytes;
+                moved = self.short(&runs[next..next + count], position + done, bytes);
+                next += count;
+            }
+            done += moved.bytes;
+            if moved.fault.is_some() || moved.bytes < expected {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    /// One run of the file.
+    fn long(&self, offset: u64, position: u64, bytes: u64) -> Moved {
+        let coarse = self.buffer.is_coarse();
+        let mut done = 0;
+        while done < bytes {
+            let take = if coarse { bytes - done } else { (bytes - done).min(STAGE_BYTES) };
+            let (mut moved, mut expected) = (Moved::default(), 0);
+            let (place, at) = (offset + done, position + done);
+            if !coarse {
+                expected = take;
+                moved = self.staged(place, at, take);
+            } else if self.write {
+                self.buffer.read(at, take, &mut |memory| {
+                    expected = memory.iter().map(|piece| piece.len() as u64).sum();
+                    moved = self.driver.write(place, memory);
+                });
+            } else {
+                Pieces::write(&self.buffer, at, take, &mut |memory| {
+                    expected = memory.iter().map(|piece| piece.len() as u64).sum();
+                    moved = self.driver.read(place, memory);
+                });
+            }
+            done += moved.bytes;
+            if moved.fault.is_some() || moved.bytes < expected {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    /// One run of the file and memory with short runs.
+    fn staged(&self, offset: u64, position: u64, bytes: u64) -> Moved {
+        self.short(&[Segment { offset: offset as i64, bytes }], position, bytes)
+    }
+
+    /// Short runs of the file, of so many bytes in all.
+    fn short(&self, runs: &[Segment], position: u64, bytes: u64) -> Moved {
+        let range = position as usize..(position + bytes) as usize;
+        if self.write {
+            if let Some(memory) = self.buffer.run() {
+                return self.driver.scatter(runs, &memory[range]);
+            }
+            let mut packed = vec![0; bytes as usize];
+            self.buffer.pack(position, &mut packed);
+            return self.driver.scatter(runs, &packed);
+        }
+        if self.buffer.run().is_some() {
+            return self.buffer.with_memory(position, bytes, 1, |memory| match memory {
+                [run] => self.driver.gather(runs, run),
+                _ => Moved::default(),
+            });
+        }
+        let mut packed = vec![0; bytes as usize];
+        let moved = self.driver.gather(runs, &mut packed);
+        self.buffer.unpack(position, &packed[..moved.bytes as usize]);
+        moved
+    }
+}
+
+/// How many of the first runs are short and moved together, and their bytes.
+fn short(runs: &[Segment]) -> (usize, u64) {
+    let mut bytes = 0;
+    let fits = |run: &&Segment| {
+        let fits = run.bytes < LONG_RUN_BYTES && (bytes == 0 || bytes + run.bytes <= WINDOW_BYTES);
+        bytes += if fits { run.bytes } else { 0 };
+        fits
+    };
+    let count = runs.iter().take_while(fits).count();
+    (count, bytes)
+}

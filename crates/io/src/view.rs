@@ -1,0 +1,218 @@
+//! What of a file a process sees (MPI-5 section 14.3): from a displacement on, a datatype repeated without end.
+//!
+//! A place in a view is a number of *stream bytes*: bytes of the view before it, as they are in the file. The datatype is never
+//! flattened; runs of the file are made for a bounded window at a time.
+
+use std::ops::Range;
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::{Datatype, Segment, Succession};
+
+use crate::representation::Representation;
+
+/// A view.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Bytes of the file before it.
+    pub displacement: i64,
+    /// What offsets and pointers count.
+    pub etype: Datatype,
+    /// What is repeated, as the program gave it.
+    pub filetype: Datatype,
+    /// How data look in the file.
+    pub representation: Representation,
+    /// The file type as it is in the file.
+    layout: Datatype,
+    etype_bytes: u64,
+    succession: Succession,
+}
+
+#[cold]
+fn wrong(class: ErrorClass, why: impl Into<String>) -> Error {
+    Error::new(class, why.into())
+}
+
+impl View {
+    /// The view of MPI_File_set_view. `writes`: the file may be written, so that nothing may overlap.
+    ///
+    /// # Errors
+    /// `Arg` for what the standard excludes, naming the argument.
+    pub fn new(
+        displacement: i64,
+        etype: &Datatype,
+        filetype: &Datatype,
+        representation: Representation,
+        writes: bool,
+    ) -> Result<View> {
+        if displacement < 0 {
+            return Err(wrong(
+                ErrorClass::Arg,
+                format!("argument disp is {displacement}; it must not be negative"),
+            ));
+        }
+        for (datatype, name) in [(etype, "etype"), (filetype, "filetype")] {
+            if !datatype.is_committed() {
+                let why = format!("argument {name} is not committed; call MPI_Type_commit first");
+                return Err(wrong(ErrorClass::Type, why));
+            }
+            if datatype.true_lb() < 0 {
+                return Err(wrong(ErrorClass::Arg, format!("argument {name} has a negative displacement")));
+            }
+        }
+        if etype.size() == 0 || filetype.size() % etype.size() != 0 {
+            let why = format!(
+                "argument filetype has {} bytes; they must be a multiple of the {} of etype, which has some",
+                filetype.size(),
+                etype.size()
+            );
+            return Err(wrong(ErrorClass::Arg, why));
+        }
+        let layout = representation.layout(filetype)?;
+        let etype_bytes = representation.layout(etype)?.size() as u64;
+        let succession = layout.succession();
+        match succession {
+            Succession::Decreasing => {
+                let why = "argument filetype has displacements that decrease; they must not in a file";
+                return Err(wrong(ErrorClass::Arg, why));
+            }
+            Succession::Overlapping if writes => {
+                let why = "argument filetype overlaps itself; in a file that may be written it must not";
+                return Err(wrong(ErrorClass::Arg, why));
+            }
+            _ => {}
+        }
+        let (etype, filetype) = (etype.clone(), filetype.clone());
+        Ok(View { displacement, etype, filetype, representation, layout, etype_bytes, succession })
+    }
+
+    /// All of a file as bytes: the view of a file that was just opened.
+    pub fn of_bytes() -> View {
+        const BYTE: u32 = 0x247;
+        let byte = Datatype::predefined(BYTE).expect("the number of MPI_BYTE");
+        View::new(0, byte, byte, Representation::Native, true).expect("the standard's initial view")
+    }
+
+    /// Bytes of an etype in the file.
+    pub fn etype_bytes(&self) -> u64 {
+        self.etype_bytes
+    }
+
+    /// The file type as it is in the file.
+    pub fn layout(&self) -> &Datatype {
+        &self.layout
+    }
+
+    /// Whether stream bytes and bytes of the file follow one another in the same order, none twice.
+    pub fn is_disjoint(&self) -> bool {
+        self.succession == Succession::Disjoint
+    }
+
+    /// The stream byte where the etype with this number begins.
+    ///
+    /// # Errors
+    /// `Arg` for one beyond what a file can have.
+    pub fn stream_of(&self, etypes: i64) -> Result<u64> {
+        let stream = u64::try_from(etypes).ok().and_then(|etypes| etypes.checked_mul(self.etype_bytes));
+        stream
+            .filter(|stream| self.byte_of(*stream).is_some())
+            .ok_or_else(|| wrong(ErrorClass::Arg, format!("the offset of {etypes} etypes is out of range")))
+    }
+
+    /// Where in the file a stream byte is; `None` beyond 2^63 bytes.
+    pub fn byte_of(&self, stream: u64) -> Option<u64> {
+        if self.layout.size() == 0 {
+            return u64::try_from(self.displacement).ok();
+        }
+        let size = self.layout.size() as u64;
+        let tiles = i128::from(stream / size) * i128::from(self.layout.extent());
+        // What follows does not overflow if all of that instance of the type is within bounds.
+        let end = i128::from(self.displacement)
+            + tiles
+            + i128::from(self.layout.ub().max(self.layout.true_lb() + self.layout.true_extent()));
+        if end > i128::from(i64::MAX) {
+            return None;
+        }
+        let mut run: Vec<Segment> = Vec::with_capacity(1);
+        self.runs(stream..stream + 1, &mut run, 1);
+        run.first().and_then(|run| u64::try_from(run.offset).ok())
+    }
+
+    /// Stream bytes that lie in the first `bytes` of the file.
+    pub fn stream_below(&self, bytes: u64) -> u64 {
+        let limit = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(self.displacement);
+        self.layout.bytes_below(limit)
+    }
+
+    /// The first etype of which no byte lies in a file of so many bytes: what MPI_SEEK_END counts from.
+    pub fn etypes_below(&self, bytes: u64) -> i64 {
+        self.stream_below(bytes).div_ceil(self.etype_bytes) as i64
+    }
+
+    /// Appends the runs of the file (offset, bytes) of a range of the stream, at most `limit`; returns how many stream bytes they
+    /// cover.
+    pub fn runs(&self, stream: Range<u64>, runs: &mut Vec<Segment>, limit: usize) -> u64 {
+        let first = runs.len();
+        let count = stream.end.div_ceil((self.layout.size() as u64).max(1));
+        let covered = self.layout.segments(count, stream, runs, limit);
+        runs[first..].iter_mut().for_each(|run| run.offset += self.displacement);
+        covered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tutti_data::Form;
+
+    fn int() -> Datatype {
+        Datatype::predefined(0x209).unwrap().clone()
+    }
+
+    fn every_third() -> View {
+        let vector = Datatype::create_resized(0, 12, &int(), Form::Int).unwrap();
+        vector.commit();
+        View::new(100, &int(), &vector, Representation::Native, true).unwrap()
+    }
+
+    fn check(view: &View, stream: Range<u64>, limit: usize, expected: &[(i64, u64)]) {
+        let mut runs = Vec::new();
+        view.runs(stream, &mut runs, limit);
+        let runs: Vec<(i64, u64)> = runs.iter().map(|run| (run.offset, run.bytes)).collect();
+        assert_eq!(runs, expected);
+    }
+
+    #[test]
+    fn runs_of_a_window() {
+        check(&View::of_bytes(), 5..1 << 40, 9, &[(5, (1 << 40) - 5)]);
+        check(&every_third(), 2..9, 9, &[(102, 2), (112, 4), (124, 1)]);
+        check(&every_third(), 2..9, 2, &[(102, 2), (112, 4)]);
+    }
+
+    #[test]
+    fn places_and_their_inverse() {
+        let view = every_third();
+        assert_eq!((view.byte_of(4), view.byte_of(9)), (Some(112), Some(125)));
+        assert_eq!((view.stream_below(100), view.stream_below(113), view.stream_below(200)), (0, 5, 36));
+        assert_eq!((view.etypes_below(113), view.etypes_below(0)), (2, 0));
+        assert!(view.stream_of(i64::MAX / 8).is_err());
+        assert_eq!(view.stream_of(3).unwrap(), 12);
+    }
+
+    #[test]
+    fn what_the_standard_excludes() {
+        let refused = |disp, etype: &Datatype, filetype: &Datatype, writes| {
+            View::new(disp, etype, filetype, Representation::Native, writes).is_err()
+        };
+        let byte = Datatype::predefined(0x247).unwrap();
+        assert!(refused(-1, byte, byte, false));
+        assert!(refused(0, &int(), byte, false));
+        let twice = Datatype::create_hvector(2, 1, 0, &int(), Form::Int).unwrap();
+        assert!(refused(0, &int(), &twice, false));
+        twice.commit();
+        assert!(refused(0, &int(), &twice, true));
+        assert!(!refused(0, &int(), &twice, false));
+        let back = Datatype::create_indexed(&[1, 1], &[4, 0], &int(), Form::Int).unwrap();
+        back.commit();
+        assert!(refused(0, &int(), &back, false));
+    }
+}

@@ -1,0 +1,104 @@
+//! A thread that waits for the device, so that the program need not.
+//!
+//! It starts with the first access behind a request and ends with the process. It takes jobs in their order and rings the bell of the
+//! process after each: who sleeps in a wait looks again. It calls nothing of the program's and nothing of MPI.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_core::process::Process;
+use tutti_sys::signal::Mask;
+use tutti_transport::shm::ring_doorbell;
+
+use crate::driver::Moved;
+use crate::transfer::Transfer;
+
+/// Threads at most: a device with a queue gains by several accesses at a time, a page cache by none.
+const THREADS: u32 = 2;
+
+/// A transfer that a thread does.
+pub struct Job {
+    transfer: Transfer,
+    over: AtomicBool,
+    moved: Mutex<Option<Moved>>,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("over", &self.over).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    /// What became of it, once.
+    pub fn take(&self) -> Option<Moved> {
+        if !self.over.load(Ordering::Acquire) {
+            return None;
+        }
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+struct Queue {
+    jobs: VecDeque<Arc<Job>>,
+    threads: u32,
+    idle: u32,
+}
+
+static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), threads: 0, idle: 0 });
+static WORK: Condvar = Condvar::new();
+
+/// Gives a transfer to a thread.
+///
+/// # Errors
+/// `Other` where there is no thread to be had.
+pub fn start(process: &'static Process, transfer: Transfer) -> Result<Arc<Job>> {
+    let job = Arc::new(Job { transfer, over: AtomicBool::new(false), moved: Mutex::new(None) });
+    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    queue.jobs.push_back(Arc::clone(&job));
+    if queue.idle == 0 && queue.threads < THREADS {
+        // The program's signal handlers run in the program's threads.
+        let mask = Mask::all().block();
+        let started = std::thread::Builder::new().name("tutti-io".to_string()).spawn(move || attend(process));
+        mask.install();
+        match started {
+            Ok(_) => queue.threads += 1,
+            Err(_) if queue.threads > 0 => {}
+            Err(error) => {
+                queue.jobs.pop_back();
+                let why = format!("no thread for input and output starts: {error}");
+                return Err(Error::new(ErrorClass::Other, why));
+            }
+        }
+    }
+    drop(queue);
+    WORK.notify_one();
+    Ok(job)
+}
+
+/// The work of a thread.
+fn attend(process: &'static Process) {
+    loop {
+        let job = next();
+        let moved = job.transfer.run();
+        *job.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(moved);
+        job.over.store(true, Ordering::Release);
+        ring_doorbell(&process.job, process.local, 0);
+    }
+}
+
+/// Waits for a job.
+fn next() -> Arc<Job> {
+    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(job) = queue.jobs.pop_front() {
+            return job;
+        }
+        queue.idle += 1;
+        queue = WORK.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        queue.idle -= 1;
+    }
+}

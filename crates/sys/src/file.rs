@@ -1,0 +1,153 @@
+//! Files: pieces of memory to and from a place in a file, room on the device, and what kind of file system it is.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use crate::memory::Mapping;
+
+/// Most pieces of memory in one call.
+pub const MOST_PIECES: usize = 1024;
+
+/// Pages of a mapping.
+const PAGE_BYTES: u64 = 4096;
+
+fn place(offset: u64) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+fn moved(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads from `offset` on into pieces of memory, at most [`MOST_PIECES`]; returns how many bytes, 0 at the end of the file.
+///
+/// # Errors
+/// What preadv reports.
+pub fn read_at(fd: BorrowedFd<'_>, offset: u64, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let count = into.len().min(MOST_PIECES) as i32;
+    // SAFETY: an IoSliceMut is an iovec of writable memory; fd is open.
+    moved(unsafe { libc::preadv(fd.as_raw_fd(), into.as_mut_ptr().cast(), count, place(offset)?) })
+}
+
+/// Writes pieces of memory, at most [`MOST_PIECES`], from `offset` on; returns how many bytes.
+///
+/// # Errors
+/// What pwritev reports.
+pub fn write_at(fd: BorrowedFd<'_>, offset: u64, from: &[IoSlice<'_>]) -> io::Result<usize> {
+    let count = from.len().min(MOST_PIECES) as i32;
+    // SAFETY: an IoSlice is an iovec of readable memory; fd is open.
+    moved(unsafe { libc::pwritev(fd.as_raw_fd(), from.as_ptr().cast(), count, place(offset)?) })
+}
+
+/// Makes sure that a range of a file has room on the device, and that the file reaches its end. What is there stays, what is new reads
+/// as zero.
+///
+/// # Errors
+/// What fallocate reports: no space, or a file system that cannot do this.
+pub fn allocate(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
+    // SAFETY: fd is open.
+    if unsafe { libc::fallocate(fd.as_raw_fd(), 0, place(offset)?, place(bytes)?) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Stores pieces of memory in a range of a file that has room and that the file reaches: `store` gets the address of byte `offset`.
+///
+/// # Errors
+/// What mmap reports.
+pub fn through_mapping<R>(
+    fd: BorrowedFd<'_>,
+    offset: u64,
+    bytes: u64,
+    store: impl FnOnce(NonNull<u8>) -> R,
+) -> io::Result<R> {
+    let before = offset % PAGE_BYTES;
+    let length = usize::try_from(before + bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mapping = Mapping::range(fd, offset - before, length)?;
+    // SAFETY: inside the mapping.
+    Ok(store(unsafe { mapping.base().add(before as usize) }))
+}
+
+/// Kinds of file systems that make a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// Of this host alone, one page cache for all: a mapping is coherent with reads and writes.
+    Local(&'static str),
+    /// Shared by hosts.
+    Shared(&'static str),
+    /// Not known; by its number.
+    Unknown(u64),
+}
+
+/// The numbers that statfs gives, of local ones first.
+const LOCAL: [(u64, &str); 6] = [
+    (0xef53, "ext4"),
+    (0x0102_1994, "tmpfs"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x794c_7630, "overlay"),
+    (0xf2f5_2010, "f2fs"),
+];
+const SHARED: [(u64, &str); 8] = [
+    (0x6969, "nfs"),
+    (0x0bd0_0bd0, "lustre"),
+    (0x4750_4653, "gpfs"),
+    (0x1983_0326, "beegfs"),
+    (0x00c3_6400, "ceph"),
+    (0x6573_5546, "fuse"),
+    (0xff53_4d42, "cifs"),
+    (0x2003_0528, "orangefs"),
+];
+
+impl FileSystem {
+    /// That on which an open file lies.
+    ///
+    /// # Errors
+    /// What fstatfs reports.
+    pub fn of(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
+        // SAFETY: an all-zero statfs is a valid value of that plain C structure.
+        let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+        // SAFETY: fd is open and status is writable.
+        if unsafe { libc::fstatfs(fd.as_raw_fd(), &mut status) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let number = status.f_type as u64 & 0xffff_ffff;
+        let named = |table: &[(u64, &'static str)]| table.iter().find(|row| row.0 == number).map(|row| row.1);
+        Ok(match (named(&LOCAL), named(&SHARED)) {
+            (Some(name), _) => FileSystem::Local(name),
+            (None, Some(name)) => FileSystem::Shared(name),
+            (None, None) => FileSystem::Unknown(number),
+        })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystem::Local(name) | FileSystem::Shared(name) => name,
+            FileSystem::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// Stores pieces one after the other from `packed` into a mapping whose first byte is byte `start` of the file; `places` has offset in
+/// the file and length of each.
+///
+/// # Panics
+/// Where pieces are longer than `packed` in all.
+pub fn store_pieces(
+    base: NonNull<u8>,
+    start: u64,
+    places: impl Iterator<Item = (u64, usize)>,
+    packed: &[u8],
+) {
+    let mut rest = packed;
+    for (offset, bytes) in places {
+        let (now, later) = rest.split_at(bytes);
+        rest = later;
+        // SAFETY: `through_mapping` gave the base for a range that holds every piece; others of the job may store elsewhere in it, and
+        // where they store in the same place the program has made a race of its own.
+        unsafe { base.add((offset - start) as usize).as_ptr().copy_from_nonoverlapping(now.as_ptr(), bytes) };
+    }
+}
