@@ -8,7 +8,7 @@ import pytest
 from harness import ROOT
 
 # Folders of MPICH's suite that take seconds; the others are for `make public`.
-QUICK = ["attr", "comm", "datatype", "errhan", "group", "info", "spawn"]
+QUICK = ["attr", "comm", "datatype", "errhan", "group", "info", "io", "errors/io", "spawn"]
 
 
 def run(*words):

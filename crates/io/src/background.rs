@@ -58,7 +58,7 @@ pub(crate) fn launch(
 
 impl Running {
     /// The bytes are moved: the request is complete, or members have to agree first.
-    fn moved(self: Box<Self>, held: &Held, process: &Process, moved: Moved) -> Option<Box<dyn Activity>> {
+    fn moved(self, held: &Held, process: &Process, moved: Moved) -> Option<Box<dyn Activity>> {
         let Some(tag) = self.tag else {
             complete(held, process, self.request, moved);
             return None;
@@ -66,7 +66,7 @@ impl Running {
         let verdict = verdict_of(&moved);
         match collective::start_maximum(held, process, &self.file.comm, tag, verdict) {
             Ok(maximum) => {
-                let next = Box::new(Running { flight: Flight::Agreeing(maximum, moved), ..*self });
+                let next = Box::new(Running { flight: Flight::Agreeing(maximum, moved), ..self });
                 next.advance(held, process, false)
             }
             Err(error) => {
@@ -88,14 +88,14 @@ impl Activity for Running {
             Flight::Moving(job, prepared) => match job.take() {
                 Some(moved) => {
                     let moved = prepared.conclude(moved);
-                    self.moved(held, process, moved)
+                    (*self).moved(held, process, moved)
                 }
                 None => {
                     self.flight = Flight::Moving(job, prepared);
                     Some(self)
                 }
             },
-            Flight::Over(moved) => self.moved(held, process, moved),
+            Flight::Over(moved) => (*self).moved(held, process, moved),
             Flight::Agreeing(maximum, moved) => {
                 // One that is gone is over.
                 if !completion::is_complete(held, process, maximum.request).unwrap_or(true) {

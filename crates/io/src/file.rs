@@ -319,12 +319,11 @@ impl File {
     }
 
     fn displacement(&self, held: &mut Held, process: &'static Process, displacement: i64) -> Result<i64> {
-        if self.amode.is_sequential() != (displacement == DISPLACEMENT_CURRENT) {
-            let why = "argument disp must be MPI_DISPLACEMENT_CURRENT where the file was opened with \
-                       MPI_MODE_SEQUENTIAL, and only there";
-            return Err(Error::new(ErrorClass::Arg, why));
-        }
         if displacement != DISPLACEMENT_CURRENT {
+            if self.amode.is_sequential() {
+                let why = "argument disp must be MPI_DISPLACEMENT_CURRENT: the file was opened with MPI_MODE_SEQUENTIAL";
+                return Err(Error::new(ErrorClass::Arg, why));
+            }
             return Ok(displacement);
         }
         let position = self.common.position(held, process)?;

@@ -32,11 +32,25 @@ fn wrong(class: ErrorClass, why: impl Into<String>) -> Error {
     Error::new(class, why.into())
 }
 
+/// How the runs of a type of a view follow one another. Other libraries tell these errors as `Io`, and programs compare.
+///
+/// # Errors
+/// `Io` where they are not in ascending order, or overlap in a file that may be written.
+fn check_order(datatype: &Datatype, name: &str, writes: bool) -> Result<Succession> {
+    let why = match datatype.succession() {
+        _ if datatype.true_lb() < 0 => "has a negative displacement",
+        Succession::Decreasing => "has displacements that decrease; they must not in a file",
+        Succession::Overlapping if writes => "overlaps itself; in a file that may be written it must not",
+        succession => return Ok(succession),
+    };
+    Err(wrong(ErrorClass::Io, format!("argument {name} {why}")))
+}
+
 impl View {
     /// The view of MPI_File_set_view. `writes`: the file may be written, so that nothing may overlap.
     ///
     /// # Errors
-    /// `Arg` for what the standard excludes, naming the argument.
+    /// `Arg`, `Type` and `Io` for what the standard excludes, naming the argument.
     pub fn new(
         displacement: i64,
         etype: &Datatype,
@@ -55,9 +69,7 @@ impl View {
                 let why = format!("argument {name} is not committed; call MPI_Type_commit first");
                 return Err(wrong(ErrorClass::Type, why));
             }
-            if datatype.true_lb() < 0 {
-                return Err(wrong(ErrorClass::Arg, format!("argument {name} has a negative displacement")));
-            }
+            check_order(datatype, name, writes)?;
         }
         if etype.size() == 0 || filetype.size() % etype.size() != 0 {
             let why = format!(
@@ -69,18 +81,7 @@ impl View {
         }
         let layout = representation.layout(filetype)?;
         let etype_bytes = representation.layout(etype)?.size() as u64;
-        let succession = layout.succession();
-        match succession {
-            Succession::Decreasing => {
-                let why = "argument filetype has displacements that decrease; they must not in a file";
-                return Err(wrong(ErrorClass::Arg, why));
-            }
-            Succession::Overlapping if writes => {
-                let why = "argument filetype overlaps itself; in a file that may be written it must not";
-                return Err(wrong(ErrorClass::Arg, why));
-            }
-            _ => {}
-        }
+        let succession = check_order(&layout, "filetype", writes)?;
         let (etype, filetype) = (etype.clone(), filetype.clone());
         Ok(View { displacement, etype, filetype, representation, layout, etype_bytes, succession })
     }

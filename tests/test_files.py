@@ -1,0 +1,43 @@
+"""MPI-IO: C programs that check themselves, on tmpfs and on disk, on one host and on several."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hosts import Cluster
+from test_programs import check
+
+# Memory and a disk; where there is only one of them, that.
+PLACES = [path for path in ("/dev/shm", "/var/tmp") if Path(path).is_dir()]
+
+
+@pytest.fixture(params=PLACES)
+def place(request):
+    with tempfile.TemporaryDirectory(dir=request.param, prefix="tutti-files-") as path:
+        yield path
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_files(mpi, ranks, place):
+    check(mpi.run(ranks, mpi.compile("files.c"), place))
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4, 8])
+def test_random_accesses(tutti, ranks, place):
+    check(tutti.run(ranks, tutti.compile("files_random.c"), place, ranks, 150))
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_no_file_is_left(tutti, ranks, place):
+    check(tutti.run(ranks, tutti.compile("files.c"), place))
+    assert not list(Path(place).iterdir())
+
+
+def test_files_on_hosts(tutti, hosts, tmp_path_factory):
+    """Two hosts, two ranks on each, that see the same directory."""
+    cluster = Cluster(tutti.name, hosts(2), 2)
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tutti-files-") as path:
+        check(cluster.run(4, cluster.compile("files.c"), path))
+        check(cluster.run(4, cluster.compile("files_random.c"), path, random.randrange(1000), 60))
