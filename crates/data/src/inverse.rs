@@ -9,6 +9,7 @@ use std::ops::Range;
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::datatype::{Constructor, Datatype, Form};
+use crate::layout::Layout;
 use crate::shape::{Kind, Shape};
 
 /// How the runs of a datatype that is repeated without end follow one another.
@@ -137,6 +138,12 @@ fn looped(body: &Shape, stride: i64, count: Option<u64>, limit: i64) -> u64 {
     last.saturating_mul(body.size) + below(body, limit.saturating_sub(begin))
 }
 
+/// Packed bytes below `offset` of the items of a layout without end.
+pub(crate) fn endless_below(layout: &Layout, offset: i64) -> u64 {
+    let (body, stride, start) = layout.endless();
+    if body.size == 0 { 0 } else { looped(body, stride, None, offset.saturating_sub(start)) }
+}
+
 impl Datatype {
     /// How the runs of this type, repeated without end, follow one another. A type without data is disjoint.
     pub fn succession(&self) -> Succession {
@@ -151,8 +158,7 @@ impl Datatype {
     /// Packed bytes of this type, repeated without end, that lie below `offset`. Of a type that is
     /// [`Succession::Disjoint`]; of an overlapping one it is those of the runs that begin below.
     pub fn bytes_below(&self, offset: i64) -> u64 {
-        let (body, stride, start) = self.layout().endless();
-        if body.size == 0 { 0 } else { looped(body, stride, None, offset.saturating_sub(start)) }
+        endless_below(self.layout(), offset)
     }
 
     /// The same as a range: the packed bytes that lie in `offsets`.

@@ -70,6 +70,16 @@ impl Layout {
         (&self.body, self.stride, self.offset)
     }
 
+    /// Appends the runs of a range of packed bytes of items without end, at most `limit`; returns how many bytes they cover.
+    pub fn collect(&self, packed: Range<u64>, out: &mut Vec<Segment>, limit: usize) -> u64 {
+        let first = out.len();
+        let mut collector = Collector { out, first, limit, covered: 0 };
+        if limit > 0 && self.shape.size > 0 {
+            self.walk(&mut collector, packed.start, packed.end.saturating_sub(packed.start));
+        }
+        collector.covered
+    }
+
     /// Walks `take` packed bytes after `skip` of an array of items.
     pub fn walk<V: Visitor>(&self, visitor: &mut V, skip: u64, take: u64) -> bool {
         match (self.contiguity, &self.shape.kind) {
@@ -161,10 +171,7 @@ impl Datatype {
             out.push(Segment { offset: offset + packed.start as i64, bytes: take });
             return take;
         }
-        let first = out.len();
-        let mut collector = Collector { out, first, limit, covered: 0 };
-        self.layout().walk(&mut collector, packed.start, take);
-        collector.covered
+        self.layout().collect(packed.start..packed.start + take, out, limit)
     }
 }
 

@@ -30,6 +30,7 @@ mod reduce;
 mod shape;
 mod signature;
 mod simd;
+mod tiling;
 mod walk;
 
 pub use darray::{Darray, Distribution};
@@ -39,6 +40,7 @@ pub use inverse::Succession;
 pub use layout::{Cursor, Segment, copy};
 pub use op::{Op, UserFunction};
 pub use reduce::Reducer;
+pub use tiling::Tiling;
 
 #[cfg(test)]
 mod tests;

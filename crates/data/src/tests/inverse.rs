@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Form, Order, Segment, Succession};
+use crate::{Form, Order, Segment, Succession, Tiling};
 
 /// The file offset of each of the first `bytes` packed bytes of an endless repetition.
 fn offsets(datatype: &Datatype, bytes: u64) -> Vec<i64> {
@@ -24,8 +24,14 @@ fn check(datatype: &Datatype) {
         return;
     }
     let last = places.last().copied().unwrap_or(0);
+    let other = Tiling::decode(&Tiling::of(datatype).encode()).unwrap();
+    let mut runs = Vec::new();
+    other.segments(1..bytes, &mut runs, usize::MAX);
+    let again: Vec<i64> = runs.iter().flat_map(|run| run.offset..run.offset + run.bytes as i64).collect();
+    assert_eq!(again, places[1..], "{datatype:?}");
     for limit in -9..=last {
         let expected = places.iter().filter(|place| **place < limit).count() as u64;
+        assert_eq!(other.bytes_below(limit), expected);
         assert_eq!(datatype.bytes_below(limit), expected, "{datatype:?} below {limit}: {places:?}");
     }
 }
@@ -82,4 +88,12 @@ fn represented_types_have_other_leaves() {
     let bytes = long.pack_external_size(1).unwrap();
     assert_eq!((file.size(), file.extent()), (3 * bytes, 5 * bytes));
     assert!(file.is_committed());
+}
+
+proptest! {
+    #[test]
+    fn what_makes_no_sense_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+        // Whatever comes in, nothing breaks.
+        let _ = Tiling::decode(&bytes);
+    }
 }
