@@ -33,10 +33,14 @@ pub enum Action {
     Push,
     /// A peer's memory was combined with own.
     Combine,
+    /// A window of a file was read.
+    FileRead,
+    /// A window of a file was written.
+    FileWrite,
 }
 
 impl Action {
-    const NAMES: [(&str, Action); 12] = [
+    const NAMES: [(&str, Action); 14] = [
         ("call", Action::Call),
         ("operation", Action::Operation),
         ("send", Action::Send),
@@ -49,6 +53,8 @@ impl Action {
         ("pull", Action::Pull),
         ("push", Action::Push),
         ("combine", Action::Combine),
+        ("file_read", Action::FileRead),
+        ("file_write", Action::FileWrite),
     ];
 
     /// As it is written.

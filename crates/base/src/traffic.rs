@@ -142,6 +142,12 @@ pub struct Traffic {
     pub most_kept: Counter,
     /// Algorithms chosen for collective operations.
     pub choices: Counter,
+    /// Accesses that read from files, and what they read.
+    pub file_reads: Way,
+    /// Accesses that wrote to files, and what they wrote.
+    pub file_writes: Way,
+    /// Accesses of all members in which they exchanged data.
+    pub file_exchanges: Counter,
     /// Moves to another processor than that of a rank that was waited for.
     pub moves: Counter,
 }
@@ -157,6 +163,9 @@ pub static TRAFFIC: Traffic = Traffic {
     withheld: Way::new(),
     most_kept: Counter::new(),
     choices: Counter::new(),
+    file_reads: Way::new(),
+    file_writes: Way::new(),
+    file_exchanges: Counter::new(),
     moves: Counter::new(),
 };
 

@@ -38,6 +38,11 @@
 //!
 //! These steps are for ranks of one node, and a schedule that has them is [`Order::Program`].
 //!
+//! # Files
+//! A *window* is a range of a file, of which one rank is in charge. It reads ([`Kind::FileRead`]) or writes ([`Kind::FileWrite`]) the bytes
+//! of it that ranks have asked for or given, and no others. In memory these are one after the other, those of rank 0 first, each rank's in
+//! the order in which it has them: where they lie in the file the engine's port knows. Units are bytes.
+//!
 //! # Strands: levels that overlap
 //! A schedule in program order may consist of several [`Schedule::strands`], which run at the same time, each in its own
 //! order. So one keeps the network busy while another moves data within the node (S4). They are joined by flags
@@ -276,6 +281,20 @@ pub enum Start {
         /// How many parts a block has.
         parts: u32,
     },
+    /// In slot `slot` of `stride` units, as far from its beginning as block `index` begins after block `first`: blocks of which the
+    /// lengths differ, kept for a while.
+    Within {
+        /// How blocks are measured.
+        division: Division,
+        /// Which block.
+        index: Index,
+        /// The block with which the slot begins.
+        first: Index,
+        /// Units of a slot.
+        stride: u64,
+        /// Which slot.
+        slot: Index,
+    },
     /// At the first unit of an entry of an exposed buffer that its owner describes by counts and
     /// displacements, which only the owner knows (alltoallv, gatherv, scatterv).
     Entry(
@@ -395,6 +414,7 @@ impl Span {
         let start = match self.start {
             Start::Block { division, .. }
             | Start::Permuted { division, .. }
+            | Start::Within { division, .. }
             | Start::Part { division, .. } => table(division),
             Start::Affine { .. } | Start::Entry(_) => false,
         };
@@ -425,6 +445,11 @@ impl Span {
                 let block = index.at(iteration);
                 let within = part_of(division, block, parts, tables).start(part.at(iteration), tables);
                 (division.start(block, tables) + within, block as u32, within)
+            }
+            Start::Within { division, index, first, stride, slot } => {
+                let (block, first) = (index.at(iteration), first.at(iteration));
+                let within = division.start(block, tables) - division.start(first, tables);
+                (stride * slot.at(iteration) + within, block as u32, 0)
             }
             Start::Entry(index) => (0, index.at(iteration) as u32, 0),
         };
@@ -568,6 +593,20 @@ pub enum Kind {
         /// Where it goes: own memory.
         into: Span,
     },
+    /// Reads what ranks have asked for of a window of the file.
+    FileRead {
+        /// Where it goes: the bytes of all ranks, one rank's after the other.
+        into: Span,
+        /// Which window.
+        window: Index,
+    },
+    /// Writes what ranks have given of a window of the file, each byte to its place.
+    FileWrite {
+        /// The bytes of all ranks, one rank's after the other; only read.
+        from: Span,
+        /// Which window.
+        window: Index,
+    },
 }
 
 /// What others may do with exposed memory.
@@ -604,6 +643,7 @@ impl Kind {
             Kind::Copy { .. } | Kind::Reduce { .. } | Kind::Pull { .. } | Kind::Combine { .. } => true,
             Kind::Push { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => true,
             Kind::Send { .. } | Kind::Recv { .. } => false,
+            Kind::FileRead { .. } | Kind::FileWrite { .. } => false,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => false,
         }
     }
@@ -612,10 +652,11 @@ impl Kind {
     pub fn reads(&self) -> Option<&Span> {
         match self {
             Kind::Send { from, .. } | Kind::Copy { from, .. } | Kind::Push { from, .. } => Some(from),
-            Kind::Pack { from, .. } => Some(from),
+            Kind::Pack { from, .. } | Kind::FileWrite { from, .. } => Some(from),
             Kind::Reduce { left, .. } => Some(left),
             Kind::Combine { with, into, .. } if with != into => Some(with),
             Kind::Recv { .. } | Kind::Combine { .. } | Kind::Pull { .. } | Kind::Unpack { .. } => None,
+            Kind::FileRead { .. } => None,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }
@@ -626,8 +667,9 @@ impl Kind {
             Kind::Recv { into, .. } | Kind::Copy { into, .. } => Some(into),
             Kind::Pull { into, .. } | Kind::Combine { into, .. } => Some(into),
             Kind::Pack { into, .. } | Kind::Unpack { into, .. } => Some(into),
+            Kind::FileRead { into, .. } => Some(into),
             Kind::Reduce { right, .. } => Some(right),
-            Kind::Send { .. } | Kind::Push { .. } => None,
+            Kind::Send { .. } | Kind::Push { .. } | Kind::FileWrite { .. } => None,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }

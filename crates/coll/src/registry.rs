@@ -219,6 +219,13 @@ const fn left(generator: Generator) -> Generator {
 
 use Collective as C;
 
+/// Access to a file by all ranks. Its schedules are made of what ranks have in windows ([`crate::algorithms::files`]), not of a shape.
+pub static FILE_READ: Generator = entry(C::FileRead, "two_phase", ANY, WINDOW, nothing, cost::spread);
+/// The same to write.
+pub static FILE_WRITE: Generator = entry(C::FileWrite, "two_phase", ANY, WINDOW, nothing, cost::spread);
+
+fn nothing(_: &Shape, _: &Params, _: &mut Builder) {}
+
 #[rustfmt::skip]
 static GENERATORS: &[Generator] = &[
     entry(C::Barrier, "levels_bank", LEVELS_SHARED, RADIX_NEAR, levels_bank::barrier, cost::barrier_tree),

@@ -48,6 +48,10 @@ pub enum Collective {
     NeighborAlltoall,
     /// MPI-5 section 8.6.2, counts differ from neighbour to neighbour; also MPI_Neighbor_alltoallw, where datatypes do.
     NeighborAlltoallv,
+    /// MPI-5 section 14.4: all ranks read from a file.
+    FileRead,
+    /// The same, they write.
+    FileWrite,
 }
 
 impl Collective {
@@ -117,6 +121,8 @@ impl Collective {
             Collective::NeighborAllgatherv => "neighbor_allgatherv",
             Collective::NeighborAlltoall => "neighbor_alltoall",
             Collective::NeighborAlltoallv => "neighbor_alltoallv",
+            Collective::FileRead => "file_read",
+            Collective::FileWrite => "file_write",
         }
     }
 
@@ -134,6 +140,11 @@ impl Collective {
     /// Whether blocks go along the edges of a topology only.
     pub fn is_of_neighbours(self) -> bool {
         Collective::OF_NEIGHBOURS.contains(&self)
+    }
+
+    /// Whether all ranks access a file: what each reads or writes of which window is in its tables.
+    pub fn is_of_files(self) -> bool {
+        matches!(self, Collective::FileRead | Collective::FileWrite)
     }
 
     /// Whether one rank is the root.
@@ -171,6 +182,7 @@ pub struct Shape {
     /// - gatherv, scatterv: this rank's own block (differs from rank to rank);
     /// - allgatherv, reduce_scatter: the sum of [`crate::ir::Table::Recv`];
     /// - alltoallv: the sum of this rank's receive table if `in_place`, else 0;
+    /// - file_read, file_write: this rank's bytes (differs from rank to rank);
     /// - barrier, neighbor_allgatherv, neighbor_alltoallv: 0;
     /// - neighbor_allgather, neighbor_alltoall, and allgather and alltoall of an intercommunicator: one block that is received.
     pub count: u64,

@@ -69,6 +69,9 @@ impl fmt::Display for Span {
             Start::Part { division, index, part, parts } => {
                 write!(f, "part {part} of {parts} of block {index} of {division}")?
             }
+            Start::Within { division, index, first, stride, slot } => {
+                write!(f, "{stride}*{slot} + block {index} after {first} of {division}")?
+            }
             Start::Entry(index) => write!(f, "entry {index}")?,
         }
         match (self.start, self.length) {
@@ -135,6 +138,8 @@ impl fmt::Display for Kind {
                 write!(f, "combine {from} of {peer} op {with} to {into}")
             }
             Kind::Push { peer, from, into } => write!(f, "push {from} to {into} of {peer}"),
+            Kind::FileRead { into, window } => write!(f, "read window {window} of the file to {into}"),
+            Kind::FileWrite { from, window } => write!(f, "write {from} to window {window} of the file"),
         }
     }
 }

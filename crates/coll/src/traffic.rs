@@ -65,6 +65,8 @@ pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
     match shape.collective {
         // Who sends to whom is the program's.
         C::NeighborAllgather | C::NeighborAllgatherv | C::NeighborAlltoall | C::NeighborAlltoallv => 0,
+        // Whose bytes lie where is the program's too.
+        C::FileRead | C::FileWrite => 0,
         C::Barrier => 0,
         // Every other host has to get, or to give, as much as the result is long.
         C::Bcast | C::Reduce => others * all,

@@ -200,6 +200,19 @@ impl Buffer {
         Buffer { base: std::ptr::dangling_mut(), bytes: 0, layout: Layout::Run }
     }
 
+    /// The packed bytes from `start` on, so many; not more than there are.
+    #[must_use]
+    pub fn slice(&self, start: u64, bytes: u64) -> Buffer {
+        let (start, bytes) = (start.min(self.bytes), bytes.min(self.bytes.saturating_sub(start)));
+        let (base, layout) = match &self.layout {
+            Layout::Typed { datatype, count, first } => {
+                (self.base, Layout::Typed { datatype: datatype.clone(), count: *count, first: first + start })
+            }
+            layout => (self.base.wrapping_add(start as usize), layout.clone()),
+        };
+        Buffer { base, bytes, layout }
+    }
+
     /// Length of the message in packed bytes.
     #[inline]
     pub fn bytes(&self) -> u64 {

@@ -18,6 +18,7 @@ mod again;
 mod carrying;
 mod choices;
 mod costs;
+pub mod files;
 mod flight;
 mod internal;
 mod loans;
@@ -56,8 +57,8 @@ pub use again::{run_again, start_again};
 pub use choices::Choices;
 pub use flight::{persistent, start};
 pub use internal::{
-    Maximum, allgather_bytes, alltoall_bytes, barrier, broadcast_bytes, last_barrier, maximum, other_group,
-    start_maximum, swap_bytes,
+    Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, broadcast_bytes, last_barrier, maximum,
+    other_group, start_allgather, start_maximum, swap_bytes,
 };
 pub use operation::{Operation, Side};
 

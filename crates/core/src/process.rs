@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
 
 use tutti_base::config::{Config, Mapped};
-use tutti_base::traffic::Totals;
+use tutti_base::traffic::{TRAFFIC, Totals, Way};
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::clock;
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
@@ -160,6 +160,17 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     progress::drain(held, process);
     if process.config.counters {
         eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
+        let (reads, writes) = (&TRAFFIC.file_reads, &TRAFFIC.file_writes);
+        if reads.transfers.get() + writes.transfers.get() > 0 {
+            let count = |way: &Way| format!("{} {}", way.transfers.get(), way.bytes.get());
+            let exchanges = TRAFFIC.file_exchanges.get();
+            eprintln!(
+                "Tutti: rank {}: files read {} written {} exchanged {exchanges}",
+                process.rank,
+                count(reads),
+                count(writes)
+            );
+        }
     }
     if process.config.counters
         && let Some(far) = process.messages.borrow_mut(held).link.far()

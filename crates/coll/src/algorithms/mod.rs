@@ -14,6 +14,7 @@ pub mod bcast;
 pub mod between;
 pub mod exposed_move;
 pub mod exposed_reduce;
+pub mod files;
 pub mod flags;
 pub mod gather;
 pub mod hierarchical;

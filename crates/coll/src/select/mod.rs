@@ -16,7 +16,7 @@ use crate::cost::Environment;
 use crate::hierarchy::Ignored;
 use crate::ir::Schedule;
 use crate::neighbours::Neighbours;
-use crate::registry::{Generator, registry};
+use crate::registry::{FILE_READ, FILE_WRITE, Generator, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::Load;
 
@@ -385,6 +385,17 @@ impl Plan {
         let hierarchy = Some(choice.environment.layout.hierarchy());
         let ordered = ordered(shape, &choice.environment);
         let schedule = choice.generator.generate_among(&ordered, &choice.params, hierarchy, neighbours);
+        Plan { shape: *shape, choice, schedule }
+    }
+
+    /// For an operation on a file, whose schedule was made of what ranks have in its windows.
+    pub fn on_file(shape: &Shape, environment: Environment, schedule: Schedule) -> Plan {
+        let generator = match shape.collective {
+            Collective::FileRead => &FILE_READ,
+            _ => &FILE_WRITE,
+        };
+        let (params, time, forced) = (Params::DEFAULT, 0.0, Forced::No);
+        let choice = Choice { generator, params, time, forced, shape: *shape, environment };
         Plan { shape: *shape, choice, schedule }
     }
 

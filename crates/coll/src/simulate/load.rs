@@ -21,12 +21,15 @@ impl Load {
     /// of equal size: `shape.count` for gatherv, scatterv and alltoallv, or some usual size if that is 0.
     pub fn new(shape: &Shape) -> Load {
         use Collective as C;
-        let mut shape = Shape { rank: 0, in_place: false, own: 0, ..*shape };
+        let own = if shape.collective.is_of_files() { shape.own } else { 0 };
+        let mut shape = Shape { rank: 0, in_place: false, own, ..*shape };
         let ranks = u64::from(shape.ranks);
         if matches!(shape.collective, C::Gatherv | C::Scatterv | C::Alltoallv) && shape.count == 0 {
             shape.count = UNKNOWN_BLOCK;
         }
         let sums = match shape.collective {
+            // As many pieces of equal size as `own` says.
+            C::FileRead | C::FileWrite => (0..=own).map(|piece| piece * shape.count).collect(),
             C::Gatherv | C::Scatterv | C::Alltoallv => (0..=ranks).map(|block| block * shape.count).collect(),
             C::Allgatherv | C::ReduceScatter => {
                 let (quotient, rest) = (shape.count / ranks, shape.count % ranks);
@@ -75,6 +78,7 @@ impl Load {
         match self.shape.collective {
             C::Barrier => 0.0,
             C::Bcast => bytes,
+            C::FileRead | C::FileWrite => bytes,
             C::Reduce | C::Allreduce | C::Scan | C::Exscan => 2.0 * bytes,
             C::Gather | C::Gatherv | C::Scatter | C::Scatterv => 2.0 * bytes,
             C::Allgather | C::ReduceScatterBlock => (ranks + 1.0) * bytes,

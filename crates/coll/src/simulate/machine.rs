@@ -65,6 +65,8 @@ struct Rank {
     seen: Vec<(u32, u16, u64)>,
     /// Until when the network is busy with the message that the rank is at.
     carried: Time,
+    /// Until when its device is busy.
+    device: Time,
     /// It has a processor and work, or waits for a processor.
     awake: bool,
     /// It has a processor and waits for work.
@@ -145,6 +147,7 @@ impl<'a> Machine<'a> {
                 wrote: false,
                 seen,
                 carried: 0,
+                device: 0,
                 awake: true,
                 spins: false,
                 rests: 0,
@@ -317,6 +320,8 @@ impl<'a> Machine<'a> {
             Kind::Pull { peer, into, .. } => (Action::Pull, at(*peer), Some(into), 0, 0),
             Kind::Push { peer, from, .. } => (Action::Push, at(*peer), Some(from), 0, 0),
             Kind::Combine { peer, into, .. } => (Action::Combine, at(*peer), Some(into), 0, 0),
+            Kind::FileRead { into, .. } => (Action::FileRead, rank, Some(into), 0, 0),
+            Kind::FileWrite { from, .. } => (Action::FileWrite, rank, Some(from), 0, 0),
         };
         let bytes = what.filter(|what| !what.is_signal()).map_or(0, |what| self.bytes(what, task.instance));
         let host = |rank: u32| self.layout.place(rank).host;

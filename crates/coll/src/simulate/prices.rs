@@ -82,7 +82,17 @@ pub(super) struct Prices<'a> {
     pub work: Time,
 }
 
+/// A device that files are on: what an access takes before its first byte, and each byte (a page cache in memory, or a server beside it; a
+/// disk behind is slower, but writes wait for no disk).
+const DEVICE_ACCESS_SECONDS: f64 = 10e-6;
+const DEVICE_BYTE_SECONDS: f64 = 0.5e-9;
+
 impl<'a> Prices<'a> {
+    /// How long a device is busy with an access.
+    pub fn device(&self, bytes: u64) -> Time {
+        time(DEVICE_ACCESS_SECONDS + bytes as f64 * DEVICE_BYTE_SECONDS)
+    }
+
     /// `footprint`: bytes that the ranks which share a cache touch together.
     pub fn new(model: &'a Model, layout: &Layout, reach: Reach, footprint: f64) -> Prices<'a> {
         let several = layout.hosts() > 1;

@@ -37,6 +37,15 @@ pub enum Pattern {
     Whole,
     /// The ranks of two groups with those of the other one; the first has so many.
     Groups(u32),
+    /// All ranks access a file, a window of which is so long; so many of them do so for all.
+    File {
+        /// Units of a window.
+        window: u32,
+        /// Ranks in charge of windows.
+        aggregators: u32,
+        /// Views of different seeds differ.
+        seed: u32,
+    },
     /// Neighbours in a grid.
     Grid {
         /// Its extents; as many places as there are ranks.
@@ -124,6 +133,7 @@ impl Case {
         }
         let in_place = self.is_in_place(rank);
         let count = match self.collective {
+            C::FileRead | C::FileWrite => self.view(rank).len() as u64,
             C::Barrier | C::NeighborAllgatherv | C::NeighborAlltoallv => 0,
             C::Gatherv | C::Scatterv => self.block(rank),
             C::Allgatherv | C::ReduceScatter => (0..self.ranks).map(|block| self.block(block)).sum(),
@@ -157,6 +167,7 @@ impl Case {
         }
         let root = rank == self.root;
         match self.collective {
+            C::FileRead | C::FileWrite => self.file_sums(rank),
             C::NeighborAllgatherv | C::NeighborAlltoallv => {
                 let [send, recv] = self.edge_sums(rank);
                 Sums::of(send, recv)
@@ -187,6 +198,8 @@ impl Case {
         let sums = self.sums(rank);
         let last = |sums: &[u64]| sums.last().copied().unwrap_or(0);
         match self.collective {
+            C::FileRead => (0, self.view(rank).len() as u64),
+            C::FileWrite => (self.view(rank).len() as u64, 0),
             C::Barrier => (0, 0),
             C::Bcast => (0, self.count),
             C::Gather => (self.count, if root { all } else { 0 }),
@@ -278,6 +291,8 @@ impl Case {
             return self.edge_expected(rank, unit);
         }
         match self.collective {
+            C::FileRead => Expected::Of(0, self.view(rank)[unit as usize]),
+            C::FileWrite => Expected::Unchanged,
             C::Barrier => Expected::Unchanged,
             C::Bcast => Expected::Of(self.root, unit),
             C::Scatter | C::Scatterv if self.is_in_place(rank) => Expected::Unchanged,
@@ -326,6 +341,9 @@ impl Case {
     /// More units than the temporaries of one rank may have.
     pub(super) fn temporary_bound(&self, rank: u32) -> u64 {
         let (send, recv) = self.sizes(rank);
+        if let Some(bound) = self.window_bound() {
+            return bound;
+        }
         // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few bytes.
         // A leader has what all ranks of its host send to others.
         let of_all = self.collective.rooted()

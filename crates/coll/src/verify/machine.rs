@@ -188,6 +188,14 @@ impl<'a> Machine<'a> {
                 let (from, into) = (self.own(run, from, false)?, self.remote(run, *peer, into, true)?);
                 self.memory.apply(&mut self.values, &from, None, &into)?;
             }
+            Kind::FileRead { into, window } => {
+                let into = self.own(run, into, true)?;
+                self.memory.file_read(&into, window.at(run.instance.iteration))?;
+            }
+            Kind::FileWrite { from, window } => {
+                let from = self.own(run, from, false)?;
+                self.memory.file_write(&from, window.at(run.instance.iteration))?;
+            }
         }
         Ok(true)
     }
@@ -314,6 +322,7 @@ impl<'a> Machine<'a> {
         if self.program {
             self.memory.check(&self.clocks)?;
         }
+        self.memory.file_check()?;
         for rank in 0..ranks {
             let heard = if self.program { self.clocks.heard(rank) } else { ranks };
             if self.case.collective == Collective::Barrier && heard < ranks {

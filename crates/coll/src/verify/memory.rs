@@ -3,6 +3,7 @@
 use super::accesses::{Access, Accesses};
 use super::case::{Case, Sums};
 use super::clocks::{Clocks, Thread};
+use super::files::Disk;
 use super::value::{Atom, Values};
 use super::{Fault, is_entry, table_of};
 use crate::cursor::Instance;
@@ -62,6 +63,7 @@ pub(super) struct Memory<'a> {
     case: &'a Case,
     sums: &'a [Sums],
     ranks: Vec<Own>,
+    file: Option<Disk>,
 }
 
 impl<'a> Memory<'a> {
@@ -76,7 +78,7 @@ impl<'a> Memory<'a> {
             accesses.iter_mut().for_each(|accesses| accesses.watched |= !schedule.strands.is_empty());
             Own { buffers, accesses, exposures: Default::default() }
         });
-        Memory { case, sums, ranks: ranks.collect() }
+        Memory { case, sums, ranks: ranks.collect(), file: Disk::new(case) }
     }
 
     /// The receive buffer of `rank`.
@@ -287,6 +289,30 @@ impl<'a> Memory<'a> {
             return Err(Fault::new(format!("{from:?} is no frame of {length} units, as {into:?} is")));
         }
         if Kind::fits(length, frame) { self.apply(values, &held(from, length), None, into) } else { Ok(()) }
+    }
+
+    /// Reads what ranks have asked for of a window.
+    pub fn file_read(&mut self, into: &Place, window: u64) -> Result<(), Fault> {
+        let atoms = self.disk()?.read(window, into.range.length)?;
+        let own = &mut self.ranks[into.rank as usize];
+        let number = own.number(into.range.buffer);
+        own.buffers[number][into.range.start as usize..into.range.end() as usize].copy_from_slice(&atoms);
+        Ok(())
+    }
+
+    /// Writes what ranks have given of a window.
+    pub fn file_write(&mut self, from: &Place, window: u64) -> Result<(), Fault> {
+        let atoms = self.atoms(from).to_vec();
+        self.disk()?.write(window, &atoms)
+    }
+
+    /// At the end: the file holds what it should, and nothing else was written.
+    pub fn file_check(&self) -> Result<(), Fault> {
+        self.file.as_ref().map_or(Ok(()), Disk::check)
+    }
+
+    fn disk(&mut self) -> Result<&mut Disk, Fault> {
+        self.file.as_mut().ok_or_else(|| Fault::new("accesses a file in an operation that has none".into()))
     }
 
     fn atoms(&self, place: &Place) -> &[Atom] {

@@ -23,6 +23,7 @@
 mod accesses;
 mod case;
 mod clocks;
+mod files;
 mod groups;
 mod machine;
 mod memory;
@@ -151,7 +152,9 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     let neighbours = if schedule.strands.is_empty() { 0 } else { u64::from(case.ranks) };
     let edges = case.neighbours(rank);
     let edges = (edges.sources.len() + edges.destinations.len()) as u64;
-    let bound = 40 + 12 * log * (degree + 1) + 4 * neighbours + edges;
+    // Of a file, each has to do with those that access it, and these with all.
+    let members = if case.collective.is_of_files() { 2 * u64::from(case.ranks) } else { 0 };
+    let bound = 40 + 12 * log * (degree + 1) + 4 * neighbours + edges + members;
     if schedule.steps.len() as u64 > bound {
         return Err(Fault::new(format!("{} steps, more than {bound}", schedule.steps.len())));
     }
@@ -173,6 +176,7 @@ fn are_strands(schedule: &Schedule) -> bool {
 fn is_local(kind: &Kind) -> bool {
     match kind {
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => false,
+        Kind::FileRead { .. } | Kind::FileWrite { .. } => false,
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => true,
         Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => true,
         Kind::Pack { .. } | Kind::Unpack { .. } => true,

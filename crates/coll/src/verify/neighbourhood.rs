@@ -26,7 +26,7 @@ impl Case {
                 // Which source comes first is the program's business; not in which order the edges of one do.
                 Neighbours { sources: sources.into_iter().rev().collect(), destinations, opposite: false }
             }
-            Pattern::Whole | Pattern::Groups(_) => Neighbours::default(),
+            Pattern::Whole | Pattern::Groups(_) | Pattern::File { .. } => Neighbours::default(),
         }
     }
 

@@ -13,6 +13,7 @@ use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
 use super::{Operation, Side, refusals, run, run_saying, start_keeping};
+use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
 use crate::dynamic::{decode, encode};
@@ -106,6 +107,47 @@ pub fn start_maximum(
     let operation = maximum_of(Some(from), from.wrapping_add(1));
     let request = start_keeping(held, process, comm, &operation, tag, Arc::clone(&words));
     Ok(Maximum { request, words })
+}
+
+/// What all members give, being gathered in the background.
+#[derive(Debug)]
+pub struct Gathering {
+    /// Complete when all is there.
+    pub request: RequestId,
+    mine: Buffer,
+    all: Buffer,
+}
+
+impl Gathering {
+    /// What each member gave, one after the other, once the request is complete.
+    ///
+    /// # Errors
+    /// What went wrong with a message.
+    pub fn finish(&self, held: &Held, process: &Process) -> Result<Vec<u8>> {
+        completion::finish(held, process, self.request).result?;
+        debug_assert!(self.mine.bytes() <= self.all.bytes(), "the own part is among them");
+        Ok(self.all.to_vec())
+    }
+}
+
+/// Starts to gather equally many bytes of each member, under a number of an operation.
+pub fn start_allgather(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    tag: i32,
+    mine: Vec<u8>,
+) -> Gathering {
+    let bytes = mine.len();
+    let (mine, all) = (Buffer::owned(mine), Buffer::owned(vec![0; bytes * comm.size() as usize]));
+    let array =
+        |buffer: &Buffer| Array { base: buffer.start(), count: bytes as u64, datatype: datatype(BYTE) };
+    // SAFETY: both buffers are kept until the operation is over: by the value that is returned, and by the request's owner, who finishes it.
+    let operation =
+        unsafe { Operation::new(Collective::Allgather, Side::Block(array(&mine)), Side::Block(array(&all))) };
+    let memory = Arc::new(Words(UnsafeCell::new([0; 2])));
+    let request = start_keeping(held, process, comm, &operation, tag, memory);
+    Gathering { request, mine, all }
 }
 
 /// Waits until all members have come here.

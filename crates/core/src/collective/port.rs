@@ -7,6 +7,7 @@ use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
 use super::accord::Accord;
+use super::files::Windows;
 use super::loans::Found;
 use super::node::Turn;
 use crate::buffer::Buffer;
@@ -39,6 +40,8 @@ pub struct CommPort<'a> {
     banks: Option<&'a mut Banks>,
     /// Looks at a flag before giving up.
     patience: u32,
+    /// Of an operation on a file.
+    windows: Option<&'a dyn Windows>,
 }
 
 /// What an operation has from its call to its end.
@@ -77,13 +80,18 @@ impl<'a> CommPort<'a> {
         banks: Option<&'a mut Banks>,
     ) -> CommPort<'a> {
         debug_assert_eq!(ticket.tag & ((1 << LANE_BITS) - 1), 0);
-        CommPort { held, process, comm, ticket, banks, patience: 0 }
+        CommPort { held, process, comm, ticket, banks, patience: 0, windows: None }
     }
 
     /// So many looks at a flag beyond the first; for who has nothing else to do.
     #[inline]
     pub fn looking(self, looks: u32) -> CommPort<'a> {
         CommPort { patience: looks, ..self }
+    }
+
+    /// For an operation on a file.
+    pub(super) fn on(self, windows: &'a dyn Windows) -> CommPort<'a> {
+        CommPort { windows: Some(windows), ..self }
     }
 
     /// The banks of the operation, and what it uses of them.
@@ -185,6 +193,11 @@ impl Port for CommPort<'_> {
             }
         }
         completion::finish(self.held, self.process, *id).result.map(|_| true)
+    }
+
+    fn file(&mut self, window: u32, write: bool, memory: Buffer) -> Result<Started<RequestId>> {
+        let windows = self.windows.expect("an operation on a file has its windows");
+        windows.start(self.held, self.process, window, write, memory).map(Started::Pending)
     }
 
     fn look_around(&mut self) {

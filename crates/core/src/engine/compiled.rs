@@ -339,6 +339,7 @@ impl Writer<'_> {
         let bytes = |range: &Range| range.length as usize * scale;
         let instruction = match kind {
             Kind::Send { .. } | Kind::Recv { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => return None,
+            Kind::FileRead { .. } | Kind::FileWrite { .. } => return None,
             Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },
             Kind::Await { value, .. } if value.at(iteration) == 0 => return Some(()),
             Kind::Await { peer, flag, value } => {

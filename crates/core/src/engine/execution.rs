@@ -502,6 +502,7 @@ fn within_node<P: Port>(
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => {
             unreachable!("steps that need no neighbour")
         }
+        Kind::FileRead { .. } | Kind::FileWrite { .. } => unreachable!("steps that need no neighbour"),
     }
     Ok(Begun::Done)
 }
@@ -543,6 +544,12 @@ fn message_or_local<P: Port>(
         Kind::Reduce { left, right } => {
             if let Some((left, right)) = local(left, right) {
                 bindings.reduce(&left, &right);
+            }
+        }
+        Kind::FileRead { into: what, window } | Kind::FileWrite { from: what, window } => {
+            if let Some(buffer) = message(what) {
+                let write = matches!(kind, Kind::FileWrite { .. });
+                return port.file(window.at(iteration) as u32, write, buffer);
             }
         }
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => unreachable!("steps within a node"),

@@ -64,6 +64,8 @@ pub(super) enum Place {
         size: u64,
     },
     Entries(Vec<Place>),
+    /// Packed bytes of a buffer that was made before.
+    Buffer(Buffer),
 }
 
 impl Place {
@@ -102,6 +104,7 @@ impl Place {
             Place::Typed { base, count, datatype, size } => unsafe {
                 Buffer::part(*base, *count, datatype, start * size, length * size)
             },
+            Place::Buffer(buffer) => buffer.slice(start, length),
             Place::Absent | Place::Entries(_) => {
                 unreachable!("a verified schedule uses the buffers that its collective has")
             }
@@ -118,7 +121,7 @@ impl Place {
             }
             Place::Packed { base, scale } => base.wrapping_add(start as usize * scale),
             Place::Typed { base, .. } => base.wrapping_offset(start as isize * element.extent() as isize),
-            Place::Absent | Place::Entries(_) => {
+            Place::Absent | Place::Entries(_) | Place::Buffer(_) => {
                 unreachable!("a verified schedule uses the buffers that its collective has")
             }
         }
@@ -326,6 +329,15 @@ impl Bindings {
         }
     }
 
+    /// Binds buffers that were made before, with both tables as running sums: for operations on files.
+    pub fn bind_buffers(&mut self, user: [Option<Buffer>; 2], sums: [Vec<u64>; 2]) {
+        self.user = user.map(|buffer| buffer.map_or(Place::Absent, Place::Buffer));
+        self.sums = sums;
+        if !self.ready {
+            self.place_temporaries();
+        }
+    }
+
     /// Binds the bank, for the steps of a schedule.
     #[inline]
     pub(super) fn bind_bank(&mut self, base: *mut u8) {
@@ -390,7 +402,7 @@ impl Bindings {
                     }
                     (bases[side], origins[side]) = (given[side], Some(0));
                 }
-                Place::Entries(_) | Place::Typed { .. } => flat = false,
+                Place::Entries(_) | Place::Typed { .. } | Place::Buffer(_) => flat = false,
                 Place::Absent | Place::Run { .. } | Place::Packed { .. } => {}
             }
         }
@@ -412,7 +424,7 @@ impl Bindings {
             self.bases.push(match place {
                 Place::Run { base, .. } | Place::Packed { base, .. } => *base,
                 Place::Absent => std::ptr::null_mut(),
-                Place::Typed { .. } | Place::Entries(_) => {
+                Place::Typed { .. } | Place::Entries(_) | Place::Buffer(_) => {
                     self.flat = false;
                     std::ptr::null_mut()
                 }

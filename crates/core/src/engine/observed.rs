@@ -81,6 +81,8 @@ impl Observed {
             Kind::Expose { what, .. } => Event { bytes: bytes(what), ..alone(Action::Expose) },
             Kind::Pull { peer, into, .. } => Event { action: Action::Pull, bytes: bytes(into), ..with(peer) },
             Kind::Push { peer, from, .. } => Event { action: Action::Push, bytes: bytes(from), ..with(peer) },
+            Kind::FileRead { into, .. } => Event { bytes: bytes(into), ..alone(Action::FileRead) },
+            Kind::FileWrite { from, .. } => Event { bytes: bytes(from), ..alone(Action::FileWrite) },
             Kind::Combine { peer, into, .. } => {
                 Event { action: Action::Combine, bytes: bytes(into), ..with(peer) }
             }

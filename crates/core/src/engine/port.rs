@@ -43,6 +43,16 @@ pub trait Port: NodePort {
     /// The failure of the operation, which ends it.
     fn done(&mut self, handle: &mut Self::Handle) -> Result<bool>;
 
+    /// Starts to write what ranks have given of a window of the file, or to read what they have asked for: in memory one rank's after
+    /// the other. For operations on a file.
+    ///
+    /// # Errors
+    /// Why it cannot be started; what goes wrong with the file is told at the end of the operation.
+    fn file(&mut self, window: u32, write: bool, memory: Buffer) -> Result<Started<Self::Handle>> {
+        let _ = (window, write, memory);
+        unreachable!("an operation on a file has one")
+    }
+
     /// Takes in what has arrived meanwhile: asked between steps that move much data.
     fn look_around(&mut self) {}
 

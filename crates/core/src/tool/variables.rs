@@ -104,6 +104,7 @@ pub fn all() -> &'static [Variable] {
     ALL.get_or_init(|| {
         let mut all = Vec::new();
         traffic(&mut all);
+        files(&mut all);
         network(&mut all);
         matching(&mut all);
         for (number, collective) in Collective::EVERY.iter().enumerate() {
@@ -136,6 +137,23 @@ fn traffic(all: &mut Vec<Variable>) {
     way!(single_copy, "single_copy", "copied from or to private memory of ranks of the host");
     way!(mapped, "mapped", "loaded or stored in memory shared with ranks of the host");
     way!(network, "network", "sent to other hosts, protocol included");
+}
+
+fn files(all: &mut Vec<Variable>) {
+    use Class as C;
+    let rows: [(&str, &str, Class, fn() -> u64); 5] = [
+        ("reads", "accesses that read from files", C::Counter, || TRAFFIC.file_reads.transfers.get()),
+        ("read_bytes", "bytes read from files", C::Aggregate, || TRAFFIC.file_reads.bytes.get()),
+        ("writes", "accesses that wrote to files", C::Counter, || TRAFFIC.file_writes.transfers.get()),
+        ("written_bytes", "bytes written to files", C::Aggregate, || TRAFFIC.file_writes.bytes.get()),
+        ("exchanges", "collective accesses to files in which ranks exchanged data", C::Counter, || {
+            TRAFFIC.file_exchanges.get()
+        }),
+    ];
+    for (name, doc, class, count) in rows {
+        let (name, doc) = (format!("tutti_file_{name}"), doc.to_string());
+        all.push(Variable { name, doc, class, area: 0, source: Source::Traffic(count) });
+    }
 }
 
 fn network(all: &mut Vec<Variable>) {

@@ -93,6 +93,15 @@ impl Machine<'_> {
             Kind::Combine { peer, ref from, ref into, .. } => {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
             }
+            Kind::FileRead { into: ref what, .. } | Kind::FileWrite { from: ref what, .. } => {
+                let bytes = self.bytes(what, instance);
+                let begin = self.now.max(self.ranks[rank as usize].device);
+                let end = begin + if bytes == 0 { 0 } else { self.prices.device(bytes) };
+                self.ranks[rank as usize].device = end;
+                // The device works by itself: the rank goes on meanwhile.
+                self.at(end, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+                return false;
+            }
             Kind::Push { peer, ref from, ref into } => {
                 let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
                 if let Work::Access { way: Way::Mapped(lines) | Way::Call(lines), .. } = &mut work {

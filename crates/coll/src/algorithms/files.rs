@@ -1,0 +1,117 @@
+//! Two phases between ranks and a file (collective buffering): ranks that are in charge of windows of the file read or write
+//! them whole, and exchange what is in them with the ranks whose bytes these are.
+//!
+//! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message know from their tables how long it
+//! is. Windows are dealt out in turn, so that a window of a file always has the same rank in charge. A round is an iteration of one loop: one
+//! window of each in charge; with two rounds in flight a window is exchanged while the one before is on its way to the device.
+
+use crate::build::{Builder, block};
+use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
+
+/// What one rank knows of an exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'a> {
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// This rank.
+    pub rank: u32,
+    /// Who is in charge of windows: window `w` is that of `w` modulo their number.
+    pub aggregators: &'a [u32],
+    /// Windows of each.
+    pub rounds: u32,
+    /// The most bytes that all ranks together have in a window of this rank.
+    pub slot: u64,
+    /// Rounds in flight.
+    pub in_flight: u32,
+}
+
+impl Exchange<'_> {
+    /// The windows of aggregator `number`, round by round.
+    fn windows(&self, number: u32) -> Index {
+        Index::linear(number.into(), self.aggregators.len() as i64)
+    }
+
+    /// The number of this rank among those in charge.
+    fn own(&self) -> Option<u32> {
+        self.aggregators.iter().position(|rank| *rank == self.rank).map(|number| number as u32)
+    }
+
+    /// Those in charge with their numbers, from this rank's place on: not all ranks begin with the same one.
+    fn others(&self) -> impl Iterator<Item = (u32, u32)> {
+        let all = self.aggregators.len();
+        (0..all).map(move |step| (step + self.rank as usize) % all).filter_map(|number| {
+            let aggregator = self.aggregators[number];
+            (aggregator != self.rank).then_some((number as u32, aggregator))
+        })
+    }
+
+    /// The bytes of `rank` in the slot of a round.
+    fn piece(&self, slots: BufferId, table: Table, rank: u32) -> Span {
+        let division = Division::Table(table);
+        let (index, first) =
+            (Index::linear(rank.into(), self.ranks.into()), Index::linear(0, self.ranks.into()));
+        let start = Start::Within { division, index, first, stride: self.slot, slot: self.slots() };
+        Span { buffer: slots, start, length: Length::Blocks { division, index, count: 1 } }
+    }
+
+    /// All of the slot of a round.
+    fn whole(&self, slots: BufferId, table: Table) -> Span {
+        let (division, index) = (Division::Table(table), Index::linear(0, self.ranks.into()));
+        let start = Start::Affine { offset: 0, stride: self.slot, index: self.slots() };
+        Span { buffer: slots, start, length: Length::Blocks { division, index, count: self.ranks } }
+    }
+
+    fn slots(&self) -> Index {
+        Index::cyclic(0, 1, self.in_flight)
+    }
+}
+
+/// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of this rank in each window, that of the
+/// receive buffer those of every rank in each window of this one.
+pub fn write(exchange: &Exchange<'_>) -> Schedule {
+    let mut b = Builder::new(Unit::Byte);
+    let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));
+    b.repeat(exchange.rounds, exchange.in_flight, |b| {
+        let given = |number| block(BufferId::SEND, Division::Table(Table::Send), exchange.windows(number));
+        for (number, aggregator) in exchange.others() {
+            b.send(aggregator, 0, given(number), &[]);
+        }
+        let (Some(own), Some(slots)) = (exchange.own(), slots) else { return };
+        let pieces: Vec<StepId> = (0..exchange.ranks)
+            .map(|step| (step + exchange.rank) % exchange.ranks)
+            .map(|rank| {
+                let into = exchange.piece(slots, Table::Recv, rank);
+                if rank == exchange.rank { b.copy(given(own), into, &[]) } else { b.recv(rank, 0, into, &[]) }
+            })
+            .collect();
+        let after: Vec<_> = pieces.into_iter().map(StepId::done).collect();
+        let from = exchange.whole(slots, Table::Recv);
+        b.step(Kind::FileWrite { from, window: exchange.windows(own) }, &after);
+    });
+    b.finish()
+}
+
+/// Those in charge read, and give every rank what is its. The tables are those of [`write`] the other way round.
+pub fn read(exchange: &Exchange<'_>) -> Schedule {
+    let mut b = Builder::new(Unit::Byte);
+    let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));
+    b.repeat(exchange.rounds, exchange.in_flight, |b| {
+        let wanted = |number| block(BufferId::RECV, Division::Table(Table::Recv), exchange.windows(number));
+        for (number, aggregator) in exchange.others() {
+            b.recv(aggregator, 0, wanted(number), &[]);
+        }
+        let (Some(own), Some(slots)) = (exchange.own(), slots) else { return };
+        let into = exchange.whole(slots, Table::Send);
+        let read = b.step(Kind::FileRead { into, window: exchange.windows(own) }, &[]);
+        for step in 0..exchange.ranks {
+            let rank = (step + exchange.rank) % exchange.ranks;
+            let from = exchange.piece(slots, Table::Send, rank);
+            if rank == exchange.rank {
+                b.copy(from, wanted(own), &[read.done()]);
+            } else {
+                b.send(rank, 0, from, &[read.done()]);
+            }
+        }
+    });
+    b.finish()
+}
