@@ -13,6 +13,9 @@ from test_programs import check
 PLACES = [path for path in ("/dev/shm", "/var/tmp") if Path(path).is_dir()]
 
 
+EXCHANGE = ["romio_cb_write", "enable", "romio_cb_read", "enable", "cb_buffer_size", "4096"]
+
+
 @pytest.fixture(params=PLACES)
 def place(request):
     with tempfile.TemporaryDirectory(dir=request.param, prefix="tutti-files-") as path:
@@ -29,6 +32,15 @@ def test_random_accesses(tutti, ranks, place):
     check(tutti.run(ranks, tutti.compile("files_random.c"), place, ranks, 150))
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
+def test_random_accesses_by_exchange(tutti, ranks, place):
+    """Ranks exchange data with those in charge of windows, whatever it costs."""
+    outcome = tutti.run(ranks, tutti.compile("files_random.c"), place, 10 + ranks, 100, *EXCHANGE, env={"TUTTI_COUNTERS": "1"})
+    check(outcome)
+    exchanged = [int(line.split()[-1]) for line in outcome.err.splitlines() if " files read " in line]
+    assert len(exchanged) == ranks and min(exchanged) > 0, str(outcome)
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_no_file_is_left(tutti, ranks, place):
     check(tutti.run(ranks, tutti.compile("files.c"), place))
@@ -41,3 +53,4 @@ def test_files_on_hosts(tutti, hosts, tmp_path_factory):
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="tutti-files-") as path:
         check(cluster.run(4, cluster.compile("files.c"), path))
         check(cluster.run(4, cluster.compile("files_random.c"), path, random.randrange(1000), 60))
+        check(cluster.run(4, cluster.compile("files_random.c"), path, random.randrange(1000), 60, *EXCHANGE))

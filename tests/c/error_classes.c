@@ -147,24 +147,69 @@ static void others(int listing)
     NEVER(MPI_ERR_PENDING, "MPI_Waitall completes all requests, also where one has failed");
     NEVER(MPI_ERR_PROC_ABORTED, "a process that fails ends the job and those connected with it");
     NEVER(MPI_ERR_VALUE_TOO_LARGE, "what does not fit into an int is MPI_UNDEFINED");
-    NEVER(MPI_ERR_UNSUPPORTED_OPERATION, "only functions of MPI-IO, as long as they are not there");
+}
+
+static int extent_of(MPI_Datatype datatype, MPI_Aint *extent, void *extra)
+{
+    (void)datatype, (void)extra;
+    *extent = 1;
+    return MPI_SUCCESS;
+}
+
+/* What opening gives; nothing stays open. */
+static int opened(const char *name, int amode)
+{
+    MPI_File made = MPI_FILE_NULL;
+    int code = MPI_File_open(MPI_COMM_SELF, name, amode, MPI_INFO_NULL, &made);
+    if (made != MPI_FILE_NULL)
+        MPI_File_close(&made);
+    return code;
+}
+
+/* What an access to an open file gives: it reads, it writes, or changes the view to this type and representation. */
+static int accessed(const char *name, int amode, int write, MPI_Datatype view, const char *datarep)
+{
+    MPI_File made = MPI_FILE_NULL;
+    int code = MPI_File_open(MPI_COMM_SELF, name, amode, MPI_INFO_NULL, &made);
+    if (code != MPI_SUCCESS)
+        return code;
+    if (view != MPI_DATATYPE_NULL)
+        code = MPI_File_set_view(made, 0, MPI_CHAR, view, datarep, MPI_INFO_NULL);
+    else if (write)
+        code = MPI_File_write_at(made, 0, memory, 1, MPI_CHAR, MPI_STATUS_IGNORE);
+    else
+        code = MPI_File_read_at(made, 0, memory, 1, MPI_CHAR, MPI_STATUS_IGNORE);
+    MPI_File_close(&made);
+    return code;
+}
+
+static int backwards(void)
+{
+    int code, lengths[2] = {1, 1}, places[2] = {4, 0};
+    MPI_Datatype type;
+    MPI_Type_indexed(2, lengths, places, MPI_CHAR, &type);
+    MPI_Type_commit(&type);
+    code = accessed("/dev/null", MPI_MODE_RDONLY, 0, type, "native");
+    MPI_Type_free(&type);
+    return code;
 }
 
 /* Raised by MPI-IO only. */
 static void files(int listing)
 {
-    NEVER(MPI_ERR_ACCESS, "MPI-IO");
-    NEVER(MPI_ERR_AMODE, "MPI-IO");
-    NEVER(MPI_ERR_BAD_FILE, "MPI-IO");
-    NEVER(MPI_ERR_DUP_DATAREP, "MPI-IO");
-    NEVER(MPI_ERR_FILE_EXISTS, "MPI-IO");
-    NEVER(MPI_ERR_FILE_IN_USE, "MPI-IO");
-    NEVER(MPI_ERR_IO, "MPI-IO");
-    NEVER(MPI_ERR_NO_SPACE, "MPI-IO");
-    NEVER(MPI_ERR_NO_SUCH_FILE, "MPI-IO");
-    NEVER(MPI_ERR_QUOTA, "MPI-IO");
-    NEVER(MPI_ERR_READ_ONLY, "MPI-IO");
-    NEVER(MPI_ERR_UNSUPPORTED_DATAREP, "MPI-IO");
+    RAISED(MPI_ERR_ACCESS, accessed("/dev/null", MPI_MODE_WRONLY, 0, MPI_DATATYPE_NULL, ""));
+    RAISED(MPI_ERR_AMODE, opened("/dev/null", 0));
+    RAISED(MPI_ERR_BAD_FILE, opened("/", MPI_MODE_RDONLY));
+    RAISED(MPI_ERR_DUP_DATAREP, MPI_Register_datarep("native", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of, NULL));
+    RAISED(MPI_ERR_FILE_EXISTS, opened("/dev/null", MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL));
+    RAISED(MPI_ERR_FILE_IN_USE, opened("/proc/self/exe", MPI_MODE_RDWR));
+    RAISED(MPI_ERR_IO, backwards());
+    RAISED(MPI_ERR_NO_SPACE, accessed("/dev/full", MPI_MODE_RDWR, 1, MPI_DATATYPE_NULL, ""));
+    RAISED(MPI_ERR_NO_SUCH_FILE, opened("/there/is/no/such/file", MPI_MODE_RDONLY));
+    NEVER(MPI_ERR_QUOTA, "needs a file system with quotas");
+    RAISED(MPI_ERR_READ_ONLY, accessed("/dev/null", MPI_MODE_RDONLY, 1, MPI_DATATYPE_NULL, ""));
+    RAISED(MPI_ERR_UNSUPPORTED_DATAREP, accessed("/dev/null", MPI_MODE_RDONLY, 0, MPI_CHAR, "no such"));
+    RAISED(MPI_ERR_UNSUPPORTED_OPERATION, accessed("/dev/null", MPI_MODE_RDONLY | MPI_MODE_SEQUENTIAL, 0, MPI_DATATYPE_NULL, ""));
 }
 
 static void all(int listing)

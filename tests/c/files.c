@@ -330,6 +330,15 @@ static void errors(void)
     CHECK_CLASS(MPI_File_read_at_all(file, 0, other, 1, MPI_BYTE, &status), MPI_ERR_ACCESS);
     close_file();
     CHECK(access(name, F_OK) != 0);
+    /* A device that is full: one rank finds out, all are told. */
+    if (access("/dev/full", W_OK) == 0) {
+        MPI_Request request;
+        CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_SUCCESS);
+        CHECK_CLASS(MPI_File_write_at_all(file, 0, other, check_rank ? 0 : 10, MPI_BYTE, &status), MPI_ERR_NO_SPACE);
+        CHECK_CLASS(MPI_File_iwrite_at_all(file, 0, other, check_rank ? 0 : 10, MPI_BYTE, &request), MPI_SUCCESS);
+        CHECK_CLASS(MPI_Wait(&request, &status), MPI_ERR_NO_SPACE);
+        close_file();
+    }
 }
 
 int main(int argc, char **argv)
