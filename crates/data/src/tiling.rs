@@ -54,6 +54,13 @@ impl Tiling {
         self.layout.shape.runs
     }
 
+    /// How long a run is on average when items follow one another; without end if they touch.
+    pub fn mean_run(&self) -> u64 {
+        let shape = &self.layout.shape;
+        let touches = matches!(shape.kind, Kind::Run { .. }) && i64::try_from(shape.size) == Ok(self.extent);
+        if touches { u64::MAX } else { shape.size / shape.runs.max(1) }
+    }
+
     /// Packed bytes that lie below `offset`; as [`Datatype::bytes_below`].
     pub fn bytes_below(&self, offset: i64) -> u64 {
         inverse::endless_below(&self.layout, offset)

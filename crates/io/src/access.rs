@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
 use tutti_core::collective;
@@ -12,11 +13,12 @@ use tutti_core::process::Process;
 use tutti_core::request::{Request, RequestId, Status};
 
 use crate::accord::{agree, judge, verdict};
-use crate::background::{self, Flight};
+use crate::background::{self, Flight, Tags};
 use crate::driver::Moved;
 use crate::file::{File, sequential};
 use crate::memory::Memory;
 use crate::transfer::Transfer;
+use crate::two_phase::{Card, Means};
 use crate::view::View;
 use crate::worker;
 
@@ -65,7 +67,7 @@ pub enum Split {
 }
 
 /// Up to so many bytes an access behind a request is done at once: to hand it to a thread takes longer.
-const AT_ONCE_BYTES: u64 = 16 << 10;
+pub(crate) const AT_ONCE_BYTES: u64 = 16 << 10;
 
 /// Data on their way: what the file gets, or where what it has goes before it is converted.
 #[derive(Debug)]
@@ -103,6 +105,8 @@ impl Prepared {
 
     /// Once the bytes are moved: converts what was read, and counts bytes of memory.
     pub fn conclude(&self, moved: Moved) -> Moved {
+        let way = if self.write { &TRAFFIC.file_writes } else { &TRAFFIC.file_reads };
+        way.add(moved.bytes);
         let representation = &self.view.representation;
         if representation.is_plain(self.write) {
             return moved;
@@ -234,12 +238,21 @@ impl File {
 
     /// An access while the program waits: the bytes of memory that were read or written, also where something went wrong.
     pub fn access(
-        &self,
+        self: &Arc<Self>,
         held: &mut Held,
         process: &'static Process,
         access: Access,
         memory: Memory,
     ) -> (u64, Result<()>) {
+        if self.means(held, &access).is_some() {
+            return match self.start(held, process, access, memory) {
+                Ok(request) => {
+                    let Finished { result, status, .. } = completion::wait(held, process, request, "");
+                    (status.bytes, result.map(drop))
+                }
+                Err(error) => (0, Err(error)),
+            };
+        }
         let prepared = self.prepare(held, process, &access, memory);
         if !access.collective {
             let moved = match prepared {
@@ -282,7 +295,19 @@ impl File {
         memory: Memory,
     ) -> Result<RequestId> {
         let prepared = self.prepare(held, process, &access, memory);
-        let tag = access.collective.then(|| self.comm.collectives.next_tag(held));
+        let next_tag = || self.comm.collectives.next_tag(held);
+        if let Some(means) = self.means(held, &access) {
+            let gather = next_tag();
+            let tags = Tags { exchange: next_tag(), verdict: next_tag() };
+            let card = self.card(&prepared);
+            let gathering = collective::start_allgather(held, process, &self.comm, gather, card.encode());
+            let flight = Flight::Gathering(gathering, means, prepared);
+            return Ok(background::launch(held, process, self, flight, Some(tags)));
+        }
+        let tags = access.collective.then(|| {
+            let tag = next_tag();
+            Tags { exchange: tag, verdict: tag }
+        });
         let is_atomic = self.state.borrow(held).atomic;
         let flight = match prepared {
             Err(error) if !access.collective => return Err(error),
@@ -292,13 +317,38 @@ impl File {
             {
                 Flight::Over(self.transfer(held, process, &prepared))
             }
-            Ok(prepared) => match worker::start(process, prepared.transfer(self)) {
+            Ok(prepared) => match self.hand_over(process, &prepared) {
                 Ok(job) => Flight::Moving(job, prepared),
                 Err(error) if !access.collective => return Err(error),
                 Err(error) => Flight::Over(Moved { bytes: 0, fault: Some(error) }),
             },
         };
-        Ok(background::launch(held, process, self, flight, tag))
+        Ok(background::launch(held, process, self, flight, tags))
+    }
+
+    fn hand_over(&self, process: &'static Process, prepared: &Prepared) -> Result<Arc<worker::Job>> {
+        let transfer = prepared.transfer(self);
+        worker::start(process, Box::new(move || transfer.run()))
+    }
+
+    /// How members exchange data in an access, if they do.
+    fn means(&self, held: &Held, access: &Access) -> Option<Means> {
+        let state = self.state.borrow(held);
+        let wanted = if access.write { &state.exchange_writes } else { &state.exchange_reads };
+        wanted.clone().filter(|_| access.collective && !state.atomic && !self.driver.is_stream())
+    }
+
+    /// What the other members need to know.
+    fn card(&self, prepared: &Result<Prepared>) -> Card {
+        match prepared {
+            Ok(prepared) => Card {
+                stream: prepared.stream,
+                bytes: prepared.buffer.bytes(),
+                verdict: 0,
+                file_bytes: if prepared.write { 0 } else { self.driver.bytes().unwrap_or(0) },
+            },
+            result => Card { verdict: verdict(result), ..Card::default() },
+        }
     }
 
     /// A split access begins (MPI_File_read_all_begin and its like).

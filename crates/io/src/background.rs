@@ -1,27 +1,47 @@
-//! Accesses behind a request: what happens once a thread has moved the bytes. Progress moves them on, wherever the program waits.
+//! Accesses behind a request: what happens once a thread has moved the bytes, and how members that exchange data go on from one step to the
+//! next. Progress moves them on, wherever the program waits.
 
 use std::sync::Arc;
 
-use tutti_core::collective::{self, Activity, Maximum};
+use tutti_base::Result;
+use tutti_base::traffic::TRAFFIC;
+use tutti_core::collective::{self, Activity, Gathering, Maximum, files};
 use tutti_core::completion;
 use tutti_core::giant::Held;
-use tutti_core::process::Process;
+use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId, Work};
 
-use crate::access::{Prepared, judged, over, verdict_of};
+use crate::access::{AT_ONCE_BYTES, Prepared, judged, over, verdict_of};
 use crate::driver::Moved;
 use crate::file::File;
-use crate::worker::Job;
+use crate::two_phase::{Card, Means};
+use crate::windows::FileWindows;
+use crate::worker::{self, Job};
 
 /// How far an access is.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// A thread moves its bytes.
+    /// Members tell each other where in their views they are.
+    Gathering(Gathering, Means, Result<Prepared>),
+    /// They exchange data; so many bytes of memory are what is wanted of a file that is long enough.
+    Exchanging(RequestId, Arc<FileWindows>, Prepared, u64),
+    /// A thread moves the bytes.
     Moving(Arc<Job>, Prepared),
     /// They are moved.
     Over(Moved),
     /// Members agree on what became of it.
     Agreeing(Maximum, Moved),
+    /// It is known to all.
+    Known(Moved),
+}
+
+/// The numbers of what members do one after the other for an access.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tags {
+    /// To exchange data.
+    pub exchange: i32,
+    /// To agree at the end.
+    pub verdict: i32,
 }
 
 /// An access that goes on by itself.
@@ -30,8 +50,8 @@ struct Running {
     file: Arc<File>,
     flight: Flight,
     request: RequestId,
-    /// The number of the operation, if all members take part.
-    tag: Option<i32>,
+    /// If all members take part.
+    tags: Option<Tags>,
 }
 
 /// Starts it; the request is complete when it is over.
@@ -40,40 +60,145 @@ pub(crate) fn launch(
     process: &'static Process,
     file: &Arc<File>,
     flight: Flight,
-    tag: Option<i32>,
+    tags: Option<Tags>,
 ) -> RequestId {
     let context = file.comm.context().0;
     let insert = |request| process.messages.borrow_mut(held).state.insert(request);
     let flight = match flight {
-        Flight::Over(moved) if tag.is_none() => return insert(over(moved, context)),
+        Flight::Over(moved) if tags.is_none() => return insert(over(moved, context)),
         flight => flight,
     };
     let request = insert(Request::new(Work::Other, context));
-    let running = Box::new(Running { file: Arc::clone(file), flight, request, tag });
+    let running = Box::new(Running { file: Arc::clone(file), flight, request, tags });
     if let Some(activity) = running.advance(held, process, false) {
         process.add_activity(held, activity);
     }
     request
 }
 
-impl Running {
-    /// The bytes are moved: the request is complete, or members have to agree first.
-    fn moved(self, held: &Held, process: &Process, moved: Moved) -> Option<Box<dyn Activity>> {
-        let Some(tag) = self.tag else {
-            complete(held, process, self.request, moved);
-            return None;
-        };
-        let verdict = verdict_of(&moved);
-        match collective::start_maximum(held, process, &self.file.comm, tag, verdict) {
-            Ok(maximum) => {
-                let next = Box::new(Running { flight: Flight::Agreeing(maximum, moved), ..self });
-                next.advance(held, process, false)
-            }
-            Err(error) => {
-                complete(held, process, self.request, Moved { fault: Some(error), ..moved });
-                None
-            }
+/// A request for work that a thread does for the library itself.
+pub(crate) fn watch(held: &Held, process: &'static Process, file: &Arc<File>, job: Arc<Job>) -> RequestId {
+    #[derive(Debug)]
+    struct Watched(Arc<Job>, RequestId);
+    impl Activity for Watched {
+        fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+            let Some(moved) = self.0.take() else { return Some(self) };
+            complete(held, process, self.1, moved);
+            None
         }
+        fn is_unattended(&self) -> bool {
+            true
+        }
+    }
+    let request =
+        process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, file.comm.context().0));
+    process.add_activity(held, Box::new(Watched(job, request)));
+    request
+}
+
+impl Running {
+    /// One step on; itself where it has to wait.
+    fn step(&mut self, held: &Held, process: &Process) -> bool {
+        // One that is gone is over.
+        let is_over = |request| completion::is_complete(held, process, request).unwrap_or(true);
+        let next = match std::mem::replace(&mut self.flight, Flight::Over(Moved::default())) {
+            Flight::Gathering(gathering, means, prepared) if is_over(gathering.request) => {
+                match gathering.finish(held, process) {
+                    Ok(cards) => self.exchange(held, process, &means, prepared, &Card::decode_all(&cards)),
+                    Err(error) => Flight::Over(Moved { bytes: 0, fault: Some(error) }),
+                }
+            }
+            Flight::Exchanging(request, windows, prepared, bytes) if is_over(request) => {
+                let result = completion::finish(held, process, request).result;
+                let fault = result.err().or(windows.fault());
+                Flight::Over(prepared.conclude(Moved { bytes, fault }))
+            }
+            Flight::Moving(job, prepared) => match job.take() {
+                Some(moved) => Flight::Over(prepared.conclude(moved)),
+                None => {
+                    self.flight = Flight::Moving(job, prepared);
+                    return false;
+                }
+            },
+            Flight::Over(moved) => match self.tags {
+                None => Flight::Known(moved),
+                Some(tags) => {
+                    let verdict = verdict_of(&moved);
+                    let comm = &self.file.comm;
+                    match collective::start_maximum(held, process, comm, tags.verdict, verdict) {
+                        Ok(maximum) => Flight::Agreeing(maximum, moved),
+                        Err(error) => Flight::Known(Moved { fault: Some(error), ..moved }),
+                    }
+                }
+            },
+            Flight::Agreeing(maximum, moved) if is_over(maximum.request) => {
+                Flight::Known(match maximum.finish(held, process) {
+                    Ok(worst) => judged(moved, worst),
+                    Err(error) => Moved { fault: Some(error), ..moved },
+                })
+            }
+            waits => {
+                self.flight = waits;
+                return false;
+            }
+        };
+        self.flight = next;
+        true
+    }
+
+    /// All members know what each wants: they exchange it, or access the file each by itself where that is cheaper.
+    fn exchange(
+        &self,
+        held: &Held,
+        process: &Process,
+        means: &Means,
+        prepared: Result<Prepared>,
+        cards: &[Card],
+    ) -> Flight {
+        let worst = cards.iter().map(|card| card.verdict).max().unwrap_or(0);
+        let nothing = |fault| Moved { bytes: 0, fault };
+        let prepared = match prepared {
+            Ok(prepared) if worst == 0 => prepared,
+            result => return Flight::Known(judged(nothing(result.err()), worst)),
+        };
+        let Some(tags) = self.tags else { unreachable!("who exchanges data has numbers for that") };
+        let Some(division) = means.divide(cards) else {
+            let transfer = prepared.transfer(&self.file);
+            if prepared.buffer.bytes() <= AT_ONCE_BYTES {
+                return Flight::Over(prepared.conclude(transfer.run()));
+            }
+            let job =
+                process::process().map(|process| worker::start(process, Box::new(move || transfer.run())));
+            return match job {
+                Some(Ok(job)) => Flight::Moving(job, prepared),
+                Some(Err(error)) => Flight::Over(nothing(Some(error))),
+                None => Flight::Over(nothing(None)),
+            };
+        };
+        let rank = self.file.comm.rank().0;
+        let file_bytes = cards.iter().map(|card| card.file_bytes).max().unwrap_or(0);
+        let wanted = &division.streams[rank as usize];
+        let bytes = match prepared.write {
+            true => wanted.end - wanted.start,
+            false => {
+                division.views[rank as usize].stream_below(file_bytes).clamp(wanted.start, wanted.end)
+                    - wanted.start
+            }
+        };
+        TRAFFIC.file_exchanges.add(1);
+        let division = Arc::new(division);
+        let slots = division.slots(rank);
+        let windows = Arc::new(FileWindows::new(Arc::clone(&self.file), Arc::clone(&division)));
+        let operation = files::OnFile {
+            schedule: division.schedule(rank, &slots, prepared.write),
+            write: prepared.write,
+            memory: prepared.buffer.clone(),
+            own: division.own(rank),
+            slots,
+            windows: Arc::clone(&windows) as Arc<dyn files::Windows>,
+        };
+        let request = files::start(held, process, &self.file.comm, operation, tags.exchange);
+        Flight::Exchanging(request, windows, prepared, bytes)
     }
 }
 
@@ -84,38 +209,21 @@ impl Activity for Running {
         process: &Process,
         _patient: bool,
     ) -> Option<Box<dyn Activity>> {
-        match std::mem::replace(&mut self.flight, Flight::Over(Moved::default())) {
-            Flight::Moving(job, prepared) => match job.take() {
-                Some(moved) => {
-                    let moved = prepared.conclude(moved);
-                    (*self).moved(held, process, moved)
-                }
-                None => {
-                    self.flight = Flight::Moving(job, prepared);
-                    Some(self)
-                }
-            },
-            Flight::Over(moved) => (*self).moved(held, process, moved),
-            Flight::Agreeing(maximum, moved) => {
-                // One that is gone is over.
-                if !completion::is_complete(held, process, maximum.request).unwrap_or(true) {
-                    self.flight = Flight::Agreeing(maximum, moved);
-                    return Some(self);
-                }
-                let moved = match maximum.finish(held, process) {
-                    Ok(worst) => judged(moved, worst),
-                    Err(error) => Moved { fault: Some(error), ..moved },
-                };
-                complete(held, process, self.request, moved);
-                None
+        while self.step(held, process) {
+            if let Flight::Known(moved) = &mut self.flight {
+                complete(held, process, self.request, std::mem::take(moved));
+                return None;
             }
         }
+        Some(self)
     }
 
     fn is_unattended(&self) -> bool {
         match &self.flight {
-            Flight::Moving(_, prepared) => !prepared.view.representation.calls_user(),
-            Flight::Over(_) | Flight::Agreeing(..) => true,
+            Flight::Moving(_, prepared) | Flight::Exchanging(_, _, prepared, _) => {
+                !prepared.view.representation.calls_user()
+            }
+            _ => true,
         }
     }
 }

@@ -16,12 +16,13 @@ use tutti_core::request::RequestId;
 use tutti_data::Datatype;
 
 use crate::access::Split;
-use crate::accord::{agree, agree_same, number_of};
+use crate::accord::{agree, agree_same, judge, number_of, verdict};
 use crate::amode::Amode;
 use crate::common::Common;
 use crate::driver::{Driver, Posix, Stream};
-use crate::hints::{Hints, without_prefix};
+use crate::hints::{Choice, Hints, without_prefix};
 use crate::representation::Representation;
+use crate::two_phase::{Means, Seen, Wish};
 use crate::view::View;
 
 /// MPI_DISPLACEMENT_CURRENT.
@@ -51,6 +52,10 @@ pub(crate) struct State {
     pub atomic: bool,
     /// The split collective access that has begun.
     pub split: Option<(Split, RequestId)>,
+    /// How members exchange data when they read together, if they do.
+    pub exchange_reads: Option<Means>,
+    /// The same when they write.
+    pub exchange_writes: Option<Means>,
     hints: Hints,
     /// What a sync has reported: told again until the file is closed.
     unsynced: Option<Error>,
@@ -111,12 +116,11 @@ impl File {
             path => Ok((mode, path)),
         });
         let (mode, path) = agree_same(held, process, comm, mode, [amode.into()], "argument amode")?;
+        let driver = open_all(held, process, comm, path, mode)?;
         let group = comm.group().clone();
         let own = create::create(held, process, comm, &group)?.expect("all members are in the group");
-        let made = open_all(held, process, &own, path, mode)
-            .and_then(|driver| Ok((driver, Common::new(held, process, &own)?)));
-        let (driver, common) = match made {
-            Ok(made) => made,
+        let common = match Common::new(held, process, &own) {
+            Ok(common) => common,
             Err(error) => {
                 own.free(held, process)?;
                 return Err(error);
@@ -127,7 +131,9 @@ impl File {
             position: 0,
             atomic: false,
             split: None,
-            hints: Hints::default().with(info),
+            exchange_reads: None,
+            exchange_writes: None,
+            hints: Hints::of_environment().with(info),
             unsynced: None,
         };
         let handler = OF_FILES.borrow(held).clone();
@@ -315,15 +321,71 @@ impl File {
         }
         drop(state);
         let set = if self.is_first() { self.common.set_position(held, process, 0) } else { Ok(()) };
-        agree(held, process, &self.comm, set)
+        self.exchange_views(held, process, set)
+    }
+
+    /// Members tell each other their views, if they are to exchange data, and agree on whether all went well.
+    fn exchange_views(&self, held: &mut Held, process: &'static Process, set: Result<()>) -> Result<()> {
+        let hints = self.hints(held);
+        let is_remote = self.driver.is_remote();
+        let wish = |choice, write: bool| match self.comm.size() {
+            1 if choice != Choice::Enable => 0,
+            _ if write && !self.amode.writes() || !write && !self.amode.reads() => 0,
+            _ => Wish::of(choice, write, is_remote).word(),
+        };
+        let wishes = [wish(hints.exchange_reads, false), wish(hints.exchange_writes, true)];
+        let seen = if wishes == [0, 0] { None } else { Seen::encode(&self.view(held)) };
+        let length = seen.as_ref().map_or(u64::MAX, |seen| seen.len() as u64);
+        let card = [
+            verdict(&set).into(),
+            length,
+            wishes[0],
+            wishes[1],
+            hints.aggregators.into(),
+            hints.window_bytes,
+        ];
+        let bytes: Vec<u8> = card.into_iter().flat_map(u64::to_le_bytes).collect();
+        let cards = collective::allgather_bytes(held, process, &self.comm, &bytes)?;
+        let (words, _) = cards.as_chunks::<8>();
+        let word = |number: usize| {
+            words.iter().skip(number).step_by(card.len()).map(|word| u64::from_le_bytes(*word))
+        };
+        judge(set, word(0).max().unwrap_or(0) as u32)?;
+        let longest = word(1).max().unwrap_or(u64::MAX);
+        let views = match longest {
+            u64::MAX => None,
+            longest => Some(self.gather_views(held, process, seen.unwrap_or_default(), longest as usize)?),
+        };
+        // What the first member was told holds for all.
+        let first = |number: usize| word(number).next().unwrap_or(0);
+        let means = |wish| Means::new(views.as_ref()?, wish, first(4) as u32, first(5));
+        let (reads, writes) = (means(first(2)), means(first(3)));
+        let mut state = self.state.borrow_mut(held);
+        (state.exchange_reads, state.exchange_writes) = (reads, writes);
+        Ok(())
+    }
+
+    /// The views of all members; the longest description has so many bytes.
+    fn gather_views(
+        &self,
+        held: &mut Held,
+        process: &'static Process,
+        mut seen: Vec<u8>,
+        longest: usize,
+    ) -> Result<Arc<[Seen]>> {
+        seen.splice(0..0, (seen.len() as u64).to_le_bytes());
+        seen.resize(longest + 8, 0);
+        let all = collective::allgather_bytes(held, process, &self.comm, &seen)?;
+        let view = |bytes: &[u8]| {
+            let (length, rest) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+            Seen::decode(rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or(&[]))
+        };
+        let views = all.chunks_exact(seen.len()).map(view).collect::<Result<Arc<[Seen]>>>();
+        agree(held, process, &self.comm, views)
     }
 
     fn displacement(&self, held: &mut Held, process: &'static Process, displacement: i64) -> Result<i64> {
         if displacement != DISPLACEMENT_CURRENT {
-            if self.amode.is_sequential() {
-                let why = "argument disp must be MPI_DISPLACEMENT_CURRENT: the file was opened with MPI_MODE_SEQUENTIAL";
-                return Err(Error::new(ErrorClass::Arg, why));
-            }
             return Ok(displacement);
         }
         let position = self.common.position(held, process)?;

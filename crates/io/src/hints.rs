@@ -66,10 +66,19 @@ impl Default for Hints {
     }
 }
 
+/// The variable that names a file of hints, as other libraries have it: a key and a value a line, `#` begins a remark.
+const HINTS_FILE: &str = "ROMIO_HINTS";
+
 /// Smallest and largest `cb_buffer_size`.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 4096..=(1 << 30);
 
 impl Hints {
+    /// What holds before a program says anything: the hints of the file that the environment names, if it can be read.
+    pub fn of_environment() -> Hints {
+        let text = std::env::var_os(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+        Hints::default().with(&parse(&text.unwrap_or_default()))
+    }
+
     /// The same with what `info` says; values that make no sense change nothing.
     pub fn with(mut self, info: &Info) -> Hints {
         let choice = |key| info.text(key).and_then(Choice::parse);
@@ -123,6 +132,16 @@ impl Hints {
     }
 }
 
+/// The pairs of a file of hints. What is too long for a hint is left out.
+fn parse(text: &str) -> Info {
+    let mut info = Info::default();
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    for (key, value) in lines.filter_map(|line| line.split_once(char::is_whitespace)) {
+        let _ = info.set(key, value.trim());
+    }
+    info
+}
+
 /// File systems that other libraries want named before the path (`ufs:/scratch/file`); the kernel knows better.
 const PREFIXES: [&[u8]; 12] = [
     b"ufs:",
@@ -172,6 +191,13 @@ mod tests {
         assert_eq!(info.text("cb_nodes"), Some("2"));
         assert_eq!(info.text("striping_factor"), None);
         assert_eq!(Hints::default().with(&info), hints);
+    }
+
+    #[test]
+    fn files_of_hints_are_read() {
+        let info = parse("# all of it\n\ncb_nodes 3 # some\n romio_cb_write\tenable\nlonely\n");
+        let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
+        assert_eq!(Hints::default().with(&info), wanted);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | [`driver`] | what touches the world: one trait, one conformance suite |
 //! | [`transfer`] | moves a range of a view between a file and memory, in bounded windows |
 //! | [`common`] | what the members of a file share: the shared pointer and the lock of atomic mode |
+//! | [`two_phase`], `windows` | what all members do together as a schedule: who exchanges what with whom, and the windows of the file |
 //! | [`hints`] | what programs may say about a file, and what is in force |
 //! | [`file`] | the object: open, close, sizes, views, pointers |
 //! | [`access`] | reading and writing in all forms |
@@ -33,7 +34,9 @@ pub mod hints;
 pub mod memory;
 pub mod representation;
 pub mod transfer;
+pub mod two_phase;
 pub mod view;
+mod windows;
 pub mod worker;
 
 pub use access::{Access, Pointer};

@@ -14,14 +14,16 @@ use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
 
 use crate::driver::Moved;
-use crate::transfer::Transfer;
 
 /// Threads at most: a device with a queue gains by several accesses at a time, a page cache by none.
 const THREADS: u32 = 2;
 
-/// A transfer that a thread does.
+/// What a thread does.
+pub type Work = Box<dyn FnOnce() -> Moved + Send>;
+
+/// Work for a thread.
 pub struct Job {
-    transfer: Transfer,
+    work: Mutex<Option<Work>>,
     over: AtomicBool,
     moved: Mutex<Option<Moved>>,
 }
@@ -51,12 +53,13 @@ struct Queue {
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { jobs: VecDeque::new(), threads: 0, idle: 0 });
 static WORK: Condvar = Condvar::new();
 
-/// Gives a transfer to a thread.
+/// Gives work to a thread.
 ///
 /// # Errors
 /// `Other` where there is no thread to be had.
-pub fn start(process: &'static Process, transfer: Transfer) -> Result<Arc<Job>> {
-    let job = Arc::new(Job { transfer, over: AtomicBool::new(false), moved: Mutex::new(None) });
+pub fn start(process: &'static Process, work: Work) -> Result<Arc<Job>> {
+    let job =
+        Arc::new(Job { work: Mutex::new(Some(work)), over: AtomicBool::new(false), moved: Mutex::new(None) });
     let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
     queue.jobs.push_back(Arc::clone(&job));
     if queue.idle == 0 && queue.threads < THREADS {
@@ -83,7 +86,8 @@ pub fn start(process: &'static Process, transfer: Transfer) -> Result<Arc<Job>> 
 fn attend(process: &'static Process) {
     loop {
         let job = next();
-        let moved = job.transfer.run();
+        let work = job.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let moved = work.map_or_else(Moved::default, |work| work());
         *job.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(moved);
         job.over.store(true, Ordering::Release);
         ring_doorbell(&process.job, process.local, 0);

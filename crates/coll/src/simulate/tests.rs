@@ -350,3 +350,29 @@ fn requests_wait_behind_what_leaves_their_host() {
     check("ring", true);
     check("rabenseifner", false);
 }
+
+/// All ranks write to windows of a file, each rank as much to each, with so many rounds in flight.
+fn exchange_seconds(in_flight: u32, rounds: u32, bytes: u64) -> f64 {
+    use crate::algorithms::files::{self, Exchange};
+    let ranks = 4;
+    let aggregators: Vec<u32> = (0..ranks).collect();
+    let schedule = |rank| {
+        let slot = bytes * u64::from(ranks);
+        files::write(&Exchange { ranks, rank, aggregators: &aggregators, rounds, slot, in_flight })
+    };
+    let schedules: Vec<Schedule> = (0..ranks).map(schedule).collect();
+    let pieces = u64::from(rounds * ranks);
+    let shape = Shape { own: pieces, ..Shape::new(Collective::FileWrite, ranks, 0, bytes) };
+    let (model, layout) = (Model::default(), Layout::flat(ranks, ranks));
+    let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
+    simulate(&schedules, &Load::new(&shape), &stage).seconds
+}
+
+#[test]
+fn exchange_and_device_overlap() {
+    let (one, two) = (exchange_seconds(1, 16, 256 << 10), exchange_seconds(2, 16, 256 << 10));
+    assert!(two < 0.95 * one, "{two:e} beside {one:e}");
+    // The device alone takes so long.
+    let device = 16.0 * 1024.0 * 1024.0 * 0.5e-9;
+    assert!(two > device && one > device);
+}

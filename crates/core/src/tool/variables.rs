@@ -141,7 +141,8 @@ fn traffic(all: &mut Vec<Variable>) {
 
 fn files(all: &mut Vec<Variable>) {
     use Class as C;
-    let rows: [(&str, &str, Class, fn() -> u64); 5] = [
+    type Count = fn() -> u64;
+    let rows: [(&str, &str, Class, Count); 5] = [
         ("reads", "accesses that read from files", C::Counter, || TRAFFIC.file_reads.transfers.get()),
         ("read_bytes", "bytes read from files", C::Aggregate, || TRAFFIC.file_reads.bytes.get()),
         ("writes", "accesses that wrote to files", C::Counter, || TRAFFIC.file_writes.transfers.get()),

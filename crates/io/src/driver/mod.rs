@@ -3,7 +3,11 @@
 //! A driver moves bytes between memory and places in one open file. Calls may come from several threads at a time. What it could not do
 //! it reports together with how much it has done: bytes that it has acknowledged are in the file.
 
+#[cfg(test)]
+mod conformance;
 pub mod posix;
+#[cfg(test)]
+mod simulated;
 pub mod stream;
 
 use std::fmt::Debug;
@@ -106,6 +110,11 @@ pub trait Driver: Send + Sync + Debug {
 
     /// What it is, for people: the file system, how pieces are moved.
     fn describe(&self) -> String;
+
+    /// Whether accesses go over a network, so that few long ones are better than many short ones.
+    fn is_remote(&self) -> bool {
+        false
+    }
 
     /// Whether places mean nothing: what is read or written follows what was before.
     fn is_stream(&self) -> bool {

@@ -275,6 +275,10 @@ impl Driver for Posix {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        !matches!(self.system, FileSystem::Local(_))
+    }
+
     fn describe(&self) -> String {
         let small = match self.maps.load(Ordering::Relaxed) {
             true => "through a mapping",

@@ -1,6 +1,7 @@
 //! `tutti info`: what is here and how it is set.
 
 pub mod choice;
+mod file;
 mod functions;
 pub mod job;
 pub mod machine;
@@ -29,6 +30,9 @@ pub struct Options {
     /// Which hosts are one machine, of the job that this is run in (`mpirun ... tutti info --machines`).
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms"])]
     machines: bool,
+    /// Where a file (or what is to be made at this path) lies, and how MPI-IO accesses it there.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["functions", "settings", "algorithms", "machines"])]
+    file: Option<std::path::PathBuf>,
     /// What would be chosen for a collective, and why; run by mpirun on several hosts, what that job chooses.
     #[command(flatten)]
     operation: Option<crate::sim::Operation>,
@@ -53,6 +57,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         )
     } else if let Some(operation) = &options.operation {
         choice::explain(operation, &options.spread, own_job.as_ref(), &config)?
+    } else if let Some(path) = &options.file {
+        file::describe(path)?
     } else if options.functions {
         function_list()
     } else if options.algorithms {

@@ -94,12 +94,7 @@ impl Machine<'_> {
                 own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
             }
             Kind::FileRead { into: ref what, .. } | Kind::FileWrite { from: ref what, .. } => {
-                let bytes = self.bytes(what, instance);
-                let begin = self.now.max(self.ranks[rank as usize].device);
-                let end = begin + if bytes == 0 { 0 } else { self.prices.device(bytes) };
-                self.ranks[rank as usize].device = end;
-                // The device works by itself: the rank goes on meanwhile.
-                self.at(end, Event::Ready(rank, Task { instance, work: Work::Nothing }));
+                self.use_device(rank, instance, self.bytes(what, instance));
                 return false;
             }
             Kind::Push { peer, ref from, ref into } => {
@@ -112,6 +107,14 @@ impl Machine<'_> {
         };
         self.ranks[rank as usize].ready.push_back(task);
         false
+    }
+
+    /// The device works by itself, one access after the other: the rank goes on meanwhile.
+    fn use_device(&mut self, rank: u32, instance: Instance, bytes: u64) {
+        let begin = self.now.max(self.ranks[rank as usize].device);
+        let end = begin + if bytes == 0 { 0 } else { self.prices.device(bytes) };
+        self.ranks[rank as usize].device = end;
+        self.at(end, Event::Ready(rank, Task { instance, work: Work::Nothing }));
     }
 
     pub(super) fn bytes(&self, span: &Span, instance: Instance) -> u64 {

@@ -1,0 +1,377 @@
+//! Access in two phases: members exchange data with those in charge of windows of the file, who read or write these whole (S10; View I/O).
+//!
+//! Members know each other's views since these were set. For an access they tell each other where in its view each begins and how many bytes
+//! it has; from that, each computes by itself how long every message is, since the bytes of a window are one range of what a member has
+//! ([`Seen::within`]). No list goes over the network, and none is made of more than one window. The schedule is
+//! [`tutti_coll::algorithms::files`]. Pure: everything here is a function of what all members know.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tutti_base::Result;
+use tutti_coll::Schedule;
+use tutti_coll::algorithms::files::{self, Exchange};
+use tutti_data::{Segment, Tiling};
+
+use crate::hints::Choice;
+use crate::view::View;
+
+/// Most members in charge of windows unless a hint says so.
+const MOST_AGGREGATORS: u32 = 16;
+/// Windows are multiples of this.
+const WINDOW_UNIT: u64 = 64 << 10;
+/// Rounds in flight: one is exchanged while another is on its way to the device.
+const IN_FLIGHT: u32 = 2;
+/// Where runs of the file are shorter on average, members exchange data before they write, on a file system of one host: 1 KiB in turn by
+/// 4 ranks on 2 processors, 511 MB/s through mappings, each of which takes a fault a page, and 1366 by exchange.
+const SHORT_RUN_BYTES: u64 = 8 << 10;
+/// The same to read and to write on one that hosts share: an access goes over a network.
+const SHORT_REMOTE_RUN_BYTES: u64 = 64 << 10;
+/// An access of fewer runs a member is over before an exchange has begun.
+const FEW_RUNS: u64 = 64;
+/// Longest description of a view that others get.
+const MOST_VIEW_BYTES: usize = 1 << 20;
+
+/// The view of a member, as the others know it.
+#[derive(Debug)]
+pub struct Seen {
+    displacement: i64,
+    tiling: Tiling,
+}
+
+impl Seen {
+    /// What the others get of a view; `None` where bytes overlap, or the description is too long.
+    pub fn encode(view: &View) -> Option<Vec<u8>> {
+        let is_plain = view.is_disjoint() && view.layout().size() > 0;
+        let mut bytes = view.displacement.to_le_bytes().to_vec();
+        bytes.extend(is_plain.then(|| Tiling::of(view.layout()).encode())?);
+        (bytes.len() <= MOST_VIEW_BYTES).then_some(bytes)
+    }
+
+    /// What [`Seen::encode`] gave.
+    ///
+    /// # Errors
+    /// `Intern` for anything else.
+    pub fn decode(bytes: &[u8]) -> Result<Seen> {
+        let (displacement, tiling) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        Ok(Seen { displacement: i64::from_le_bytes(*displacement), tiling: Tiling::decode(tiling)? })
+    }
+
+    /// Stream bytes that lie in the first `bytes` of the file.
+    pub fn stream_below(&self, bytes: u64) -> u64 {
+        let limit = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(self.displacement);
+        self.tiling.bytes_below(limit)
+    }
+
+    /// Of a range of the stream, what lies in a range of the file.
+    pub fn within(&self, stream: &Range<u64>, file: &Range<u64>) -> Range<u64> {
+        let place = |end: u64| self.stream_below(end).clamp(stream.start, stream.end);
+        place(file.start)..place(file.end)
+    }
+
+    /// The runs of the file of a range of the stream.
+    pub fn runs(&self, stream: Range<u64>, runs: &mut Vec<Segment>, limit: usize) -> u64 {
+        let first = runs.len();
+        let covered = self.tiling.segments(stream, runs, limit);
+        runs[first..].iter_mut().for_each(|run| run.offset += self.displacement);
+        covered
+    }
+
+    /// Where in the file a range of the stream begins and ends.
+    fn span(&self, stream: &Range<u64>) -> Option<Range<u64>> {
+        let at = |stream: u64| {
+            let mut run = Vec::new();
+            self.runs(stream..stream + 1, &mut run, 1);
+            run.first().map(|run| run.offset as u64)
+        };
+        if stream.is_empty() { None } else { Some(at(stream.start)?..at(stream.end - 1)? + 1) }
+    }
+}
+
+/// What one member says of its part of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Card {
+    /// The first byte of its stream.
+    pub stream: u64,
+    /// How many.
+    pub bytes: u64,
+    /// The class of an error, or 0.
+    pub verdict: u32,
+    /// How long the file is.
+    pub file_bytes: u64,
+}
+
+impl Card {
+    /// On the wire.
+    pub const BYTES: usize = 32;
+
+    /// To be sent.
+    pub fn encode(&self) -> Vec<u8> {
+        let words = [self.stream, self.bytes, self.verdict.into(), self.file_bytes];
+        words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// What [`Card::encode`] gave of all members.
+    pub fn decode_all(bytes: &[u8]) -> Vec<Card> {
+        let word = |card: &[u8], number: usize| {
+            let (words, _) = card.as_chunks::<8>();
+            words.get(number).map_or(0, |word| u64::from_le_bytes(*word))
+        };
+        let card = |card: &[u8]| Card {
+            stream: word(card, 0),
+            bytes: word(card, 1),
+            verdict: word(card, 2) as u32,
+            file_bytes: word(card, 3),
+        };
+        bytes.chunks_exact(Card::BYTES).map(card).collect()
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.stream..self.stream + self.bytes
+    }
+}
+
+/// What members have agreed upon for the accesses of a file.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// The view of each.
+    pub views: Arc<[Seen]>,
+    /// How many are in charge of windows; 0: as many as is best.
+    pub aggregators: u32,
+    /// The longest window.
+    pub window_bytes: u64,
+    /// They exchange whatever it costs.
+    pub always: bool,
+}
+
+/// Whether members are to exchange data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Not at all.
+    Never,
+    /// Where runs are shorter on average.
+    Below(u64),
+    /// Whatever it costs.
+    Always,
+}
+
+impl Wish {
+    /// What a hint means for a file on such a file system.
+    pub fn of(choice: Choice, write: bool, is_remote: bool) -> Wish {
+        match choice {
+            Choice::Enable => Wish::Always,
+            Choice::Disable => Wish::Never,
+            Choice::Automatic if is_remote => Wish::Below(SHORT_REMOTE_RUN_BYTES),
+            Choice::Automatic if write => Wish::Below(SHORT_RUN_BYTES),
+            // What one has read of the page cache is there for all.
+            Choice::Automatic => Wish::Never,
+        }
+    }
+
+    /// For others.
+    pub fn word(self) -> u64 {
+        match self {
+            Wish::Never => 0,
+            Wish::Below(bytes) => bytes,
+            Wish::Always => u64::MAX,
+        }
+    }
+}
+
+/// One access of all members, divided into windows.
+#[derive(Clone, Debug)]
+pub struct Division {
+    /// The views.
+    pub views: Arc<[Seen]>,
+    /// What of its stream each member has.
+    pub streams: Vec<Range<u64>>,
+    /// Bytes of a window.
+    window_bytes: u64,
+    /// The number of the window that the schedule calls 0.
+    first: u64,
+    rounds: u32,
+    aggregators: Vec<u32>,
+}
+
+impl Means {
+    /// For views, by what the first member wishes; `None` if there is to be no exchange.
+    pub fn new(views: &Arc<[Seen]>, wish: u64, aggregators: u32, window_bytes: u64) -> Option<Means> {
+        let runs: u64 = views.iter().map(|view| view.tiling.mean_run()).fold(0, u64::saturating_add);
+        let mean = runs / views.len().max(1) as u64;
+        let always = wish == u64::MAX;
+        (always || mean < wish).then(|| Means { views: Arc::clone(views), aggregators, window_bytes, always })
+    }
+
+    /// How an access is divided; `None` where members had better access the file themselves: nobody has anything, or all have little.
+    pub fn divide(&self, cards: &[Card]) -> Option<Division> {
+        let members = cards.iter().zip(&*self.views);
+        let spans = members.filter_map(|(card, view)| view.span(&card.range()));
+        let all = spans.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end))?;
+        if !self.always && self.runs(cards) < FEW_RUNS * cards.len() as u64 {
+            return None;
+        }
+        let ranks = cards.len() as u32;
+        let wanted = if self.aggregators == 0 { MOST_AGGREGATORS } else { self.aggregators };
+        let count = wanted.min(ranks);
+        // A short access is divided among all, a long one goes round by round.
+        let even = (all.end - all.start).div_ceil(u64::from(count)).next_multiple_of(WINDOW_UNIT);
+        let window_bytes = even.min(self.window_bytes.next_multiple_of(WINDOW_UNIT));
+        let (begin, end) = (all.start / window_bytes, all.end.div_ceil(window_bytes));
+        // A window of the file always has the same member in charge.
+        let first = begin - begin % u64::from(count);
+        let rounds = u32::try_from((end - first).div_ceil(u64::from(count))).ok()?;
+        let aggregators =
+            (0..count).map(|number| (u64::from(number) * u64::from(ranks) / u64::from(count)) as u32);
+        Some(Division {
+            views: Arc::clone(&self.views),
+            streams: cards.iter().map(Card::range).collect(),
+            window_bytes,
+            first,
+            rounds,
+            aggregators: aggregators.collect(),
+        })
+    }
+
+    /// Runs of the file of all members, about.
+    fn runs(&self, cards: &[Card]) -> u64 {
+        let runs = |(card, view): (&Card, &Seen)| {
+            let tile = view.tiling.bytes().max(1);
+            (u128::from(card.bytes) * u128::from(view.tiling.runs()) / u128::from(tile)) as u64
+        };
+        cards.iter().zip(&*self.views).map(runs).fold(0, u64::saturating_add)
+    }
+}
+
+impl Division {
+    /// The range of the file of a window.
+    pub fn window(&self, number: u64) -> Range<u64> {
+        let start = (self.first + number) * self.window_bytes;
+        start..start + self.window_bytes
+    }
+
+    /// What a member has in a window: a range of its stream.
+    pub fn within(&self, rank: u32, window: u64) -> Range<u64> {
+        let rank = rank as usize;
+        self.views[rank].within(&self.streams[rank], &self.window(window))
+    }
+
+    fn length(&self, rank: u32, window: u64) -> u64 {
+        let range = self.within(rank, window);
+        range.end - range.start
+    }
+
+    /// Running sums of the bytes of a member in all windows.
+    pub fn own(&self, rank: u32) -> Vec<u64> {
+        let windows = u64::from(self.rounds) * self.aggregators.len() as u64;
+        sums((0..windows).map(|window| self.length(rank, window)))
+    }
+
+    /// Running sums of the bytes of all members in the windows that this one is in charge of.
+    pub fn slots(&self, rank: u32) -> Vec<u64> {
+        let count = self.aggregators.len() as u64;
+        let Some(place) = self.aggregators.iter().position(|other| *other == rank) else { return Vec::new() };
+        let ranks = self.streams.len() as u32;
+        let windows = (0..u64::from(self.rounds)).map(|round| round * count + place as u64);
+        sums(windows.flat_map(|window| (0..ranks).map(move |other| self.length(other, window))))
+    }
+
+    /// The part of a member; `slots` are its [`Division::slots`].
+    pub fn schedule(&self, rank: u32, slots: &[u64], write: bool) -> Schedule {
+        let ranks = self.streams.len();
+        let round = |ends: &[u64]| ends[ranks] - ends[0];
+        let slot = slots.windows(ranks + 1).step_by(ranks).map(round).max().unwrap_or(0);
+        let exchange = Exchange {
+            ranks: ranks as u32,
+            rank,
+            aggregators: &self.aggregators,
+            rounds: self.rounds,
+            slot,
+            in_flight: IN_FLIGHT,
+        };
+        if write { files::write(&exchange) } else { files::read(&exchange) }
+    }
+}
+
+fn sums(lengths: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut sum = 0;
+    let next = |length: u64| {
+        sum += length;
+        sum
+    };
+    std::iter::once(0).chain(lengths.map(next)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::representation::Representation;
+    use tutti_data::{Datatype, Form};
+
+    /// Every member has every n-th piece.
+    fn means(ranks: u32, piece: i64, window_bytes: u64) -> Means {
+        let byte = Datatype::predefined(0x247).unwrap();
+        let seen = |rank: u32| {
+            let block = Datatype::create_contiguous(piece, byte, Form::Int).unwrap();
+            let tile = Datatype::create_resized(0, piece * i64::from(ranks), &block, Form::Int).unwrap();
+            tile.commit();
+            let view = View::new(piece * i64::from(rank), byte, &tile, Representation::Native, true).unwrap();
+            Seen::decode(&Seen::encode(&view).unwrap()).unwrap()
+        };
+        Means { views: (0..ranks).map(seen).collect(), aggregators: 2, window_bytes, always: false }
+    }
+
+    fn check(ranks: u32, piece: i64, bytes: u64, window_bytes: u64) {
+        let means = means(ranks, piece, window_bytes);
+        let cards = vec![Card { stream: 7, bytes, ..Card::default() }; ranks as usize];
+        let division = means.divide(&cards).unwrap();
+        for rank in 0..ranks {
+            let own = division.own(rank);
+            assert_eq!(own.last(), Some(&bytes), "all bytes of rank {rank} lie in windows");
+            let slots = division.slots(rank);
+            for (place, aggregator) in division.aggregators.iter().enumerate() {
+                if *aggregator == rank {
+                    let window = place;
+                    assert_eq!(slots[1] - slots[0], division.own(0)[window + 1] - division.own(0)[window]);
+                }
+            }
+        }
+        let all: u64 = (0..ranks).filter_map(|rank| division.slots(rank).last().copied()).sum();
+        assert_eq!(all, bytes * u64::from(ranks));
+    }
+
+    #[test]
+    fn every_byte_is_in_one_window() {
+        check(1, 64, 100_000, 1 << 20);
+        check(4, 64, 100_000, 1 << 16);
+        check(5, 300, 1_000_000, 1 << 16);
+    }
+
+    #[test]
+    fn few_runs_and_nothing_are_not_exchanged() {
+        let card = |bytes| [Card { stream: 0, bytes, ..Card::default() }; 2];
+        assert!(means(2, 64, 1 << 20).divide(&card(64 * 10)).is_none());
+        assert!(means(2, 64, 1 << 20).divide(&card(64 * 1000)).is_some());
+        assert!(Means { always: true, ..means(2, 64, 1 << 20) }.divide(&card(64)).is_some());
+        assert!(means(2, 64, 1 << 20).divide(&card(0)).is_none());
+    }
+
+    #[test]
+    fn short_runs_are_exchanged() {
+        let is_exchanged = |piece, wish: Wish| {
+            Means::new(&means(3, piece, 1 << 20).views, wish.word(), 0, 1 << 20).is_some()
+        };
+        assert!(is_exchanged(1 << 10, Wish::of(Choice::Automatic, true, false)));
+        assert!(!is_exchanged(1 << 14, Wish::of(Choice::Automatic, true, false)));
+        assert!(is_exchanged(1 << 14, Wish::of(Choice::Automatic, false, true)));
+        assert!(!is_exchanged(1 << 10, Wish::of(Choice::Automatic, false, false)));
+        assert!(is_exchanged(1 << 20, Wish::of(Choice::Enable, false, false)));
+        assert!(!is_exchanged(1, Wish::of(Choice::Disable, true, true)));
+    }
+
+    #[test]
+    fn a_card_survives() {
+        let card = Card { stream: 1, bytes: 2, verdict: 41, file_bytes: 4 };
+        let both = [card.encode(), Card::default().encode()].concat();
+        assert_eq!(Card::decode_all(&both), [card, Card::default()]);
+    }
+}
