@@ -8,11 +8,11 @@ import pytest
 from harness import ROOT, Front
 
 # What each ABI has the constants and functions for.
-COMMON = ["p2p_modes", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops", "coll_many", "coll_outstanding",
+COMMON = ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_ops", "coll_many",
           "types", "types_p2p", "comms", "objects", "threads", "threads_mix", "small", "alloc_mem", "topology", "coll_inter",
           "rma_ops", "rma_locks", "rma_random", "partitioned", "disconnect"]
 PROGRAMS = {
-    "mpich": COMMON + ["p2p_auto_buffer", "hardware", "threads_lanes", "life", "large_counts", "sessions"],
+    "mpich": COMMON + ["p2p_auto_buffer", "p2p_complete", "coll_outstanding", "hardware", "threads_lanes", "life", "large_counts", "sessions"],
     "openmpi": COMMON,
 }
 CASES = [(abi, program) for abi, programs in PROGRAMS.items() for program in programs]
