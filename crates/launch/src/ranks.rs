@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tutti_base::config::Config;
 use tutti_sys::cgroup::Killings;
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::directory::RankEnd;

@@ -298,7 +298,7 @@ impl Simulation {
     fn crash(&mut self, number: u32) {
         let rank = number * self.job.runs[number as usize].1;
         let ending = Ending::Signal { number: libc::SIGSEGV, core: false };
-        let exit = RankExit { rank, pid: 2, ending, state: 1, abort_code: 0 };
+        let exit = RankExit { rank, pid: 2, ending, state: 1, abort_code: 0, remark: String::new() };
         self.at(Duration::ZERO, number, Happening::Event(Event::Exits(vec![exit])));
     }
 
