@@ -120,7 +120,7 @@ pub unsafe fn resolve<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s 
     if number < K::NUMBERS {
         let object = K::table().predefined[number].load(Ordering::Acquire);
         if !object.is_null() {
-            // SAFETY: predefined objects are leaked.
+            // SAFETY: predefined objects live until no call is under way after they were taken away.
             return Ok(unsafe { &*object });
         }
     } else if (raw.bits() >> KIND_SHIFT) as u8 == K::CODE {
@@ -152,10 +152,10 @@ pub fn set_predefined<'s, K: Stored>(raw: Raw<K>, object: K::Object) -> &'s K::O
     let cell = &K::table().predefined[raw.bits() - K::NULL];
     let fresh = Box::into_raw(Box::new(object));
     match cell.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: predefined objects are leaked.
+        // SAFETY: predefined objects live until no call is under way after they were taken away.
         Ok(_) => unsafe { &*fresh },
         Err(present) => {
-            // SAFETY: `fresh` came from a box and was not published; `present` is leaked.
+            // SAFETY: `fresh` came from a box and was not published; `present` as above.
             unsafe {
                 drop(Box::from_raw(fresh));
                 &*present
@@ -164,10 +164,19 @@ pub fn set_predefined<'s, K: Stored>(raw: Raw<K>, object: K::Object) -> &'s K::O
     }
 }
 
-/// Takes the object of a predefined handle away (the world communicator, in MPI_Finalize).
+/// Takes the object of a predefined handle away (the world communicator, in MPI_Finalize). It stays usable until no call is under way.
 pub fn clear_predefined<K: Stored>(raw: Raw<K>) {
-    // Leaked: a call in another thread may still refer to it.
-    K::table().predefined[raw.bits() - K::NULL].store(null_mut(), Ordering::Release);
+    let unlinked = K::table().predefined[raw.bits() - K::NULL].swap(null_mut(), Ordering::AcqRel);
+    if !unlinked.is_null() {
+        // SAFETY: the pointer came from a box in `set_predefined`; the swap made this call its only owner.
+        retire(unsafe { Box::from_raw(unlinked) });
+    }
+}
+
+/// Drops an object when no call is under way.
+fn retire(object: Box<dyn Any + Send>) {
+    RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(object);
+    ANY_RETIRED.store(true, Ordering::Relaxed);
 }
 
 /// Stores an object under a new handle.
@@ -205,9 +214,7 @@ pub unsafe fn remove<'s, K: Stored>(raw: Raw<K>, argument: &str) -> Result<&'s K
     let next = (generation + 1) % GENERATIONS;
     slot.generation.store(next.max(1), Ordering::Relaxed);
     // SAFETY: the pointer came from a box in `insert`; the swap made this call its only owner.
-    let boxed: Box<dyn Any + Send> = unsafe { Box::from_raw(unlinked) };
-    RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(boxed);
-    ANY_RETIRED.store(true, Ordering::Relaxed);
+    retire(unsafe { Box::from_raw(unlinked) });
     K::table().free.lock().unwrap_or_else(PoisonError::into_inner).indices.push(index);
     Ok(object)
 }
