@@ -164,6 +164,10 @@ class Mpi:
         """A job that runs on."""
         return Job(self.command(ranks, program, *arguments, options=options), {**self.env, **(env or {})}, **more)
 
+    def run_words(self, words, env=None, seconds=120, **more):
+        """A job from start to end, of all words that follow mpirun."""
+        return Job([self.mpirun, *words], {**self.env, **(env or {})}, **more).wait(seconds)
+
     def run(self, ranks, program, *arguments, options=(), env=None, seconds=120, **more):
         """A job from start to end."""
         return self.begin(ranks, program, *arguments, options=options, env=env, **more).wait(seconds)
