@@ -122,7 +122,9 @@ fn longer_window(schedule: &mut Schedule, step: usize) -> Option<()> {
     let slots = match schedule.steps[step].kind {
         Kind::Recv { into, .. } if into.buffer.temporary().is_some() && !into.is_signal() => match into.start
         {
-            Start::Affine { index, .. } => u64::from(index.modulus) < u64::from(this.count),
+            Start::Affine { index: slot, .. } | Start::Within { slot, .. } => {
+                u64::from(slot.modulus) < u64::from(this.count)
+            }
             Start::Block { .. } => true,
             Start::Permuted { .. } | Start::Part { .. } | Start::Entry(_) => false,
         },

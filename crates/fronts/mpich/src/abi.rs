@@ -189,12 +189,11 @@ impl Handle for MPI_File {
     }
 
     fn from_fortran(number: c_int) -> MPI_File {
-        // SAFETY: a number.
         if number == 0 {
-            MPI_File(null())
-        } else {
-            MPI_File::foreign(unsafe { (library().MPI_File_fromint)(number) })
+            return MPI_File(null());
         }
+        // SAFETY: a number.
+        MPI_File::foreign(unsafe { (library().MPI_File_fromint)(number) })
     }
 }
 

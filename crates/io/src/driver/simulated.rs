@@ -89,11 +89,10 @@ impl Driver for Simulated {
         if take > 0 {
             state.grow(offset + take);
         }
-        let mut at = offset as usize;
-        for byte in from.iter().flat_map(|piece| piece.iter()).take(take as usize) {
+        let written = from.iter().flat_map(|piece| piece.iter()).take(take as usize);
+        for (at, byte) in (offset as usize..).zip(written) {
             state.bytes[at] = *byte;
             state.writes[at] += 1;
-            at += 1;
         }
         let full = || Some(Error::new(ErrorClass::NoSpace, "the device is full"));
         let fault = match fails {

@@ -3,7 +3,7 @@
 use super::work::{Message, Task, Work};
 use super::{Event, Machine};
 use crate::cursor::Instance;
-use crate::ir::{Access, BufferId, Division, Kind, Length, Span};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Span};
 use crate::simulate::prices::{Lines, Way};
 use crate::simulate::resources::Server;
 
@@ -40,19 +40,19 @@ impl Machine<'_> {
         let own = |work| Task { instance, work };
         self.ranks[rank as usize].wrote |= kind.writes().is_some_and(|into| into.buffer == BufferId::RECV);
         let task = match *kind {
+            Kind::Send { ref from, .. } if self.bytes(from, instance) == 0 && !from.is_signal() => {
+                return true;
+            }
             Kind::Send { peer, lane, ref from } => {
                 let bytes = self.bytes(from, instance);
-                if bytes == 0 && !from.is_signal() {
-                    return true;
-                }
                 let message =
                     Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
                 own(if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) })
             }
-            Kind::Recv { peer, lane, ref into } => {
-                if self.bytes(into, instance) == 0 && !into.is_signal() {
-                    return true;
-                }
+            Kind::Recv { ref into, .. } if self.bytes(into, instance) == 0 && !into.is_signal() => {
+                return true;
+            }
+            Kind::Recv { peer, lane, .. } => {
                 let peer = peer.at(iteration) as u32;
                 let waiting = &mut self.ranks[rank as usize].messages;
                 match take(waiting, peer, lane, |side| matches!(side, Side::Arrived(_))) {
@@ -86,27 +86,38 @@ impl Machine<'_> {
                 self.ranks[rank as usize].lends |= way != Way::Bank;
                 own(Work::Expose(if way == Way::Bank { bytes } else { 0 }))
             }
-            Kind::Pull { peer, ref from, ref into } => {
-                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, false))
-            }
             ref kind @ (Kind::Pack { .. } | Kind::Unpack { .. }) => own(self.frame(kind, instance)),
-            Kind::Combine { peer, ref from, ref into, .. } => {
-                own(self.access(peer.at(iteration) as u32, from.buffer, into, instance, true))
+            ref kind @ (Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. }) => {
+                own(self.reach(kind, instance))
             }
             Kind::FileRead { into: ref what, .. } | Kind::FileWrite { from: ref what, .. } => {
                 self.use_device(rank, instance, self.bytes(what, instance));
                 return false;
             }
-            Kind::Push { peer, ref from, ref into } => {
-                let mut work = self.access(peer.at(iteration) as u32, into.buffer, from, instance, false);
-                if let Work::Access { way: Way::Mapped(lines) | Way::Call(lines), .. } = &mut work {
-                    *lines = Lines::Read;
-                }
-                own(work)
-            }
         };
         self.ranks[rank as usize].ready.push_back(task);
         false
+    }
+
+    /// What a step does that reaches into the memory of a peer.
+    fn reach(&self, kind: &Kind, instance: Instance) -> Work {
+        let peer = |peer: &Index| peer.at(instance.iteration) as u32;
+        match kind {
+            Kind::Pull { peer: owner, from, into } => {
+                self.access(peer(owner), from.buffer, into, instance, false)
+            }
+            Kind::Combine { peer: owner, from, into, .. } => {
+                self.access(peer(owner), from.buffer, into, instance, true)
+            }
+            Kind::Push { peer: owner, from, into } => {
+                let mut work = self.access(peer(owner), into.buffer, from, instance, false);
+                if let Work::Access { way: Way::Mapped(lines) | Way::Call(lines), .. } = &mut work {
+                    *lines = Lines::Read;
+                }
+                work
+            }
+            _ => unreachable!("no step that reaches into a peer's memory"),
+        }
     }
 
     /// The device works by itself, one access after the other: the rank goes on meanwhile.
