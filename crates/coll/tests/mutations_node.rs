@@ -376,7 +376,8 @@ fn shifted(span: Span, schedule: &Schedule) -> Option<Span> {
             let part = Index { base: part.base + 1, ..part };
             Start::Part { division, index, part, parts }
         }
-        Start::Entry(_) => return None,
+        // Of files' schedules, which are for messages.
+        Start::Within { .. } | Start::Entry(_) => return None,
     };
     let shifted = Span { start, ..span };
     let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
