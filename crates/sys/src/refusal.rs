@@ -151,6 +151,6 @@ mod tests {
         assert!(explain(&error).starts_with("epoll_create1: Operation not permitted (os error 1); a filter"));
         let again = of("other", error);
         assert!(again.to_string().starts_with("epoll_create1"));
-        assert_eq!(explain(&io::Error::new(io::ErrorKind::Other, "words")), "words");
+        assert_eq!(explain(&io::Error::other("words")), "words");
     }
 }

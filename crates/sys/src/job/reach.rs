@@ -240,7 +240,9 @@ mod tests {
     fn check(reaches: [Option<Reach>; 3], expected: Option<Reach>) {
         let job = job(4);
         for (local, reach) in (0..).zip(reaches) {
-            reach.map(|reach| job.declare(local, &declaration(reach, 77)));
+            if let Some(reach) = reach {
+                job.declare(local, &declaration(reach, 77));
+            }
         }
         assert_eq!(job.reach_among(&[0, 1, 2]), expected, "{reaches:?}");
         assert_eq!(job.reach_among(&[2, 0, 1]), expected, "{reaches:?}");
