@@ -287,7 +287,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_PORT_RANGE",
         kind: "LOW-HIGH",
-        doc: "ports of all sockets on which a job of several hosts is reached, TCP and UDP; empty: any that are free",
+        doc: "ports of the launcher's daemons and of MPI_Open_port, LOW-HIGH; empty: any that are free (sockets of ranks are any)",
         set: |c, v| port_range(v).map(|x| c.port_range = x),
         show: |c| c.port_range.map_or(String::new(), |ports| ports.to_string()),
     },
