@@ -18,6 +18,8 @@ from test_programs import check
 
 # What is not a fault of a host takes so long at most; a silent one is waited for a little.
 SOON = 20
+# What falls silent without a word is lost after 5 s here, not after 30.
+SILENCE = {"TUTTI_SILENCE_MS": "5000"}
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ def test_killed_agents(four, job):
 
 
 def test_a_killed_host(four, job):
-    running = waiting(four, job)
+    running = waiting(four, job, env=SILENCE)
     four.testbed.act("kill", "n1")
     outcome = running.wait(SOON)
     ended(four, outcome)
@@ -138,7 +140,7 @@ def test_a_cable_cut_for_a_second(four):
 
 
 def test_a_cable_cut_for_good(four, job):
-    running = waiting(four, job)
+    running = waiting(four, job, env=SILENCE)
     four.testbed.act("cut", "n1")
     outcome = running.wait(SOON)
     assert outcome.status != 0, str(outcome)
