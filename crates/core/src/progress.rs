@@ -179,15 +179,15 @@ pub fn wait_for(
     }
     let mut waiter = process.waiter();
     let _waits = giant::wait();
-    let block = process.block();
-    let watch = process.watch();
+    let (block, watch) = (process.block(), process.watch());
     if watch.is_none() && process.messages.borrow_mut(held).link.bridges().any_far() {
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(process, lane);
     let (mut told, mut parting) = (false, counterpart);
-    let partnership = &process.partnership;
-    let (mut looks, mut most) = (0, counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks()));
+    let (partnership, limits) = (&process.partnership, &process.waiting.limits);
+    let most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
+    let (mut looks, mut most) = (0, most);
     loop {
         let mut any = move_on(held, process, true);
         let over = done(held);

@@ -262,7 +262,7 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
         return finished;
     }
     let counterpart = process.counterpart(WorldRank(spec.from?.0))?;
-    let looks = process.partnership.borrow_mut(held).looks();
+    let looks = process.partnership.borrow_mut(held).looks(&process.waiting.limits);
     let finished = look_for(held, process, spec, Spin::new(looks), || !counterpart.is_away());
     let mut partnership = process.partnership.borrow_mut(held);
     match &finished {

@@ -8,7 +8,7 @@
 //! A partner that has one may compute, or may have lost it without a word; then looking on only takes time from others. So
 //! there is an end to it, and after some waits in vain it is tried rarely until it helps again.
 
-use super::limits::{PARTNER_LOOKS, PARTNER_PATIENCE, PARTNER_RARELY};
+use super::limits::{Limits, PARTNER_LOOKS, PARTNER_PATIENCE, PARTNER_RARELY};
 
 /// What a process knows about looking on.
 #[derive(Debug, Default)]
@@ -18,8 +18,11 @@ pub struct Partnership {
 }
 
 impl Partnership {
-    /// How often a wait looks that begins now.
-    pub fn looks(&mut self) -> u32 {
+    /// How often a wait looks that begins now: not at all where the user has said so.
+    pub fn looks(&mut self, limits: &Limits) -> u32 {
+        if limits.budget(true).message_looks == 0 {
+            return 0;
+        }
         if self.in_vain < PARTNER_PATIENCE || self.in_vain.is_multiple_of(PARTNER_RARELY) {
             return PARTNER_LOOKS;
         }
@@ -40,13 +43,16 @@ impl Partnership {
 
 #[cfg(test)]
 mod tests {
+    use tutti_base::config::Config;
+
     use super::*;
 
     /// How many of `waits` waits look on, if what they wait for comes while they do or not.
     fn check(partnership: &mut Partnership, waits: u32, helps: bool, expected: u32) {
+        let limits = Limits::new(&Config::default(), 4, 2, false);
         let mut looked = 0;
         for _ in 0..waits {
-            if partnership.looks() > 0 {
+            if partnership.looks(&limits) > 0 {
                 looked += 1;
                 if helps { partnership.helped() } else { partnership.was_in_vain() }
             }
@@ -62,5 +68,11 @@ mod tests {
         check(&mut partnership, 100, true, 100);
         check(&mut partnership, 4 + 12 + 161, false, 4 + 11);
         check(&mut partnership, 15 + 10, true, 10);
+    }
+
+    #[test]
+    fn who_is_not_to_spin_does_not_look_at_his_partner() {
+        let limits = Limits::new(&Config { spin_us: 0, ..Config::default() }, 4, 2, false);
+        assert_eq!(Partnership::default().looks(&limits), 0);
     }
 }
