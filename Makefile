@@ -1,14 +1,20 @@
 # make run      builds everything and runs the main job       make test      all tests
-# make install  PREFIX=/usr/local DESTDIR=                    make lint      formatting, clippy, tidy
+# make install  PREFIX=/usr/local DESTDIR= DEBUG_INFO=1        make lint      formatting, clippy, tidy
 # make dev      stages a build without optimisation across crates, in seconds after an edit: for work on Tutti, not for figures
+# make install-fortran PREFIX=/usr/local FC=gfortran: the modules mpi and mpi_f08 for a compiler
+# make wheel    dist/tutti_mpi-*.whl, for pip; GLIBC=2.28 the oldest C library that it shall run with, ARCH=aarch64 another processor
 # make bench    measures Tutti                                make compare   measures it beside the others
+# make checkpoint   all shortest paths with a mishap: a host is lost, the job goes on from its last checkpoint
+# make checkpoint-figures   what checkpoints cost, beside what that is held against; ARGS="--only pause"
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
+# make io         a grid on io-servers of four hosts: written together, read as tiles, copied off, drawn
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
+# make overlap      from sequential C to MPI that hides its communication, on four hosts: a table, time lines
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
 # make fuzz         every parser of foreign bytes on random ones, for SECONDS each (60)
 # make tsan         programs of several threads on a library with the thread sanitizer
 # make miri         layouts, copies, kernels and the engine under Miri (a nightly toolchain; some ten minutes)
-# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi
+# make public       test suites and programs that others wrote: MPICH's suite, mpi4py's demonstrations, rsmpi, NetPIPE, p4est, Valgrind's wrappers, numba-mpi, and of files ROMIO, IOR, HDF5, PnetCDF, h5py
 # make stress       random collectives for SECONDS a run (60), from SEED
 # make places     environments and mishaps that users have, and what happens in each; ARGS="-k filter" narrows it
 
@@ -20,7 +26,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install stress places tsan miri fuzz bench compare headlines asp consistency public peers starters need clean
+.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures overlap consistency public peers starters need clean io
 
 run: stage python
 	@scripts/run.sh
@@ -42,25 +48,40 @@ python: stage
 	@scripts/need.sh python
 	@scripts/python.sh
 
-test: test-rust test-loom test-programs test-mpi4py
+# Says at each stage what it does and what is left; stops at the first that fails.
+test:
+	@echo "== 1 of 4: Rust: proofs, protocols in simulation, parsers (then: lock-free code, programs, mpi4py)"
+	@$(MAKE) --no-print-directory test-rust
+	@echo "== 2 of 4: lock-free code, by loom (then: programs, mpi4py)"
+	@$(MAKE) --no-print-directory test-loom
+	@echo "== 3 of 4: whole programs through mpirun, on this host and on hosts made for it (then: mpi4py)"
+	@$(MAKE) --no-print-directory test-programs
+	@echo "== 4 of 4: mpi4py's own test suite"
+	@$(MAKE) --no-print-directory test-mpi4py
 
 test-rust: need
-	@scripts/need.sh fabric
+	@scripts/need.sh fabric overlap
 	$(CARGO) test --workspace --quiet
 
 test-loom: need
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p tutti-transport --release --quiet --target-dir target/loom loom_
 
 test-programs: python starters
-	@scripts/need.sh fabric hosts
+	@scripts/need.sh fabric hosts overlap
 	build/python/bin/python -m pytest -q tests
 
 # Programs that nobody here wrote: fetched, built unmodified, run, and their results looked at.
 public: python
-	@scripts/need.sh public
+	@scripts/need.sh public overlap
 	scripts/public.sh mpich
 	build/python/bin/python tests/public_programs.py
 	build/python/bin/python tests/mpich_suite.py --random
+	build/python/bin/python tests/mpich_suite.py --tune --dirs coll
+	build/python/bin/python tests/mpi4py_suite.py --ranks 2,4 --tune
+	build/python/bin/python tests/io_suites.py
+	build/python/bin/python tests/overlap_stencils.py --count 500
+	build/python/bin/python tests/overlap_stencils.py --count 100 --mpi mpich
+	[ ! -d build/peers/impi ] || build/python/bin/python tests/overlap_stencils.py --count 100 --mpi impi
 
 test-mpi4py: python
 	build/python/bin/python tests/mpi4py_suite.py
@@ -73,6 +94,10 @@ test-hosts: python
 
 stress: python
 	build/python/bin/python -m pytest -q tests/test_stress.py --stress-seconds $(SECONDS) --stress-seed $(SEED)
+	INSTANTS=50 KILLS=60 build/python/bin/python -m pytest -q tests/test_checkpoint.py
+	PIECES=1000000 OPERATIONS=200000 build/python/bin/python -m pytest -q tests/test_files_right.py
+	PROPTEST_CASES=40000 $(CARGO) test --release --quiet -p tutti-io random_transfers
+	KILLS=200 build/python/bin/python -m pytest -q tests/test_io_kills.py
 
 # Environments and mishaps (firewalls, filters, limits, pauses, kills): a table of what happens in each.
 places: python
@@ -94,7 +119,14 @@ lint: need
 	$(CARGO) xtask tidy
 
 install: build
-	@scripts/install.sh $(PREFIX)
+	@STRIP=1 DEBUG_INFO=$(DEBUG_INFO) scripts/install.sh $(PREFIX)
+
+wheel: need
+	@scripts/need.sh python
+	@scripts/wheel.sh
+
+install-fortran:
+	@scripts/fortran.sh $(PREFIX)
 
 peers:
 	@scripts/need.sh python
@@ -113,8 +145,25 @@ compare: stage peers
 headlines: stage
 	$(STAGE)/bin/tutti headlines $(ARGS)
 
+checkpoint: python
+	@[ -f build/cities.graph ] || build/python/bin/python examples/asp/graph.py build/cities.graph
+	build/python/bin/python examples/asp/checkpoint.py $(STAGE) build/cities.graph $(ARGS)
+
+checkpoint-figures: python
+	@scripts/need.sh hosts
+	build/python/bin/python tests/checkpoint_figures.py $(ARGS)
+
+io: python
+	@scripts/need.sh hosts
+	build/python/bin/python examples/io/run.py $(STAGE) $(ARGS)
+
 asp: stage peers
 	$(STAGE)/bin/tutti asp $(ARGS)
+
+# What is hidden behind computation, kernel by kernel: ARGS="--only seidel-2d --hosts 8".
+overlap: python
+	@scripts/need.sh hosts overlap
+	build/python/bin/python tests/overlap_hosts.py $(ARGS)
 
 consistency: stage
 	$(STAGE)/bin/tutti consistency $(ARGS)

@@ -1,6 +1,8 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type. usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm] [public]
+# that is allowed, and otherwise says the line to type.
+# usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm] [overlap] [public] [fortran] [packages]
+#        [kernel]
 set -u
 
 packages=
@@ -8,6 +10,17 @@ want() { # COMMAND PACKAGE...: the packages, if the command fails
     command=$1
     shift
     sh -c "$command" >/dev/null 2>&1 || packages="$packages $*"
+}
+
+# The newest package of libclang, of those that tell of operators.
+newest_libclang() {
+    for version in 21 20 19 18 17; do
+        if apt-cache show "libclang1-$version" >/dev/null 2>&1; then
+            echo "libclang1-$version"
+            return
+        fi
+    done
+    echo libclang1-19
 }
 
 for part in "${@:-build}"; do
@@ -40,13 +53,35 @@ for part in "${@:-build}"; do
             want "command -v slurmctld && command -v slurmd && command -v srun" slurm-wlm
             want "command -v munged" munge
             ;;
+        fortran)
+            want "command -v gfortran" gfortran
+            ;;
+        kernel)
+            # Only to change crates/offload/bpf/packets.c: its object is committed.
+            want "clang --version | grep -q 'version 14[.]'" clang llvm
+            want "test -f /usr/include/bpf/bpf_helpers.h" libbpf-dev
+            ;;
+        packages)
+            # Build systems that look for MPI, and what makes packages.
+            want "command -v cmake" cmake make
+            want "command -v pkg-config" pkg-config
+            want "command -v meson && command -v ninja" meson ninja-build
+            want "command -v autoconf" autoconf
+            want "command -v dpkg-deb && command -v objdump" dpkg binutils
+            ;;
+        overlap)
+            # What `tutti overlap` loads when it runs; libisl is part of gcc.
+            want "ls /usr/lib/*/libclang*-1[7-9].so* || ls /usr/lib/*/libclang*-2[0-9].so*" "$(newest_libclang)"
+            want "ls /usr/lib/*/libisl.so.2[0-9]" libisl23
+            ;;
         public)
             # What programs of others need to be built.
             want "test -f /usr/include/zlib.h" zlib1g-dev
             want "command -v valgrind" valgrind
             want "command -v bzip2" bzip2
+            want "command -v autoreconf && command -v libtoolize && command -v m4" autoconf automake libtool m4
             ;;
-        *) echo "need: unknown part $part (build, python, fabric, hosts, starters, slurm or public)" >&2; exit 2 ;;
+        *) echo "need: unknown part $part (build, python, fabric, hosts, starters, slurm, overlap, public, fortran, kernel or packages)" >&2; exit 2 ;;
     esac
 done
 

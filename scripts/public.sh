@@ -1,18 +1,37 @@
 #!/bin/sh
-# Fetches sources of programs that nobody here wrote, to be run on Tutti: build/public/NAME. From the distribution's source
-# packages, PyPI and crates.io, by their ordinary clients. usage: scripts/public.sh [mpich] [netpipe] [p4est] [valgrind] [rsmpi] [numba-mpi]
+# Fetches sources of programs that nobody here wrote, to be run on Tutti: build/public/NAME. From the
+# distribution's source packages, PyPI and crates.io, by their ordinary clients; ior from git, by IOR_GIT
+# where its own repository cannot be reached. usage: scripts/public.sh [mpich] [hdf5] [pnetcdf] [ior]
+# [netpipe] [p4est] [valgrind] [rsmpi] [numba-mpi]
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/public
 mkdir -p "$home"
+
+# Where the system gets its packages from, for their sources: both forms of apt's lists.
+sources() {
+    sed -n 's/^deb[[:space:]]/deb-src /p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2> /dev/null || true
+    for list in /etc/apt/sources.list.d/*.sources; do
+        [ -e "$list" ] || continue
+        awk '/^URIs:/ { uris = $2 } /^Suites:/ { $1 = ""; suites = $0 } /^Components:/ { $1 = ""; parts = $0 }
+             /^Signed-By:/ { key = $2 }
+             function out(  n, i, all) {
+                 n = split(suites, all, " ")
+                 for (i = 1; i <= n && uris != ""; i++)
+                     print "deb-src " (key ~ /^\// ? "[signed-by=" key "] " : "") uris " " all[i] parts
+                 uris = suites = parts = key = ""
+             }
+             NF == 0 { out() }
+             END { out() }' "$list"
+    done
+}
 
 # A list of packages of its own: the system's is left as it is.
 debian() { # PACKAGE: its original source, unpacked in build/public/PACKAGE
     [ -d "$home/$1" ] && return
     lists=$home/.apt/lists
     mkdir -p "$lists/partial"
-    . /etc/os-release
-    echo "deb-src http://deb.debian.org/debian ${VERSION_CODENAME:-stable} main" > "$home/.apt/sources.list"
+    sources > "$home/.apt/sources.list"
     set -- "$1" -qq -o "Dir::Etc::sourcelist=$home/.apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$lists" \
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root
     package=$1
@@ -36,6 +55,15 @@ crate() { # NAME VERSION PROGRAM
     cp -r "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/"$1-$2" "$home/$3"
 }
 
+# A commit of a repository.
+repository() { # NAME ADDRESS COMMIT
+    [ -d "$home/$1" ] && return
+    rm -rf "$home/$1.new"
+    git clone --quiet --no-checkout "$2" "$home/$1.new"
+    git -C "$home/$1.new" checkout --quiet "$3"
+    mv "$home/$1.new" "$home/$1"
+}
+
 # A package of PyPI with what it needs, in an environment of its own.
 python() { # NAME VERSION MORE...
     [ -e "$home/$1/.complete" ] && return
@@ -50,9 +78,10 @@ python() { # NAME VERSION MORE...
 [ $# -gt 0 ] || set -- mpich
 for name in "$@"; do
     case $name in
-        mpich | netpipe | p4est | valgrind) debian "$name" ;;
+        mpich | netpipe | p4est | valgrind | hdf5 | pnetcdf) debian "$name" ;;
+        ior) repository ior "${IOR_GIT:-https://github.com/hpc/ior.git}" 4.0.0 ;;
         rsmpi) crate mpi 0.8.2 rsmpi ;;
         numba-mpi) python numba-mpi 1.3.1 psutil ;;
-        *) echo "public: unknown program $name (mpich, netpipe, p4est, valgrind, rsmpi or numba-mpi)" >&2; exit 2 ;;
+        *) echo "public: unknown program $name (mpich, hdf5, pnetcdf, ior, netpipe, p4est, valgrind, rsmpi or numba-mpi)" >&2; exit 2 ;;
     esac
 done

@@ -71,8 +71,9 @@ def end(mark):
 class Job:
     """A running job; its output goes to files, so that nobody has to read it while it runs."""
 
-    def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None):
-        self.mark = uuid.uuid4().hex
+    def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None):
+        # Ranks that are made from a checkpoint have the environment of before: their jobs share a mark.
+        self.mark = mark or uuid.uuid4().hex
         self.command = [str(word) for word in command]
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.start = time.monotonic()
@@ -99,7 +100,7 @@ class Job:
             time.sleep(0.02)
         return False
 
-    def wait(self, seconds, grace=3):
+    def wait(self, seconds, grace=20):
         """Waits for the end; kills what still runs then. Processes that outlive the launcher are in `left`."""
         try:
             status, timed_out = self.process.wait(seconds), False
@@ -140,10 +141,11 @@ class Mpi:
             # Its collectives in shared memory spin: with more ranks than cores they take seconds.
             self.env["MPIR_CVAR_DEVICE_COLLECTIVES"] = "none"
 
-    def compile(self, source, *flags):
-        """The program made from `source`, compiled again only when a source is newer."""
+    def compile(self, source, *flags, name=None):
+        """The program made from `source` (called `name` where it is built with several `flags`), compiled
+        again only when a source is newer."""
         source = Path(source) if Path(source).is_absolute() else SOURCES / source
-        program = BUILT / self.name / source.stem
+        program = BUILT / self.name / (name or source.stem)
         inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
         if not program.exists() or program.stat().st_mtime < max(path.stat().st_mtime for path in inputs):
             program.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up what it says.
 
-usage: python tests/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI]
+usage: python tests/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI] [--tune]
 
-Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as many as --per-host says. Each file is a
+Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as many as --per-host says; with --tune algorithms are tried meanwhile. Each file is a
 job of its own: one that hangs or dies costs only itself. Failures that tests/mpi4py_known.tsv lists do not count against it. Ends with
 a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
@@ -11,6 +11,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -63,7 +64,10 @@ def run_file(mpi, name, ranks, timeout):
     else:
         env, python = {**mpi.env, "MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}, sys.executable
     command = mpi.command(ranks, python, SUITE / "main.py", "--no-builddir", "-i", rf"^test_{name}\.py$")
-    outcome = Job(command, env, cwd=SUITE).wait(timeout)
+    # Tests leave folders behind, which go with this one. On a testbed other hosts need one that they have too.
+    with tempfile.TemporaryDirectory(prefix="tutti-mpi4py-") as scratch:
+        here = env if isinstance(mpi, Cluster) else {**env, "TMPDIR": scratch}
+        outcome = Job(command, here, cwd=SUITE).wait(timeout)
     LOGS.mkdir(parents=True, exist_ok=True)
     (LOGS / f"{mpi.name}-{name}-{ranks}.txt").write_text(str(Path(command[0])) + "\n" + outcome.out + outcome.err, encoding="utf-8")
     found = read(outcome.out + outcome.err)
@@ -111,6 +115,7 @@ def main():
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--per-host", type=int, default=1)
     parser.add_argument("--front", choices=["mpich", "openmpi"])
+    parser.add_argument("--tune", action="store_true")
     options = parser.parse_args()
     names = chosen(options.only)
     mpi = Mpi("tutti")
@@ -123,6 +128,8 @@ def main():
             return
         mpi = Cluster("tutti", Testbed(options.hosts), options.per_host)
         options.ranks = str(options.per_host * options.hosts)
+    if options.tune:
+        mpi.env |= {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(LOGS / "model")}
     known = known_failures(names, options.hosts, options.front)
     totals, bad, seen = [0, 0, 0], False, set()
     for ranks in map(int, options.ranks.split(",")):

@@ -1,6 +1,7 @@
 """Runs programs of MPICH's own test suite (unmodified, from the source package of the distribution) on the staged Tutti.
 
-usage: python tests/mpich_suite.py [--dirs part,errhan] [--only NAME,...] [--timeout SECONDS] [--random]
+usage: python tests/mpich_suite.py [--dirs part,errhan] [--only NAME,...] [--timeout SECONDS]
+    [--random] [--tune]
 
 `scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and arguments; it passes when it
 ends well and says "No Errors", or, where the list says so, when its job fails. With --random also those on random datatypes
@@ -215,11 +216,14 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--timeout", type=float, default=180)
     parser.add_argument("--random", action="store_true")
+    parser.add_argument("--tune", action="store_true", help="algorithms are tried meanwhile")
     options = parser.parse_args()
     if not SUITE.exists():
         print("mpich_suite: the sources are not there; scripts/public.sh mpich fetches them")
         return
     mpi, known, sums, bad = Mpi("tutti"), known_failures(), [0, 0, 0], False
+    if options.tune:
+        mpi.env |= {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(SUITE / "model")}
     prepare(mpi)
     for folder in [SUITE / name for name in options.dirs.split(",")]:
         totals, new = run_folder(mpi, folder, options, known)

@@ -37,7 +37,7 @@ def test_random_accesses_by_exchange(tutti, ranks, place):
     """Ranks exchange data with those in charge of windows, whatever it costs."""
     outcome = tutti.run(ranks, tutti.compile("files_random.c"), place, 10 + ranks, 100, *EXCHANGE, env={"TUTTI_COUNTERS": "1"})
     check(outcome)
-    exchanged = [int(line.split()[-1]) for line in outcome.err.splitlines() if " files read " in line]
+    exchanged = [int(line.split(" exchanged ")[1].split()[0]) for line in outcome.err.splitlines() if " files read " in line]
     assert len(exchanged) == ranks and min(exchanged) > 0, str(outcome)
 
 

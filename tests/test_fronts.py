@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from harness import ROOT, Front
+from keeping import PATIENCE, Gate, checksum, ends_right, keep_and_stop, restart
 
 # What each ABI has the constants and functions for.
 COMMON = ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_ops", "coll_many",
@@ -52,3 +53,18 @@ def test_profiling_interface(front, abi):
     check(outcome)
     calls = [line.split() for line in outcome.err.splitlines() if line.startswith("profile:")]
     assert len(calls) == 2 and all(int(one[2]) > 0 and int(one[4]) > 0 for one in calls), str(outcome)
+
+
+@pytest.mark.parametrize("abi", PROGRAMS)
+def test_a_program_is_kept_and_goes_on(front, tutti, abi, tmp_path):
+    """The binary of another library, stopped and made again elsewhere: the same result."""
+    library, gate, sets = front(abi), Gate(tmp_path / "gate"), tmp_path / "sets"
+    program = library.compile("kept.c")
+    outcome = library.run(2, program, 100, "all")
+    assert outcome.status == 0 and checksum(outcome.out), outcome
+    job = library.begin(2, program, 100, "all", env=gate.env)
+    assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()
+    keep_and_stop(tutti, job, sets)
+    gate.open()
+    gone_on = restart(tutti, sets, job).wait(PATIENCE)
+    assert ends_right(gone_on, checksum(outcome.out)), gone_on

@@ -79,6 +79,26 @@ def test_what_was_sent_leaves_with_the_call(eight, tmp_path, call):
     nothing_left(eight)
 
 
+@pytest.mark.parametrize("tune", ["off", "on"])
+@pytest.mark.parametrize("arguments", [["loop", "100"], ["ahead"]])
+def test_non_blocking_operations_agree_in_the_background(tutti, four, arguments, tune):
+    """Before any blocking one, about what hosts have to offer; and about what was tried."""
+    assert tutti
+    for ranks in (2, 8):
+        env, options = {"TUTTI_TUNE": tune}, ["--map-by", "node"]
+        check(four.run(ranks, four.compile("tuned.c"), *arguments, env=env, options=options, seconds=100))
+    nothing_left(four)
+
+
+@pytest.mark.parametrize("program", [["tuned.c", "blocking", "100"], ["tuned.c", "persistent", "100"], ["tuned.c", "copies", "60"],
+                                     ["tuned.c", "wishes", "30"], ["tuned_threads.c"]])
+def test_all_forms_are_tried_between_hosts(four, tmp_path, program):
+    source, *arguments = program
+    env, options = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}, ["--map-by", "node"]
+    check(four.run(4, four.compile(source), *arguments, env=env, options=options, seconds=100))
+    nothing_left(four)
+
+
 @pytest.mark.across
 @pytest.mark.parametrize("program", ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_many", "comms"])
 def test_on_eight_hosts(eight, program):
@@ -120,6 +140,14 @@ def test_disagreements(tutti, four, way):
     """A collective that fails at one member fails on all hosts."""
     assert tutti
     check(four.run(8, four.compile("refused.c"), "banks", env=WAYS[way], seconds=100))
+    nothing_left(four)
+
+
+@pytest.mark.across
+@pytest.mark.parametrize("forms", ["nn", "bn", "pn", "pp"])
+def test_collectives_that_do_not_fit(tutti, four, forms):
+    assert tutti
+    check(four.run(4, four.compile("misfits.c"), *forms, seconds=100))
     nothing_left(four)
 
 

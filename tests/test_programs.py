@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[1]
 RANKS = [1, 2, 4, 5, 8]
 PROGRAMS = ["p2p_modes", "p2p_auto_buffer", "p2p_match", "p2p_complete", "coll_move", "coll_reduce", "coll_ops",
             "coll_many", "coll_outstanding", "types", "types_p2p", "comms", "hardware", "objects", "threads", "threads_mix",
             "threads_lanes", "small", "life", "alloc_mem", "topology", "coll_inter", "rma_ops", "rma_locks", "rma_random",
-            "partitioned", "large_counts", "disconnect"]
+            "rma_pscw", "partitioned", "large_counts", "disconnect"]
 
 
 def check(outcome):
@@ -149,7 +150,7 @@ def test_mapped_messages(tutti, ranks, setting):
 
 
 @pytest.mark.parametrize("path", WINDOW_PATHS)
-@pytest.mark.parametrize("program", ["rma_ops", "rma_locks", "rma_random"])
+@pytest.mark.parametrize("program", ["rma_ops", "rma_locks", "rma_random", "rma_pscw"])
 def test_window_path(tutti, program, path):
     check(tutti.run(4, tutti.compile(f"{program}.c"), env=WINDOW_PATHS[path]))
 
@@ -169,6 +170,74 @@ def test_a_target_need_not_call_mpi(tutti, ranks, eager):
 @pytest.mark.parametrize("program", ["p2p_match", "coll_move", "coll_outstanding", "rma_random", "sessions", "threads", "life", "disconnect"])
 def test_beside_a_progress_thread(tutti, program):
     check(tutti.run(4, tutti.compile(f"{program}.c"), env={"TUTTI_PROGRESS_THREAD": "1"}))
+
+
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_collectives_go_on_while_ranks_compute(tutti, ranks):
+    env = {"TUTTI_PROGRESS_THREAD": "1", "TUTTI_ALGORITHM": "bcast:tree:radix=1"}
+    check(tutti.run(ranks, tutti.compile("unattended.c"), env=env))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.parametrize("arguments", [["loop", "200"], ["blocking", "300"], ["persistent", "300"],
+                                       ["copies", "120"], ["wishes", "60"], ["ahead"]])
+def test_algorithms_are_tried_while_a_program_runs(tutti, tmp_path, ranks, arguments):
+    env = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    check(tutti.run(ranks, tutti.compile("tuned.c"), *arguments, env=env))
+
+
+@pytest.mark.parametrize("thread", ["0", "1"])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_threads_try_algorithms_at_the_same_time(tutti, tmp_path, ranks, thread):
+    env = {"TUTTI_TUNE": "on", "TUTTI_PROGRESS_THREAD": thread, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    check(tutti.run(ranks, tutti.compile("tuned_threads.c"), env=env))
+
+
+@pytest.mark.parametrize("search", ["row", "attributes", "factorial"])
+def test_the_searches_of_the_paper(tutti, tmp_path, search):
+    env = {"TUTTI_TUNE": "on", "TUTTI_TUNE_SEARCH": search, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    check(tutti.run(4, tutti.compile("tuned.c"), "loop", "200", env=env))
+
+
+def explained(outcome, word):
+    return [line for line in outcome.err.splitlines() if line.startswith("Tutti: ") and word in line]
+
+
+def test_what_was_learned_is_known_in_the_next_run(tutti, tmp_path):
+    """The first run writes it behind the model; the second takes it from the first operation on and tries
+    nothing; a file that was damaged since is passed over line by line."""
+    model = tmp_path / "model"
+    model.write_text("# costs\nswitch 2e-6\n")
+    env = {"TUTTI_TUNE": "on", "TUTTI_EXPLAIN": "1", "TUTTI_MODEL_FILE": str(model)}
+    program = tutti.compile("tuned.c")
+    first = tutti.run(2, program, "alone", "200000", env=env)
+    check(first)
+    lines = [line for line in model.read_text().splitlines() if line.startswith("learned ")]
+    assert model.read_text().startswith("# costs\nswitch 2e-6\n")
+    assert lines and explained(first, "was learned") and explained(first, "is kept in")
+    before = model.read_text()
+    second = tutti.run(2, program, "alone", "200000", env=env)
+    check(second)
+    assert model.read_text() == before and not explained(second, "was learned")
+    known = tutti.run(2, program, "alone", "500", env={**env, "TUTTI_TUNE": "known"})
+    check(known)
+    assert not explained(known, "was learned")
+    model.write_text(before.replace("learned tuned", "learned #uned", 1)[:-10] + "\0\nlearned\nlearned x y\n")
+    check(tutti.run(2, program, "alone", "500", env=env))
+    assert model.read_text().startswith("# costs\nswitch 2e-6\n")
+
+
+@pytest.mark.parametrize("pattern", ["pipelined", "tiled", "windowed", "window-tiled", "blocking"])
+def test_a_fourier_transform_of_four_patterns(tutti, tmp_path, pattern):
+    env = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}
+    program = tutti.compile(ROOT / "examples" / "fft3d" / "fft3d.c", "-Wl,--no-as-needed", "-lm")
+    outcome = tutti.run(4, program, pattern, "32", "20", env=env)
+    assert outcome.status == 0 and outcome.out.split()[-1] == "right", str(outcome)
+
+
+@pytest.mark.parametrize("program", ["coll_move", "coll_reduce", "coll_many", "coll_outstanding", "comms"])
+def test_where_algorithms_are_tried(tutti, program):
+    check(tutti.run(4, tutti.compile(f"{program}.c"), env={"TUTTI_TUNE": "on"}))
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -223,6 +292,16 @@ def test_characters_are_small_integers(tutti, ranks):
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 def test_disagreements_by_messages(tutti, ranks, path):
     check(tutti.run(ranks, tutti.compile("refused.c"), env=MESSAGES[path], seconds=60))
+
+
+@pytest.mark.parametrize("path", ["banks", "messages"])
+@pytest.mark.parametrize("forms", ["nn", "bn", "pn"])
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_collectives_that_do_not_fit(tutti, ranks, forms, path):
+    """Every pair of kinds; `make stress` has all forms."""
+    if forms == "pn" and (ranks > 2 or path == "messages"):
+        pytest.skip("make stress")
+    check(tutti.run(ranks, tutti.compile("misfits.c"), *forms, env=MESSAGES.get(path), seconds=100))
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

@@ -4,6 +4,7 @@ import pytest
 
 import slurm
 from harness import Job
+from keeping import PATIENCE, Gate, ends_right, until
 from slurm import Slurm
 
 
@@ -115,3 +116,31 @@ def test_mpirun_in_an_allocation_ends_as_elsewhere(allocated):
     outcome = allocated("-w n0,n1,n2 -N3 --ntasks-per-node=1", "sh", "-c", "[ $TUTTI_JOB_RANK = 2 ] && kill -SEGV $$; sleep 100")
     gone(outcome)
     assert outcome.status == 139 and "host n2, sh) was killed by signal 11" in outcome.err, str(outcome)
+
+
+def test_a_signal_before_the_limit_ends_in_a_checkpoint(cluster, mpi, tutti, tmp_path_factory):
+    """As sbatch sends it with --signal=B:USR2@SECONDS; another allocation goes on from it, on other hosts."""
+    program, ranks, rounds = mpi.compile("kept.c"), 4, 20
+    expected = mpi.run(ranks, program, rounds, "all").out.split()[-1]
+    folder = tmp_path_factory.mktemp("sets")
+    gate, out, err = Gate(folder / "gate"), folder / "out", folder / "err"
+    script = folder / "script"
+    options = ["--checkpoint-dir", folder / "sets", "--checkpoint-on", "USR2"]
+    words = [tutti.mpirun, *options, program, rounds, "all"]
+    exports = "".join(f"export {name}={value}\n" for name, value in gate.env.items())
+    script.write_text(f"#!/bin/sh\n{exports}exec {' '.join(map(str, words))}\n")
+    where = f"-N2 --ntasks-per-node=2 -w n0,n1 -o {out} -e {err}"
+    number = cluster.sh("n0", f"sbatch --parsable {where} {script}").strip()
+
+    def said(file, text):
+        return file.exists() and text in file.read_text()
+
+    until(lambda: said(out, "round 0"), lambda: f"{out.read_text()}{err.read_text()}")
+    cluster.sh("n0", f"scancel --batch --signal=USR2 {number}")
+    until(lambda: said(err, f"mpirun --restart {folder / 'sets'} goes on from it"), lambda: err.read_text())
+    cluster.sh("n0", f"scancel {number}")
+    until(lambda: not cluster.sh("n0", "squeue -h"), "the job does not end")
+    gate.open()
+    line = cluster.on_first("salloc", "-Q", "-N2", "-w", "n2,n3", tutti.mpirun, "--restart", folder / "sets")
+    outcome = Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(PATIENCE)
+    assert ends_right(outcome, expected), outcome

@@ -72,3 +72,15 @@ def test_every_algorithm(tutti, request):
         forced = ",".join(f"{collective}={names[turn % len(names)]}" for collective, names in by_collective.items())
         for ranks, share in [(4, 0.3), (5, 0.2)]:
             run(tutti, request, ranks, env={"TUTTI_ALGORITHM": forced}, share=share)
+
+
+@pytest.mark.parametrize("bytes_shared", ["auto", "0"])
+@pytest.mark.parametrize("forms", ["nn", "bb", "bn", "nb", "pp", "pn", "np"])
+def test_collectives_that_do_not_fit(tutti, request, forms, bytes_shared):
+    """All pairs of kinds in all forms, through banks and by messages; a few of them in test_programs.py."""
+    if request.config.getoption("--stress-seconds") < 10:
+        pytest.skip("make stress")
+    for ranks in RANKS + [3]:
+        program = tutti.compile("misfits.c")
+        outcome = tutti.run(ranks, program, *forms, env={"TUTTI_COLLECTIVE_BYTES": bytes_shared}, seconds=200)
+        assert outcome.status == 0 and "ok" in outcome.out.split(), f"{ranks} ranks: {outcome}"

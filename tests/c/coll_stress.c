@@ -1,7 +1,7 @@
 /* Random collectives against values computed from a seed: all operations, forms, roots, communicators, datatypes,
  * operators, in place or not, on memory that comes and goes.
  *
- * usage: coll_stress [SECONDS [SEED [MOST_COMMUNICATORS [LONGEST_INTS]]]]
+ * usage: coll_stress [SECONDS [SEED [MOST_COMMUNICATORS [LONGEST_INTS [LEAST_OPERATIONS]]]]]
  *
  * All ranks draw the same random numbers, so each knows what every rank does. Content is a function of seed, operation,
  * rank and place. Non-blocking operations stay outstanding across others, persistent ones are started several times. A
@@ -602,6 +602,7 @@ int main(int argc, char **argv)
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     most_crowd = argc > 3 ? atoi(argv[3]) % MOST_CROWD : most_crowd;
     longest = argc > 4 ? atoi(argv[4]) : longest;
+    unsigned long long least = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
     state = mix(seed);
     signal(SIGALRM, on_alarm);
     make_types();
@@ -613,7 +614,7 @@ int main(int argc, char **argv)
         alarm(HANGS_S);
         for (int i = 0; i < 20; i++, operation++)
             turn();
-        go = MPI_Wtime() - start < seconds && check_failures == 0;
+        go = (MPI_Wtime() - start < seconds || operation < least) && check_failures == 0;
         MPI_Allreduce(MPI_IN_PLACE, &go, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     }
     while (pendings > 0)

@@ -87,8 +87,11 @@ static void handlers(void)
     MPI_Comm_set_errhandler(one, mine);
     MPI_Comm_dup(one, &two);
     MPI_Comm_get_errhandler(two, &got);
-    CHECK(got != MPI_ERRHANDLER_NULL && got != MPI_ERRORS_ARE_FATAL);
+    /* Programs compare it, and free it once more. */
+    CHECK(got == mine && got != MPI_ERRHANDLER_NULL && got != MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&got);
+    CHECK(got == MPI_ERRHANDLER_NULL);
+    MPI_Comm_set_errhandler(one, mine);
     MPI_Errhandler_free(&mine);
     CHECK(mine == MPI_ERRHANDLER_NULL);
     CHECK_CLASS(MPI_Send(&word, 1, MPI_INT, 1000, 0, one), MPI_ERR_RANK);

@@ -1,6 +1,6 @@
 /* Random point-to-point messages and collectives, checked against values computed from a seed.
  *
- * usage: stress [SECONDS [SEED]]
+ * usage: stress [SECONDS [SEED [LEAST_OPERATIONS]]]
  *
  * All ranks draw the same random numbers, so each knows what every rank does. Content of anything sent is a function
  * of seed, operation, rank and place. Non-blocking collectives stay outstanding across rounds.
@@ -423,6 +423,7 @@ int main(int argc, char **argv)
     check_begin(&argc, &argv);
     double seconds = argc > 1 ? atof(argv[1]) : 2, start = MPI_Wtime();
     seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    unsigned long long least = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
     state = mix(seed);
     make_comms();
     MPI_Op_create(compose_pairs, 0, &compose);
@@ -436,7 +437,7 @@ int main(int argc, char **argv)
             else
                 collective();
         }
-        go = MPI_Wtime() - start < seconds && check_failures == 0;
+        go = (MPI_Wtime() - start < seconds || operation < least) && check_failures == 0;
         MPI_Allreduce(MPI_IN_PLACE, &go, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     }
     while (pendings > 0)

@@ -1,11 +1,15 @@
-"""A place: an environment or a mishap that users have, in which a job must come out right or end with one clear sentence.
+"""A place: an environment or a mishap that users have, in which a job must come out right or end with one
+clear sentence.
 
-What plugs in is a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...); `run.py` finds them all. A place says in
+What plugs in is a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...); `run.py` finds
+them all. A place says in
 its fields how the job is started; what needs code is done by
 
-- `inside`, a context manager over a Site: makes the place before the job starts (a firewall, a limit, a folder) and takes it away
+- `inside`, a context manager over a Site: makes the place before the job starts (a firewall, a limit, a
+  folder) and takes it away
   afterwards, whatever happened. It may change the fields of `site.start`;
-- `during`, called while the job runs, once its program has said "ready": a kill, a pause, a cut cable. It calls `site.mishap()` when it has done that: seconds count from there.
+- `during`, called while the job runs, once its program has said "ready": a kill, a pause, a cut
+  cable. It calls `site.mishap()` when it has done that: seconds count from there.
 """
 
 import contextlib
@@ -31,6 +35,8 @@ class Expect:
 
 
 RIGHT = Expect()
+# In the words of a program: how many random operations there are to be, at least.
+OPERATIONS = "{operations}"
 
 
 def told(sentence):
@@ -70,10 +76,12 @@ class Place:
     name: str
     start: Start = field(default_factory=Start)
     expect: Expect = RIGHT
+    says: str = ""  # a remark that has to be made, though results are right: a regular expression
     hosts: int = 0  # 0: this host as it is; N: a testbed of N hosts, ranks dealt out evenly
     inside: Callable = None  # @contextmanager def inside(site): ...; yield; ...
     during: Callable = None  # def during(site, job): ...
-    needs: tuple = ()  # commands that must be there, or "root", "cgroup"; else the row is skipped and says so
+    # Commands that must be there, "root", "cgroup", or functions that say why not; else the row is skipped.
+    needs: tuple = ()
     right: str = r"(?m)^ok$"  # what standard output of right results matches, once
     light: bool = False  # takes part in `make test` too
     long: bool = False  # takes minutes: only with --long
@@ -84,10 +92,11 @@ class Place:
 class Site:
     """Where a place is tried: this host, or the hosts of a testbed."""
 
-    def __init__(self, mpi, place, folder, testbed=None):
+    def __init__(self, mpi, place, folder, testbed=None, operations=1000):
         self.mpi, self.place, self.folder, self.testbed = mpi, place, folder, testbed
         self.hosts = testbed.hosts if testbed else []
         self.start = replace(place.start, env={"TMPDIR": str(folder), **place.start.env})
+        self.operations = operations
         self.since = None
         self.made = set()  # files of the place itself, which are no leftovers
 
@@ -121,7 +130,8 @@ class Site:
         return self.mpi.compile(source, *flags)
 
     def running(self, job):
-        """The launcher's two processes and the ranks (or what starts them) of a job on this host: (supervisor, node, [ranks])."""
+        """The launcher's two processes and the ranks (or what starts them) of a job on this host: (supervisor, node,
+        [ranks])."""
         supervisor = next(pid for pid in marked(job.mark) if name_of(pid) == "mpirun" and name_of(parent_of(pid)) != "mpirun")
         node = next(pid for pid in children_of(supervisor) if name_of(pid) == "tutti-node")
         return supervisor, node, children_of(node)
@@ -135,7 +145,7 @@ class Site:
             each = -(-start.ranks // len(self.hosts))
             mpirun += ["--agent", self.testbed.agent, "--host", ",".join(f"{host}:{each}" for host in self.hosts)]
         words = [*start.before, *mpirun, *start.options, "-n", start.ranks, *start.within, program, *start.arguments]
-        words = [str(word) for word in words]
+        words = [str(word).replace(OPERATIONS, str(self.operations)) for word in words]
         return self.command(self.hosts[0], *words) if self.testbed else words
 
 
@@ -184,6 +194,8 @@ def judge(place, outcome):
     if outcome.status in place.expect.statuses:
         return f"ends with status {outcome.status}", True
     if outcome.status == 0 and len(re.findall(place.right, outcome.out)) == 1:
+        if place.says and not any(re.search(place.says, line) for line in said):
+            return f"right, but does not say {place.says}", False
         if place.expect.right:
             return ("right" if not said else f"right; says: {said[0]}"), True
         return "right, but was to be refused", False

@@ -1,4 +1,5 @@
-"""Runs all places and prints a table: place, what happens, seconds, what is left behind. `make places`; ARGS="-k filter" narrows it.
+"""Runs all places and prints a table: place, what happens, seconds, what is left behind. `make places`;
+ARGS="-k filter" narrows it.
 
 A row is good when the job came out right, or was ended with one sentence that says what is to be done, and nothing is left; the seconds
 are those of the job, or from the mishap to its end. The exit status is the number of rows that are not good.
@@ -7,6 +8,7 @@ are those of the job, or from the mishap to its end. The exit status is the numb
 import argparse
 import importlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,9 +23,9 @@ from harness import Mpi  # noqa: E402
 from place import Row, Site, attempt  # noqa: E402
 
 
-def places():
-    """All places of this folder."""
-    modules = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("place", "run", "terminal"))
+def places(of=""):
+    """All places of this folder, or of one of its files."""
+    modules = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("place", "run", "terminal") and of in ("", path.stem))
     found = [importlib.import_module(name) for name in modules]
     return [place for module in found for place in getattr(module, "PLACES", [])]
 
@@ -33,6 +35,10 @@ def lacks(place):
     if place.hosts and (why := hosts.refusal()):
         return why
     for need in place.needs:
+        if callable(need):
+            if why := need():
+                return why
+            continue
         if need == "root" and os.geteuid() != 0:
             return "takes root"
         if need == "cgroup" and not any(os.access(path, os.W_OK) for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup/cgroup.procs")):
@@ -46,8 +52,8 @@ def lacks(place):
 class Runner:
     """Tries places, with the testbeds they share."""
 
-    def __init__(self, mpi):
-        self.mpi = mpi
+    def __init__(self, mpi, operations=1000):
+        self.mpi, self.operations = mpi, operations
         self.testbeds = {}
         self.folder = Path(tempfile.mkdtemp(prefix="tutti-places-"))
         # Places are also tried by users without rights.
@@ -70,7 +76,7 @@ class Runner:
         testbed = None
         try:
             testbed = self.testbed(place)
-            row = attempt(Site(self.mpi, place, folder, testbed))
+            row = attempt(Site(self.mpi, place, folder, testbed, self.operations))
         except Exception as error:  # noqa: BLE001
             self.forget(place)
             return Row(place, f"BROKEN: {error}".splitlines()[0], False, detail=traceback.format_exc())
@@ -102,18 +108,20 @@ def line(row, width):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-k", default="", help="only places whose name contains this")
+    parser.add_argument("-k", default="", help="only places whose name this regular expression finds")
+    parser.add_argument("--of", default="", help="only places of this file: net, spaces, one_host, ...")
     parser.add_argument("--light", action="store_true", help="only those that `make test` has")
     parser.add_argument("--long", action="store_true", help="also those that take minutes: many random operations")
     parser.add_argument("-v", action="store_true", help="also what was said, of rows that are not good")
     parser.add_argument("--list", action="store_true", help="only the names")
+    parser.add_argument("--operations", type=int, default=1000, help="of each row of random operations")
     words = parser.parse_args()
-    wanted = [place for place in places() if words.k in place.name and (place.light or not words.light) and (words.long or not place.long)]
+    wanted = [place for place in places(words.of) if re.search(words.k, place.name) and (place.light or not words.light) and (words.long or not place.long)]
     width = max((len(place.name) for place in wanted), default=0)
     if words.list:
         print("\n".join(place.name for place in wanted))
         return 0
-    runner, bad, skipped = Runner(Mpi("tutti")), 0, 0
+    runner, bad, skipped = Runner(Mpi("tutti"), words.operations), 0, 0
     try:
         for place in wanted:
             if why := lacks(place):

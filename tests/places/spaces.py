@@ -4,8 +4,11 @@ Each function gives words for one rank: `mpirun -n 3 WORDS... program`. `refusal
 `ranks_under` gives the same for a job whose ranks are not all alike.
 """
 
+import contextlib
 import subprocess
 from pathlib import Path
+
+from place import OPERATIONS, Place, Start
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "c" / "filter.c"
@@ -73,6 +76,41 @@ SETUPS = {
     "a filter, ENOSYS": lambda: filtered("ENOSYS"),
     "a filter that refuses to write": lambda: filtered("EPERM", "process_vm_writev"),
     "a filter that comes early": lambda: filtered_late(first=5),
-    "a filter that comes late": lambda: filtered_late("ENOSYS", first=300),
+    "a filter that comes late": lambda: filtered_late("ENOSYS", first=100),
     "a late filter that refuses to write": lambda: filtered_late("EPERM", "process_vm_writev", 40),
 }
+
+
+def under(setup):
+    """Each rank starts with the words of this setup."""
+
+    @contextlib.contextmanager
+    def inside(site):
+        site.start.within = tuple(SETUPS[setup]())
+        yield
+
+    return inside
+
+
+def permitted(setup):
+    """Says why this setup cannot be made here, or nothing."""
+    return lambda: refusal(SETUPS[setup]())
+
+
+def row(setup, name, start=None, **more):
+    """A place of this setup."""
+    return Place(name, start or Start(), inside=under(setup), needs=(permitted(setup),), **more)
+
+
+RANDOM = {
+    "collectives": ("coll_stress.c", ("0", "7", "40", "2000", OPERATIONS)),
+    "messages": ("stress.c", ("0", "7", OPERATIONS)),
+}
+LIGHT = ("a user namespace per rank", "a pid namespace per rank", "a filter, EPERM", "a filter that comes late")
+
+PLACES = [
+    *(row(setup, setup, light=setup in LIGHT) for setup in SETUPS),
+    *(row(setup, f"{setup}, four hosts", Start(ranks=8, arguments=("100000",)), hosts=4) for setup in LIGHT),
+    *(row(setup, f"{setup}, random {kind}", Start(program=program, arguments=words), seconds=600)
+      for setup in LIGHT for kind, (program, words) in RANDOM.items()),
+]

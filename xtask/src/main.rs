@@ -1,4 +1,5 @@
-//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, several hosts on one machine.
+//! Development tasks, run as `cargo xtask TASK`: code generation from `spec/`, the tidy test, which file uses
+//! which, several hosts on one machine.
 
 mod generate;
 mod tidy;
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-const USAGE: &str = "usage: cargo xtask generate [--check] | tidy | testbed ACTION";
+const USAGE: &str = "usage: cargo xtask generate [--check] | tidy [--lower] | imports CRATE | testbed ACTION";
 
 /// Several hosts on one machine.
 #[derive(Parser)]
@@ -29,7 +30,9 @@ fn main() -> ExitCode {
     let result = match words[..] {
         ["generate"] => generate::write(root),
         ["generate", "--check"] => generate::check(root),
-        ["tidy"] => tidy::run(root),
+        ["tidy"] => tidy::run(root, false),
+        ["tidy", "--lower"] => tidy::run(root, true),
+        ["imports", name] => tidy::imports(root, name),
         _ => Err(vec![USAGE.to_string()]),
     };
     match result {

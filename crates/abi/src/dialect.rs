@@ -1,10 +1,11 @@
-//! Who calls a program's functions: programs of the standard ABI are called with its handles; a front (`crates/fronts`), which
-//! translates another ABI to this one, calls with that ABI's.
+//! Who calls a program's functions: programs of the standard ABI are called with its handles; a front
+//! (`crates/fronts`), which translates another ABI to this one, calls with that ABI's.
 //!
-//! A [`Dialect`] has one caller for each type of callback: it gets the program's function and arguments in the standard ABI. What
-//! a program makes out of its functions (an operator, a key, an error handler) remembers the dialect that was spoken when it was
-//! made, so that programs of several ABIs may live in one process. A front sets the dialect of its thread by [`speak`] around the
-//! functions that take callbacks, all others of its calls need none.
+//! A [`Dialect`] has one caller for each type of callback: it gets the program's function and arguments in
+//! the standard ABI. What a program makes out of its functions (an operator, a key, an error handler)
+//! remembers the dialect that was spoken when it was made, so that programs of several ABIs may live in one
+//! process. A front sets the dialect of its thread by [`speak`] around the functions that take callbacks, all
+//! others of its calls need none.
 
 use std::cell::Cell;
 
@@ -19,7 +20,8 @@ pub fn spoken() -> &'static Dialect {
     SPOKEN.try_with(Cell::get).unwrap_or(&STANDARD)
 }
 
-/// From now on this thread speaks `dialect`; the standard one for null.
+/// From now on this thread speaks `dialect`; the standard one for null. Who speaks already goes on: Fortran's
+/// layer speaks its own around a front's function, which then speaks the front's.
 ///
 /// # Safety
 /// `dialect` is null or lives as long as the process.
@@ -27,7 +29,12 @@ pub unsafe extern "C" fn speak(dialect: *const Dialect) {
     // SAFETY: the caller's promise.
     let dialect = unsafe { dialect.as_ref() }.unwrap_or(&STANDARD);
     // A thread that ends makes no objects any more.
-    let _ = SPOKEN.try_with(|spoken| spoken.set(dialect));
+    let _ = SPOKEN.try_with(|spoken| {
+        let is_free = std::ptr::eq(spoken.get(), &raw const STANDARD);
+        if is_free || std::ptr::eq(dialect, &raw const STANDARD) {
+            spoken.set(dialect);
+        }
+    });
 }
 
 #[cfg(test)]
@@ -40,6 +47,10 @@ mod tests {
         assert!(std::ptr::eq(spoken(), &raw const STANDARD));
         // SAFETY: a static.
         unsafe { speak(&raw const OTHER) };
+        assert!(std::ptr::eq(spoken(), &raw const OTHER));
+        static FURTHER: Dialect = Dialect { ..STANDARD };
+        // SAFETY: a static.
+        unsafe { speak(&raw const FURTHER) };
         assert!(std::ptr::eq(spoken(), &raw const OTHER));
         std::thread::spawn(|| assert!(std::ptr::eq(spoken(), &raw const STANDARD))).join().unwrap();
         // SAFETY: null.

@@ -75,8 +75,8 @@ impl Call {
         Call { held, function, at, counted: lane, since_ns: trace::since() }
     }
 
-    /// The call is over. Not a `Drop`, which would not be compiled into the entry points, and in place: what was stored in parts is
-    /// slow to load as a whole.
+    /// The call is over. Not a `Drop`, which would not be compiled into the entry points, and in place: what
+    /// was stored in parts is slow to load as a whole.
     #[inline(always)]
     fn leave(&self) {
         if self.since_ns != 0 {

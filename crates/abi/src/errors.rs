@@ -1,7 +1,8 @@
-//! Raising an error: find the error handler of the right object, do what it says. And remembering it in words.
+//! Raising an error: find the error handler of the right object, do what it says. And remembering it in
+//! words.
 //!
-//! The code that a function returns is the class itself, so that programs may compare it. MPI_Error_string tells more
-//! than the class means: what the calling thread's last error of the class was ([`said`]).
+//! The code that a function returns is the class itself, so that programs may compare it. MPI_Error_string
+//! tells more than the class means: what the calling thread's last error of the class was ([`said`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,7 +50,8 @@ pub fn remember(function: &'static Function, at: At, error: &Error) {
 #[cold]
 pub fn raise(function: &'static Function, at: At, error: &Error) -> c_int {
     if let At::Tool = at {
-        // Where it has no code of its own, a wrong argument is invalid use of the interface (MPI-5 section 15.3.10).
+        // Where it has no code of its own, a wrong argument is invalid use of the interface (MPI-5 section
+        // 15.3.10).
         return error.code.unwrap_or(MPI_T_ERR_INVALID);
     }
     let at = known(at);
@@ -173,7 +175,8 @@ fn die(function: &'static Function, at: At, error: &Error) -> ! {
     environment::end_job(error.class as i32, &describe(function.name, at, error))
 }
 
-/// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into C.
+/// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into
+/// C.
 pub fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
         let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));

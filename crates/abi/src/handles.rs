@@ -1,9 +1,9 @@
 //! The handle table: from what a user holds to the object, without a lock or a hash.
 //!
-//! A handle is `kind (5 bits) | generation (27) | index (32)`. Predefined handles are numbers below 0x1000 and
-//! index an array. Slots sit in chunks of doubling size that never move, so a lookup is a few loads. Freeing a
-//! slot changes its generation: a stale handle is recognised, and so is a handle of another kind or a
-//! stranger's pointer (its top bits are zero). Requests are core's: see [`crate::imp::request`].
+//! A handle is `kind (5 bits) | generation (27) | index (32)`. Predefined handles are numbers below 0x1000
+//! and index an array. Slots sit in chunks of doubling size that never move, so a lookup is a few loads.
+//! Freeing a slot changes its generation: a stale handle is recognised, and so is a handle of another kind or
+//! a stranger's pointer (its top bits are zero). Requests are core's: see [`crate::imp::request`].
 //!
 //! Objects that were removed are retired, not dropped: another call, nested in a callback or waiting in
 //! another thread, may still refer to them. They are dropped when no call is under way ([`drop_retired`]).
@@ -164,7 +164,8 @@ pub fn set_predefined<'s, K: Stored>(raw: Raw<K>, object: K::Object) -> &'s K::O
     }
 }
 
-/// Takes the object of a predefined handle away (the world communicator, in MPI_Finalize). It stays usable until no call is under way.
+/// Takes the object of a predefined handle away (the world communicator, in MPI_Finalize). It stays usable
+/// until no call is under way.
 pub fn clear_predefined<K: Stored>(raw: Raw<K>) {
     let unlinked = K::table().predefined[raw.bits() - K::NULL].swap(null_mut(), Ordering::AcqRel);
     if !unlinked.is_null() {

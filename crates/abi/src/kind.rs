@@ -1,7 +1,7 @@
 //! The kinds of handles: what each stands for, its numbers, the class of its errors.
 //!
-//! A kind whose objects live in the [`Table`] of the abi is [`Stored`]. Requests live in core: their handle is
-//! core's request id.
+//! A kind whose objects live in the [`Table`] of the abi is [`Stored`]. Requests live in core: their handle
+//! is core's request id.
 
 use std::sync::Arc;
 

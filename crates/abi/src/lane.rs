@@ -1,10 +1,12 @@
 //! In which lane a call enters the library, found before any lock is taken (see `tutti_core::giant`).
 //!
-//! A request's handle names its lane. For a communicator the entry can only guess, as looking the object up is safe
-//! only inside: the guess is what the last call with this handle found, and `Call::go_to_lane_of` puts it right.
+//! A request's handle names its lane. For a communicator the entry can only guess, as looking the object up
+//! is safe only inside: the guess is what the last call with this handle found, and `Call::go_to_lane_of`
+//! puts it right.
 //!
 //! # Safety
-//! The functions over handles of requests read what the caller of the MPI function vouches for, as in [`crate::scope`].
+//! The functions over handles of requests read what the caller of the MPI function vouches for, as in
+//! [`crate::scope`].
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

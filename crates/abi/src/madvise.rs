@@ -1,9 +1,10 @@
 //! The C library's `madvise`, for the program that this library is linked to.
 //!
-//! Buffers that are used often become shared memory (mapped regions). What a program then discards by madvise has to read as zero,
-//! as private memory would, which the kernel does not do for shared memory: it refuses, and programs seldom look
-//! whether it did. This wrapper does it. Calls that do not come this way (a program that loads MPI at run time, a
-//! system call of its own) are refused by the kernel: an error, and nothing discarded.
+//! Buffers that are used often become shared memory (mapped regions). What a program then discards by madvise
+//! has to read as zero, as private memory would, which the kernel does not do for shared memory: it refuses,
+//! and programs seldom look whether it did. This wrapper does it. Calls that do not come this way (a program
+//! that loads MPI at run time, a system call of its own) are refused by the kernel: an error, and nothing
+//! discarded.
 
 use std::ffi::{c_int, c_void};
 

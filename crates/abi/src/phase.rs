@@ -67,7 +67,8 @@ pub fn world_rank() -> Option<i32> {
     (rank >= 0).then_some(rank)
 }
 
-/// A call begins where one thread at a time is in the library. What it looks up from now on is not dropped before it ends.
+/// A call begins where one thread at a time is in the library. What it looks up from now on is not dropped
+/// before it ends.
 #[inline(always)]
 pub fn call_begins() {
     let calls = &CALLS[0].0;
@@ -85,8 +86,8 @@ pub fn call_ends() {
 #[inline]
 pub fn call_begins_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_add(1, Ordering::SeqCst);
-    // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed before. On x86 the
-    // locked addition is a fence already (AMD64 manual, section 7.4.2).
+    // Pairs with the fence of `is_quiet`: either that sees this call, or this call sees what was removed
+    // before. On x86 the locked addition is a fence already (AMD64 manual, section 7.4.2).
     if cfg!(target_arch = "x86_64") {
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -100,7 +101,8 @@ pub fn call_ends_in(lane: Lane) {
     CALLS[lane.number() as usize].0.fetch_sub(1, Ordering::Release);
 }
 
-/// Whether no call is under way that could have looked up what the holder of the first lane has removed before.
+/// Whether no call is under way that could have looked up what the holder of the first lane has removed
+/// before.
 pub fn is_quiet() -> bool {
     fence(Ordering::SeqCst);
     CALLS.iter().all(|calls| calls.0.load(Ordering::Acquire) == 0)

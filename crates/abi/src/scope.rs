@@ -1,7 +1,7 @@
 //! Typed views of what a C caller passes.
 //!
-//! The generated entry points turn every argument into one of these; implementations see no raw pointer except
-//! [`Address`]. A view knows the name of its argument, so that an error can tell it.
+//! The generated entry points turn every argument into one of these; implementations see no raw pointer
+//! except [`Address`]. A view knows the name of its argument, so that an error can tell it.
 //!
 //! # Safety
 //! Making a view is unsafe: the caller of the MPI function vouches for its pointers as MPI-5 section 2.5 asks
@@ -595,7 +595,8 @@ impl<'s> CountArray<'s> {
         if self.pointer.is_null() {
             return numbers.is_empty();
         }
-        // SAFETY: not null, of the width that the constructor noted; the caller vouches for as many numbers as are asked for.
+        // SAFETY: not null, of the width that the constructor noted; the caller vouches for as many numbers
+        // as are asked for.
         unsafe {
             if self.wide {
                 return std::slice::from_raw_parts(self.pointer.cast::<i64>(), numbers.len()) == numbers;

@@ -1,5 +1,5 @@
-//! Sizes of the banks of collectives (S1), decided once a node by whoever creates the job object: the members of
-//! a communicator must agree on where everything lies, whatever their environments say.
+//! Sizes of the banks of collectives (S1), decided once a node by whoever creates the job object: the members
+//! of a communicator must agree on where everything lies, whatever their environments say.
 
 /// Sizes in bytes and numbers of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct BankSizes {
     pub large_bytes: u64,
     /// Payload of a small slot of one member.
     pub small_bytes: u64,
-    /// Small slots: a power of two, at most 128. Where ranks share processors, those that wait for
-    /// nobody run ahead until all are taken, so each doubling halves the switches between processes that a small rooted
+    /// Small slots: a power of two, at most 128. Where ranks share processors, those that wait for nobody run
+    /// ahead until all are taken, so each doubling halves the switches between processes that a small rooted
     /// operation costs.
     pub small_slots: u32,
     /// Large slots: a power of two, at most 64.
@@ -46,8 +46,8 @@ impl BankSizes {
         }
     }
 
-    /// Payload of a large slot of one of `members`: their banks together stay within 8 MiB, which a shared cache
-    /// may hold, as long as each has 16 KiB, below which the cost of the steps shows.
+    /// Payload of a large slot of one of `members`: their banks together stay within 8 MiB, which a shared
+    /// cache may hold, as long as each has 16 KiB, below which the cost of the steps shows.
     pub fn large_bytes_for(&self, members: u32) -> u64 {
         match self.large_bytes {
             0 => ((8 << 20) / u64::from(members.max(1))).clamp(16 << 10, 256 << 10).next_multiple_of(4096),

@@ -4,7 +4,8 @@
 //! the typed field of [`Config`] it belongs to; a wrong value or an unknown `TUTTI_` name is refused
 //! by name. `tutti info` prints this table; MPI_T has it as control variables.
 //!
-//! To add a setting: a field in [`Config`], a row in [`SETTINGS`] (`registry`, which also parses). Nothing else.
+//! To add a setting: a field in [`Config`], a row in [`SETTINGS`] (`registry`, which also parses). Nothing
+//! else.
 
 mod registry;
 
@@ -41,7 +42,8 @@ pub enum CopyBy {
 /// Whether long messages between hosts are read by the network itself (FI_RMA of libfabric).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteRead {
-    /// Where the provider offers it: also one that does it by messages moves them faster than streams, which are copied.
+    /// Where the provider offers it: also one that does it by messages moves them faster than streams, which
+    /// are copied.
     Auto,
     /// Never: they are sent.
     Never,
@@ -126,7 +128,8 @@ pub enum Starter {
     Alone,
 }
 
-/// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF, and of errors without an object, from the start (MPI-5 section 9.3).
+/// The error handler of MPI_COMM_WORLD and MPI_COMM_SELF, and of errors without an object, from the start
+/// (MPI-5 section 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialErrorHandler {
     /// MPI_ERRORS_ARE_FATAL.
@@ -150,6 +153,129 @@ impl InitialErrorHandler {
     }
 }
 
+/// Whether algorithms are tried while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tune {
+    /// The model chooses.
+    Off,
+    /// What earlier runs have learned counts; nothing is tried.
+    Known,
+    /// What repeats is tuned, and kept for later runs.
+    On,
+}
+
+impl Tune {
+    const NAMES: [(&str, Tune); 3] = [("off", Tune::Off), ("known", Tune::Known), ("on", Tune::On)];
+
+    /// The one of this name.
+    pub fn of_name(name: &str) -> Option<Tune> {
+        Tune::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Tune::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+
+    /// Whether anything but the model chooses.
+    pub fn is_on(self) -> bool {
+        self != Tune::Off
+    }
+}
+
+/// What a program asks for about checkpoints of its job (S7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checkpoint {
+    /// Nothing.
+    No,
+    /// One, now.
+    Now,
+    /// One with which the job ends.
+    Stop,
+}
+
+impl Checkpoint {
+    const NAMES: [(&str, Checkpoint); 3] =
+        [("no", Checkpoint::No), ("now", Checkpoint::Now), ("stop", Checkpoint::Stop)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Checkpoint::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// Whether the kernel's packet program does small collectives between hosts (S9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Where `tutti netd` runs on the hosts.
+    Auto,
+    /// It has to: otherwise operations fail.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Offload {
+    const NAMES: [(&str, Offload); 3] = [("auto", Offload::Auto), ("on", Offload::On), ("off", Offload::Off)];
+
+    fn name(self) -> &'static str {
+        Offload::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// Whether broadcasts between hosts are multicast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multicast {
+    /// Never.
+    Off,
+    /// Where it works and pays, once a communicator has broadcast some times.
+    Auto,
+    /// The same from the first broadcast on.
+    On,
+}
+
+impl Multicast {
+    const NAMES: [(&str, Multicast); 3] =
+        [("auto", Multicast::Auto), ("on", Multicast::On), ("off", Multicast::Off)];
+
+    fn name(self) -> &'static str {
+        Multicast::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// How what is tried next is found out ([`Tune::On`]; barigou-2016, section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TuneSearch {
+    /// All in turn, and the better half again.
+    Halving,
+    /// Brute force: each in a row.
+    Row,
+    /// One attribute after the other.
+    Attributes,
+    /// The ends of all attributes, then what is left.
+    Factorial,
+}
+
+impl TuneSearch {
+    const NAMES: [(&str, TuneSearch); 4] = [
+        ("halving", TuneSearch::Halving),
+        ("row", TuneSearch::Row),
+        ("attributes", TuneSearch::Attributes),
+        ("factorial", TuneSearch::Factorial),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        TuneSearch::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// The algorithm that a list like `allreduce=ring,bcast=tree` names for a collective.
+pub fn algorithm_in<'a>(list: &'a str, collective: &str) -> Option<&'a str> {
+    let mut entries = list.split(',').filter_map(|entry| entry.split_once('='));
+    entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
+}
+
 /// All settings, typed. Sizes in bytes, times with their unit in the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -165,6 +291,10 @@ pub struct Config {
     pub fragment_bytes: u64,
     /// Use of process_vm_readv.
     pub single_copy: SingleCopy,
+    /// The mount file of io-servers.
+    pub io_mount: String,
+    /// Whether io-servers on this host lend their files.
+    pub io_near: bool,
     /// Whether the network reads long messages by itself.
     pub remote_read: RemoteRead,
     /// Smallest message between hosts that its receiver reads (0: none).
@@ -199,11 +329,21 @@ pub struct Config {
     pub thread_lanes: u64,
     /// Whether a thread takes in messages while the program computes.
     pub progress_thread: bool,
+    /// Whether algorithms are tried while the program runs.
+    pub tune: Tune,
+    /// Whether the kernel's packet program does small collectives.
+    pub offload: Offload,
+    /// What tuning tries next.
+    pub tune_search: TuneSearch,
     /// Compare the datatypes of sender and receiver (debugging).
     pub check_types: bool,
-    /// Check also what takes time in proportion to the length of lists: whether received blocks overlap. What handles, pointers,
-    /// counts, ranks, roots, tags, graphs are worth is always checked.
+    /// Check also what takes time in proportion to the length of lists: whether received blocks overlap. What
+    /// handles, pointers, counts, ranks, roots, tags, graphs are worth is always checked.
     pub check_arguments: bool,
+    /// Where a rank was is told when it crashes.
+    pub backtrace: bool,
+    /// What was not freed is told in MPI_Finalize.
+    pub report_leaks: bool,
     /// The error handler that communicators have from the start.
     pub initial_error_handler: InitialErrorHandler,
     /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
@@ -224,9 +364,16 @@ pub struct Config {
     pub explain: bool,
     /// What starts daemons on other hosts; empty: ssh, or srun inside Slurm.
     pub agent: String,
+    /// `TUTTI_DEBUGGER`.
+    pub debugger: String,
     /// Other hosts that each host starts; 0: all are started by the first.
     pub launch_radix: u64,
-    /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that leads there.
+    /// What the program asks for, by MPI_T.
+    pub checkpoint: Checkpoint,
+    /// For tests: the set and the step of a checkpoint at which daemons stop themselves.
+    pub checkpoint_stop: String,
+    /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that
+    /// leads there.
     pub interface: String,
     /// The ports that listeners and datagram sockets of the job are confined to; `None`: any.
     pub port_range: Option<PortRange>,
@@ -246,6 +393,10 @@ pub struct Config {
     pub connect_bytes: u64,
     /// Most connections of a rank at a time (0: by the limit on descriptors).
     pub max_connections: u64,
+    /// Whether broadcasts between hosts are multicast.
+    pub multicast: Multicast,
+    /// Datagrams of a multicast stream that are under way at a time.
+    pub multicast_window: u64,
     /// Print what was counted of the traffic with other hosts.
     pub counters: bool,
     /// The file for the trace of all ranks; empty: none.
@@ -267,6 +418,8 @@ impl Default for Config {
             ring_bytes: 0,
             fragment_bytes: 32 << 10,
             single_copy: SingleCopy::Auto,
+            io_mount: String::new(),
+            io_near: true,
             remote_read: RemoteRead::Auto,
             remote_read_bytes: 256 << 10,
             single_copy_bytes: 64 << 20,
@@ -284,8 +437,13 @@ impl Default for Config {
             move_apart: true,
             thread_lanes: 8,
             progress_thread: false,
+            tune: Tune::Off,
+            offload: Offload::Auto,
+            tune_search: TuneSearch::Halving,
             check_types: false,
             check_arguments: false,
+            backtrace: true,
+            report_leaks: false,
             initial_error_handler: InitialErrorHandler::Fatal,
             collective_bytes: None,
             bank_bytes: None,
@@ -296,7 +454,10 @@ impl Default for Config {
             deterministic: false,
             explain: false,
             agent: String::new(),
+            debugger: String::new(),
             launch_radix: 16,
+            checkpoint: Checkpoint::No,
+            checkpoint_stop: String::new(),
             interface: String::new(),
             port_range: None,
             heartbeat_ms: 1000,
@@ -307,6 +468,8 @@ impl Default for Config {
             connect_messages: 16,
             connect_bytes: 64 << 10,
             max_connections: 0,
+            multicast: Multicast::Off,
+            multicast_window: 256,
             counters: false,
             trace: String::new(),
             trace_events: 100_000,
@@ -321,12 +484,14 @@ pub const MAX_LANES: u32 = 8;
 /// Most rings of all lanes of a host, unless one lane has more.
 const RINGS_OF_LANES: u64 = 8 * 64 * 64;
 
-/// Names in the `TUTTI_` space that are no settings of the library: what the launcher and the library say to each
-/// other, and what the compiler wrappers read.
+/// Names in the `TUTTI_` space that are no settings of the library: what the launcher and the library say to
+/// each other, and what the compiler wrappers read.
 pub const INTERNAL_NAMES: &[&str] = &[
     "TUTTI_JOB_FD",
     "TUTTI_JOB_RANK",
     "TUTTI_JOB_MAXPROCS",
+    "TUTTI_JOB_IO",
+    "TUTTI_JOB_GATE",
     "TUTTI_DIRECTORY_FD",
     "TUTTI_BELL_FDS",
     "TUTTI_PARENT_PORT",
@@ -364,12 +529,12 @@ impl Config {
 
     /// The algorithm (with parameters, if they follow) that [`Config::algorithm`] names for a collective.
     pub fn algorithm_of(&self, collective: &str) -> Option<&str> {
-        let mut entries = self.algorithm.split(',').filter_map(|entry| entry.split_once('='));
-        entries.find(|(name, _)| name.trim() == collective).map(|(_, algorithm)| algorithm.trim())
+        algorithm_in(&self.algorithm, collective)
     }
 
-    /// The file with what the machine `host` of `processors` processors costs: the one that is set, or else one in the
-    /// user's cache directory, which `variable` leads to (the XDG base directories). `None` without one.
+    /// The file with what the machine `host` of `processors` processors costs: the one that is set, or else
+    /// one in the user's cache directory, which `variable` leads to (the XDG base directories). `None`
+    /// without one.
     pub fn model_path(
         &self,
         host: &str,
@@ -385,7 +550,8 @@ impl Config {
         Some(format!("{cache}/tutti/MODEL-{host}-{processors}"))
     }
 
-    /// Lanes of a host with so many ranks: each has a ring for every pair of them, in address space if not in memory.
+    /// Lanes of a host with so many ranks: each has a ring for every pair of them, in address space if not in
+    /// memory.
     pub fn lanes_for(&self, ranks: u32) -> u32 {
         let pairs = u64::from(ranks.max(1)).pow(2);
         (RINGS_OF_LANES / pairs).min(self.thread_lanes).clamp(1, MAX_LANES.into()) as u32

@@ -1,5 +1,6 @@
-//! Which hosts of a job are one machine. A host is what ranks share memory on; containers or network namespaces of one machine are
-//! several hosts that share its processors, and between them whatever works least is fastest.
+//! Which hosts of a job are one machine. A host is what ranks share memory on; containers or network
+//! namespaces of one machine are several hosts that share its processors, and between them whatever works
+//! least is fastest.
 
 /// What a host says of the processors that its ranks run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +11,8 @@ pub struct Processors {
     pub count: u32,
 }
 
-/// More processors than any machine has: what is said to be more is taken as so many, so that sums over hosts have room.
+/// More processors than any machine has: what is said to be more is taken as so many, so that sums over hosts
+/// have room.
 const MOST_PROCESSORS: u32 = 1 << 16;
 
 /// Which hosts share processors: the same on all ranks of a job, who choose algorithms by it.

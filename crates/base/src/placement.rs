@@ -1,8 +1,9 @@
 //! Which host each rank of the job runs on.
 //!
-//! Launchers place ranks in long runs (all slots of a host, then the next host) or in turn (one a host), and a job may have
-//! a million of them; so a placement is a list of runs, which is also what travels to the other hosts. The ranks of
-//! a host are numbered in the order of their ranks in the world: these are its local ranks.
+//! Launchers place ranks in long runs (all slots of a host, then the next host) or in turn (one a host), and
+//! a job may have a million of them; so a placement is a list of runs, which is also what travels to the
+//! other hosts. The ranks of a host are numbered in the order of their ranks in the world: these are its
+//! local ranks.
 
 /// Some neighbouring ranks on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,9 @@ impl Placement {
         Placement::from_runs(hosts.into_iter().map(|host| Run { host, ranks: 1 }))
     }
 
-    /// From runs in the order of ranks; neighbours on one host are joined. `None` without ranks, with more than `u32`
-    /// counts, or where a host number below another has no rank: hosts without ranks are no part of a job.
+    /// From runs in the order of ranks; neighbours on one host are joined. `None` without ranks, with more
+    /// than `u32` counts, or where a host number below another has no rank: hosts without ranks are no part
+    /// of a job.
     pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Option<Placement> {
         let mut joined: Vec<Run> = Vec::new();
         let (mut ranks, mut last) = (0u32, 0u32);

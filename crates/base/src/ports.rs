@@ -21,7 +21,8 @@ impl PortRange {
         (self.low, self.high)
     }
 
-    /// All of them, each once, beginning where `number` says: those who take any number do not meet at the first one.
+    /// All of them, each once, beginning where `number` says: those who take any number do not meet at the
+    /// first one.
     pub fn beginning_anywhere(self, number: u64) -> impl Iterator<Item = u16> {
         let count = u64::from(self.high - self.low) + 1;
         // Below 2^16 added to the low end of a range of that length.

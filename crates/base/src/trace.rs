@@ -1,7 +1,8 @@
-//! What a trace is made of: what a rank did, from when to when; and its text, which is the Trace Event Format of Chrome that
-//! Perfetto reads, an event a line.
+//! What a trace is made of: what a rank did, from when to when; and its text, which is the Trace Event Format
+//! of Chrome that Perfetto reads, an event a line.
 //!
-//! The library writes it at the end of a job, the simulator for what it predicts, and `tutti trace` makes pictures of both.
+//! The library writes it at the end of a job, the simulator for what it predicts, and `tutti trace` makes
+//! pictures of both.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -103,7 +104,8 @@ pub struct Event {
     pub action: Action,
     /// How far it went.
     pub level: Level,
-    /// With whom, by rank of the world: the other side of a message, the owner of memory or of a flag. Else the rank itself.
+    /// With whom, by rank of the world: the other side of a message, the owner of memory or of a flag. Else
+    /// the rank itself.
     pub peer: u32,
     /// How much.
     pub bytes: u64,
@@ -122,8 +124,8 @@ pub struct Event {
 /// Tracks of a rank: what overlaps is drawn side by side, calls first, then operations, then steps by level.
 const TRACKS: u32 = 64;
 
-/// For each event (in the order of their starts) which of several lines it is drawn on, so that none overlap; a line is free again
-/// when its last event is over.
+/// For each event (in the order of their starts) which of several lines it is drawn on, so that none overlap;
+/// a line is free again when its last event is over.
 pub fn lines(events: &[&Event]) -> Vec<u32> {
     let mut ends: Vec<u64> = Vec::new();
     let line = |event: &&Event| {
@@ -149,8 +151,8 @@ pub fn group(event: &Event) -> u32 {
 
 const GROUPS: [&str; 5] = ["calls", "operations", "own", "node", "network"];
 
-/// The events of one rank, which is on `host`, as lines of a trace, each followed by a comma. Times are written as
-/// `time - origin_ns`.
+/// The events of one rank, which is on `host`, as lines of a trace, each followed by a comma. Times are
+/// written as `time - origin_ns`.
 pub fn write_rank(events: &mut [Event], host: u32, origin_ns: i128, out: &mut String) {
     events.sort_by_key(|event| (event.start_ns, event.end_ns));
     let rank = events.first().map_or(0, |event| event.rank);
@@ -217,8 +219,8 @@ pub struct Exchange {
     pub got_ns: u64,
 }
 
-/// By how much another clock is ahead of the own one (Mills, NTP). The fastest exchange counts: it leaves least room for one way to have
-/// been slower than the other.
+/// By how much another clock is ahead of the own one (Mills, NTP). The fastest exchange counts: it leaves
+/// least room for one way to have been slower than the other.
 pub fn clock_offset_ns(exchanges: &[Exchange]) -> i64 {
     let ways = |one: &Exchange| {
         let there = i128::from(one.reached_ns) - i128::from(one.sent_ns);

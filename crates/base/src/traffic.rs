@@ -1,9 +1,10 @@
-//! What a process has moved, and by which way: the counters behind `TUTTI_COUNTERS` and the performance variables of MPI_T.
+//! What a process has moved, and by which way: the counters behind `TUTTI_COUNTERS` and the performance
+//! variables of MPI_T.
 //!
-//! They are counted always, so counting costs a load, an addition and a store: no line that another process writes, and no locked
-//! instruction unless several threads may be in the library at a time ([`share`]). Then each counts in one of several places,
-//! so that the line of a counter does not travel from processor to processor with every message. Whoever reads may do so at
-//! any time.
+//! They are counted always, so counting costs a load, an addition and a store: no line that another process
+//! writes, and no locked instruction unless several threads may be in the library at a time ([`share`]). Then
+//! each counts in one of several places, so that the line of a counter does not travel from processor to
+//! processor with every message. Whoever reads may do so at any time.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -130,7 +131,8 @@ pub struct Traffic {
     pub ring: Way,
     /// Copies from and to private memory of ranks of this host, by the kernel or a device.
     pub single_copy: Way,
-    /// Loads and stores in memory that ranks of this host share: banks, what travels beside them, mapped buffers.
+    /// Loads and stores in memory that ranks of this host share: banks, what travels beside them, mapped
+    /// buffers.
     pub mapped: Way,
     /// Records to other hosts, those of protocols included.
     pub network: Way,
@@ -148,6 +150,16 @@ pub struct Traffic {
     pub file_writes: Way,
     /// Accesses of all members in which they exchanged data.
     pub file_exchanges: Counter,
+    /// How long these took, in nanoseconds: messages and windows of the file, which overlap.
+    pub file_exchange_ns: Counter,
+    /// How long devices and servers took, in nanoseconds, of all threads together.
+    pub file_ns: Counter,
+    /// Requests to io-servers, and the bytes of files that went with them, either way.
+    pub server_requests: Way,
+    /// How often something for an io-server waited because that had no room for it (credits).
+    pub server_waits: Counter,
+    /// Bytes that were copied from or to files that io-servers of this host have lent.
+    pub server_near_bytes: Counter,
     /// Moves to another processor than that of a rank that was waited for.
     pub moves: Counter,
 }
@@ -166,6 +178,11 @@ pub static TRAFFIC: Traffic = Traffic {
     file_reads: Way::new(),
     file_writes: Way::new(),
     file_exchanges: Counter::new(),
+    file_exchange_ns: Counter::new(),
+    file_ns: Counter::new(),
+    server_requests: Way::new(),
+    server_waits: Counter::new(),
+    server_near_bytes: Counter::new(),
     moves: Counter::new(),
 };
 
@@ -229,6 +246,27 @@ impl fmt::Display for Totals {
         }
         Ok(())
     }
+}
+
+/// What a process has done with files, for people; nothing where it has done nothing.
+pub fn of_files() -> Option<String> {
+    let count = |way: &Way| format!("{} {}", way.transfers.get(), way.bytes.get());
+    let (reads, writes) = (&TRAFFIC.file_reads, &TRAFFIC.file_writes);
+    if reads.transfers.get() + writes.transfers.get() == 0 {
+        return None;
+    }
+    let us = |ns: &Counter| ns.get() / 1000;
+    Some(format!(
+        "read {} written {} exchanged {} exchange_us {} file_us {} server_requests {} near_bytes {} credit_waits {}",
+        count(reads),
+        count(writes),
+        TRAFFIC.file_exchanges.get(),
+        us(&TRAFFIC.file_exchange_ns),
+        us(&TRAFFIC.file_ns),
+        count(&TRAFFIC.server_requests),
+        TRAFFIC.server_near_bytes.get(),
+        TRAFFIC.server_waits.get()
+    ))
 }
 
 #[cfg(test)]

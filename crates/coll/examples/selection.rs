@@ -1,10 +1,11 @@
-//! How long it takes to choose an algorithm at the first use of a shape, in milliseconds of one processor, during which all
-//! ranks wait: one node, and hosts at 1 Gbit/s. usage: cargo run --release -p tutti-coll --example selection [BYTES...]
+//! How long it takes to choose an algorithm at the first use of a shape, in milliseconds of one processor,
+//! during which all ranks wait: one node, and hosts at 1 Gbit/s. usage: cargo run --release -p tutti-coll
+//! --example selection [BYTES...]
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use tutti_coll::registry::Node;
+use tutti_coll::generator::Node;
 use tutti_coll::select::Choice;
 use tutti_coll::simulate::{Layout, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, select};

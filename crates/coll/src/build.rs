@@ -36,6 +36,7 @@ impl Builder {
             bank: 0,
             temporaries: Vec::new(),
             permutation: Arc::default(),
+            groups: Vec::new(),
             steps: Vec::new(),
             loops: Vec::new(),
             strands: Vec::new(),
@@ -65,7 +66,8 @@ impl Builder {
         Arc::clone(&self.neighbours)
     }
 
-    /// Who is near whom among `ranks` ranks, with some distances ignored. If nobody has said so, all are equally far.
+    /// Who is near whom among `ranks` ranks, with some distances ignored. If nobody has said so, all are
+    /// equally far.
     pub fn hierarchy(&self, ranks: u32, ignored: Ignored) -> Arc<Hierarchy> {
         match &self.hierarchy {
             Some(hierarchy) if ignored == Ignored::NONE => Arc::clone(hierarchy),
@@ -95,7 +97,8 @@ impl Builder {
         self.schedule.order = Order::Program;
     }
 
-    /// Ends a strand: the steps that follow run beside all that came before. Does nothing where no step came before.
+    /// Ends a strand: the steps that follow run beside all that came before. Does nothing where no step came
+    /// before.
     pub fn strand(&mut self) {
         assert!(
             self.schedule.order == Order::Program && self.in_loop.is_none(),
@@ -163,6 +166,17 @@ impl Builder {
         self.step(Kind::Send { peer: peer.into(), lane, from }, after)
     }
 
+    /// A group of ranks, for [`Builder::multicast`].
+    pub fn group(&mut self, members: &[u32]) -> u16 {
+        self.schedule.groups.push(members.into());
+        u16::try_from(self.schedule.groups.len() - 1).expect("a schedule has few groups")
+    }
+
+    /// Sends `from` to all of a group.
+    pub fn multicast(&mut self, group: u16, lane: u16, from: Span, after: &[Edge]) -> StepId {
+        self.step(Kind::Multicast { group, lane, from }, after)
+    }
+
     /// Receives `into` from `peer`.
     pub fn recv(&mut self, peer: impl Into<Index>, lane: u16, into: Span, after: &[Edge]) -> StepId {
         self.step(Kind::Recv { peer: peer.into(), lane, into }, after)
@@ -198,8 +212,8 @@ impl Builder {
         id
     }
 
-    /// Appends all of another schedule, for the ranks from `first` on, with these buffers in the place of its send and receive
-    /// buffers. It comes after all that was written before, and what follows after it.
+    /// Appends all of another schedule, for the ranks from `first` on, with these buffers in the place of its
+    /// send and receive buffers. It comes after all that was written before, and what follows after it.
     pub fn embed(&mut self, part: Schedule, first: u32, user: [BufferId; 2]) {
         assert!(
             part.order == Order::Edges && part.permutation.is_empty() && self.in_loop.is_none(),

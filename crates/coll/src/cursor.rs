@@ -2,8 +2,8 @@
 //! order, edges, loops and windows of the intermediate representation their meaning; the engine, the
 //! verifier and the simulator all run on it.
 //!
-//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one a strand: its
-//! cursor is a place in the program for each, and to advance it costs a few instructions a step.
+//! A schedule of [`Order::Edges`] has many instances under way. One of [`Order::Program`] has a single one a
+//! strand: its cursor is a place in the program for each, and to advance it costs a few instructions a step.
 
 use crate::ir::{Edge, Loop, Order, Schedule, StepId};
 

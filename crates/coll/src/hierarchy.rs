@@ -1,13 +1,13 @@
 //! The ranks of a communicator as nested groups: who is near whom (S3: ma-2012 dissertation, chapter 4).
 //!
-//! Distances 1 to 6 are those of [`tutti_topo::Distance`], 7 is the network. All ranks at most `d` from one another form a
-//! group of level `d`; groups nest, so P ranks need P numbers a level instead of P² distances, and all is built by sorting in
-//! O(P log P). Nothing depends on the order of ranks or on how they are bound: a group is headed by its smallest rank, or by
-//! the root where it holds the root.
+//! Distances 1 to 6 are those of [`tutti_topo::Distance`], 7 is the network. All ranks at most `d` from one
+//! another form a group of level `d`; groups nest, so P ranks need P numbers a level instead of P² distances,
+//! and all is built by sorting in O(P log P). Nothing depends on the order of ranks or on how they are bound:
+//! a group is headed by its smallest rank, or by the root where it holds the root.
 //!
-//! From it come the [`Tree`] of a broadcast and the [`ring`](Hierarchy::ring) of an allgather. Both are what the paper's
-//! greedy algorithms over all pairs give; the tests hold them against those. Levels that make no difference to an operation
-//! are left out by [`Hierarchy::without`].
+//! From it come the [`Tree`] of a broadcast and the [`ring`](Hierarchy::ring) of an allgather. Both are what
+//! the paper's greedy algorithms over all pairs give; the tests hold them against those. Levels that make no
+//! difference to an operation are left out by [`Hierarchy::without`].
 
 pub mod mapping;
 mod ring;
@@ -35,15 +35,16 @@ pub struct Place {
     pub at: Places,
 }
 
-/// Distances that are not told apart from the next smaller one: who is so far counts as being in one group with the nearer ones.
+/// Distances that are not told apart from the next smaller one: who is so far counts as being in one group
+/// with the nearer ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ignored(u8);
 
 impl Ignored {
     /// All distances count.
     pub const NONE: Ignored = Ignored(0);
-    /// What shares a memory controller is one group, whatever caches and sockets: large messages are bounded by the
-    /// controller, and a deeper tree only makes them wait (section 4.5.2).
+    /// What shares a memory controller is one group, whatever caches and sockets: large messages are bounded
+    /// by the controller, and a deeper tree only makes them wait (section 4.5.2).
     pub const BELOW_MEMORY: Ignored = Ignored(1 << 2 | 1 << 3);
     /// What shares a machine is one group.
     pub const WITHIN_NODE: Ignored = Ignored(0b111_1110);

@@ -25,34 +25,43 @@
 //!
 //! # Within a node: flags, banks, exposed memory
 //! Ranks of one node share memory while an operation runs (S1, S2 of the papers):
-//! - a *flag* is a counter that one rank sets ([`Kind::Post`]) and others wait for ([`Kind::Await`]). Its values only
-//!   grow within an operation. What a rank did before it posted is visible to whoever awaited that value.
-//! - the *bank* ([`BufferId::BANK`]) is shared scratch of [`Schedule::bank`] units at every rank, equally many on all
-//!   of them. A rank writes its own bank only, by any step that writes memory; the others read it by [`Kind::Pull`] and
-//!   [`Kind::Combine`]. It is undefined when the operation begins. A rank may leave the operation while others still read
-//!   its bank: the engine gives the bank to a later operation only when all have left this one.
-//! - a *frame* holds a block together with its length ([`Kind::Pack`], [`Kind::Unpack`]), where lengths differ from rank to rank.
-//! - a span that is *exposed* ([`Kind::Expose`]) may be read or written by the others until its owner leaves the
-//!   operation; so the owner leaves only after it has awaited that all are done with it. Peers count from the
-//!   first unit of the exposed span, and get at it after they awaited a flag that was posted after it was exposed.
+//! - a *flag* is a counter that one rank sets ([`Kind::Post`]) and others wait for ([`Kind::Await`]). Its
+//!   values only grow within an operation. What a rank did before it posted is visible to whoever awaited
+//!   that value.
+//! - the *bank* ([`BufferId::BANK`]) is shared scratch of [`Schedule::bank`] units at every rank, equally
+//!   many on all of them. A rank writes its own bank only, by any step that writes memory; the others read it
+//!   by [`Kind::Pull`] and [`Kind::Combine`]. It is undefined when the operation begins. A rank may leave the
+//!   operation while others still read its bank: the engine gives the bank to a later operation only when all
+//!   have left this one.
+//! - a *frame* holds a block together with its length ([`Kind::Pack`], [`Kind::Unpack`]), where lengths
+//!   differ from rank to rank.
+//! - a span that is *exposed* ([`Kind::Expose`]) may be read or written by the others until its owner leaves
+//!   the operation; so the owner leaves only after it has awaited that all are done with it. Peers count from
+//!   the first unit of the exposed span, and get at it after they awaited a flag that was posted after it was
+//!   exposed.
 //!
 //! These steps are for ranks of one node, and a schedule that has them is [`Order::Program`].
 //!
 //! # Files
-//! A *window* is a range of a file, of which one rank is in charge. It reads ([`Kind::FileRead`]) or writes ([`Kind::FileWrite`]) the bytes
-//! of it that ranks have asked for or given, and no others. In memory these are one after the other, those of rank 0 first, each rank's in
-//! the order in which it has them: where they lie in the file the engine's port knows. Units are bytes.
+//! A *window* is a range of a file, of which one rank is in charge. It reads ([`Kind::FileRead`]) or writes
+//! ([`Kind::FileWrite`]) the bytes of it that ranks have asked for or given, and no others. In memory these
+//! are one after the other, those of rank 0 first, each rank's in the order in which it has them: where they
+//! lie in the file the engine's port knows. Units are bytes.
 //!
 //! # Strands: levels that overlap
-//! A schedule in program order may consist of several [`Schedule::strands`], which run at the same time, each in its own
-//! order. So one keeps the network busy while another moves data within the node (S4). They are joined by flags
-//! only: what a strand did before it posted is visible to whoever awaited that value, in another rank or in another
-//! strand of the same one. A lane towards one peer belongs to one strand.
+//! A schedule in program order may consist of several [`Schedule::strands`], which run at the same time, each
+//! in its own order. So one keeps the network busy while another moves data within the node (S4). They are
+//! joined by flags only: what a strand did before it posted is visible to whoever awaited that value, in
+//! another rank or in another strand of the same one. A lane towards one peer belongs to one strand.
 //!
-//! # To come
-//! `multicast` (S8) joins [`Kind`] when it is first used.
+//! # Multicast
+//! [`Kind::Multicast`] is one message to each member of a group ([`Schedule::groups`]), sent as one where the
+//! network can (S8). Receivers have a [`Kind::Recv`] from the sender, and so never know how it came.
 
 use std::sync::Arc;
+
+/// No schedule uses a lane from here on; a transport may count on it.
+pub const LANES: u16 = 16;
 
 /// What the spans of a schedule count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,7 +129,8 @@ impl StepId {
     }
 }
 
-/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, and `offset` more.
+/// A number that depends on the iteration `i`: `base + step * i`, modulo `modulus` unless that is 0, and
+/// `offset` more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
     /// The value in iteration 0.
@@ -218,8 +228,8 @@ pub enum Division {
     },
     /// Blocks given by a table.
     Table(Table),
-    /// The same blocks in another order: block `b` is the one whose number is entry `b` of [`Schedule::permutation`]. Found by
-    /// adding up, for few blocks.
+    /// The same blocks in another order: block `b` is the one whose number is entry `b` of
+    /// [`Schedule::permutation`]. Found by adding up, for few blocks.
     Permuted(Table),
 }
 
@@ -262,15 +272,16 @@ pub enum Start {
         /// Which block.
         index: Index,
     },
-    /// At the first unit of the block whose number is entry `index` of [`Schedule::permutation`]: rings and subtrees that
-    /// follow the machine instead of the ranks.
+    /// At the first unit of the block whose number is entry `index` of [`Schedule::permutation`]: rings and
+    /// subtrees that follow the machine instead of the ranks.
     Permuted {
         /// How the buffer is divided.
         division: Division,
         /// Which entry.
         index: Index,
     },
-    /// At the first unit of part `part` of the `parts` nearly equal ones of a block: what is cut whose length only a table knows.
+    /// At the first unit of part `part` of the `parts` nearly equal ones of a block: what is cut whose length
+    /// only a table knows.
     Part {
         /// How the buffer is divided.
         division: Division,
@@ -281,8 +292,8 @@ pub enum Start {
         /// How many parts a block has.
         parts: u32,
     },
-    /// In slot `slot` of `stride` units, as far from its beginning as block `index` begins after block `first`: blocks of which the
-    /// lengths differ, kept for a while.
+    /// In slot `slot` of `stride` units, as far from its beginning as block `index` begins after block
+    /// `first`: blocks of which the lengths differ, kept for a while.
     Within {
         /// How blocks are measured.
         division: Division,
@@ -335,8 +346,8 @@ pub enum Length {
         /// How many parts a block has.
         parts: u32,
     },
-    /// As long as a block of more than `most` units; nothing of a shorter one. So what is too long for a frame
-    /// ([`Kind::Pack`]) is a message, and what is not is none.
+    /// As long as a block of more than `most` units; nothing of a shorter one. So what is too long for a
+    /// frame ([`Kind::Pack`]) is a message, and what is not is none.
     Beyond {
         /// How blocks are measured.
         division: Division,
@@ -496,6 +507,15 @@ pub enum Kind {
         /// What is sent.
         from: Span,
     },
+    /// Sends `from` to every member of a group, as one payload where the network copies it.
+    Multicast {
+        /// Which of [`Schedule::groups`].
+        group: u16,
+        /// Which sequence of messages it belongs to, with each of them.
+        lane: u16,
+        /// What is sent.
+        from: Span,
+    },
     /// Receives a message of rank `peer` into `into`; both spans have the same length.
     Recv {
         /// The sender.
@@ -519,7 +539,8 @@ pub enum Kind {
         /// The right operand, and the result.
         right: Span,
     },
-    /// Sets the rank's own flag `flag` to `value`, more than any value before in this operation (0 at its beginning).
+    /// Sets the rank's own flag `flag` to `value`, more than any value before in this operation (0 at its
+    /// beginning).
     Post {
         /// Which flag: below [`Kind::ALL_FLAGS`].
         flag: u16,
@@ -554,8 +575,8 @@ pub enum Kind {
         /// Where it goes: own memory.
         into: Span,
     },
-    /// `into = from op with`, `from` being in the bank of `peer` or exposed there. `with` and `into` are own memory, as
-    /// long as `from`, and the same span or disjoint.
+    /// `into = from op with`, `from` being in the bank of `peer` or exposed there. `with` and `into` are own
+    /// memory, as long as `from`, and the same span or disjoint.
     Combine {
         /// Whose memory; may be the rank itself.
         peer: Index,
@@ -575,16 +596,18 @@ pub enum Kind {
         /// Where it goes: of [`BufferId::exposed`]. As long as `from`.
         into: Span,
     },
-    /// Writes the frame `into`: first how long `from` is ([`Kind::FRAME_HEADER`] units), then what it holds, if the rest of the
-    /// frame has room for that. Frames have one length wherever blocks have many that only their owners know: so blocks of
-    /// several ranks travel as one message, and whoever unpacks one finds out whether that is what it expects. Units are bytes.
+    /// Writes the frame `into`: first how long `from` is ([`Kind::FRAME_HEADER`] units), then what it holds,
+    /// if the rest of the frame has room for that. Frames have one length wherever blocks have many that only
+    /// their owners know: so blocks of several ranks travel as one message, and whoever unpacks one finds out
+    /// whether that is what it expects. Units are bytes.
     Pack {
         /// What is packed; only read.
         from: Span,
         /// The frame: own memory, not the user's.
         into: Span,
     },
-    /// Reads a frame in the bank of `peer`, which must say that the block is as long as `into`; what it holds is copied there.
+    /// Reads a frame in the bank of `peer`, which must say that the block is as long as `into`; what it holds
+    /// is copied there.
     Unpack {
         /// Whose bank; may be the rank itself.
         peer: Index,
@@ -625,7 +648,8 @@ impl Kind {
     pub const FLAGS: u16 = 8;
     /// All flags of a rank: those from [`Kind::FLAGS`] on are private, for its own strands to await.
     pub const ALL_FLAGS: u16 = 128;
-    /// Flags from this on keep a strand from running ahead of the others, which would cost time: no data depend on them.
+    /// Flags from this on keep a strand from running ahead of the others, which would cost time: no data
+    /// depend on them.
     pub const PACING: u16 = Kind::ALL_FLAGS - 2;
     /// Values of flags stay below this, whatever the size of the operation: sizes of segments grow with it.
     pub const VALUES: u64 = 1 << 24;
@@ -642,7 +666,7 @@ impl Kind {
         match self {
             Kind::Copy { .. } | Kind::Reduce { .. } | Kind::Pull { .. } | Kind::Combine { .. } => true,
             Kind::Push { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => true,
-            Kind::Send { .. } | Kind::Recv { .. } => false,
+            Kind::Send { .. } | Kind::Multicast { .. } | Kind::Recv { .. } => false,
             Kind::FileRead { .. } | Kind::FileWrite { .. } => false,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => false,
         }
@@ -653,6 +677,7 @@ impl Kind {
         match self {
             Kind::Send { from, .. } | Kind::Copy { from, .. } | Kind::Push { from, .. } => Some(from),
             Kind::Pack { from, .. } | Kind::FileWrite { from, .. } => Some(from),
+            Kind::Multicast { from, .. } => Some(from),
             Kind::Reduce { left, .. } => Some(left),
             Kind::Combine { with, into, .. } if with != into => Some(with),
             Kind::Recv { .. } | Kind::Combine { .. } | Kind::Pull { .. } | Kind::Unpack { .. } => None,
@@ -670,6 +695,7 @@ impl Kind {
             Kind::FileRead { into, .. } => Some(into),
             Kind::Reduce { right, .. } => Some(right),
             Kind::Send { .. } | Kind::Push { .. } | Kind::FileWrite { .. } => None,
+            Kind::Multicast { .. } => None,
             Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => None,
         }
     }
@@ -726,8 +752,8 @@ pub enum Order {
     /// [`Step::after`] and windows, as the module says.
     Edges,
     /// Their place: a step starts when the one before it is complete, an iteration of a loop when the one
-    /// before it is, in each strand. There are no edges, and windows are not looked at. All within a node is of this order:
-    /// where nothing is under way while a processor copies, there is nothing to overlap.
+    /// before it is, in each strand. There are no edges, and windows are not looked at. All within a node is
+    /// of this order: where nothing is under way while a processor copies, there is nothing to overlap.
     Program,
 }
 
@@ -745,12 +771,14 @@ pub struct Schedule {
     pub temporaries: Vec<u64>,
     /// An order of all ranks, for spans to refer to; or empty. The schedules of a communicator share it.
     pub permutation: Arc<[u32]>,
+    /// Who gets what is sent to several at once: ranks, each once, never this one.
+    pub groups: Vec<Box<[u32]>>,
     /// The program; an edge points to an earlier step, or within one loop at a distance.
     pub steps: Vec<Step>,
     /// Disjoint, in the order of their steps.
     pub loops: Vec<Loop>,
-    /// The first steps of the strands after the first one, which begins with step 0; ascending, no strand without steps.
-    /// None in [`Order::Edges`].
+    /// The first steps of the strands after the first one, which begins with step 0; ascending, no strand
+    /// without steps. None in [`Order::Edges`].
     pub strands: Vec<u32>,
 }
 
@@ -763,8 +791,9 @@ impl Schedule {
         }
     }
 
-    /// The first of the steps with which a rank ends that has exposed memory: it only waits until others are done with that.
-    /// Where all that it has exposed travelled by value, it need not. One past the last where there are none, or several strands.
+    /// The first of the steps with which a rank ends that has exposed memory: it only waits until others are
+    /// done with that. Where all that it has exposed travelled by value, it need not. One past the last where
+    /// there are none, or several strands.
     pub fn parting(&self) -> StepId {
         let awaits = |step: &Step| matches!(step.kind, Kind::Await { .. });
         let mut first = self.steps.iter().rposition(|step| !awaits(step)).map_or(0, |last| last + 1);

@@ -1,9 +1,10 @@
-//! What a machine costs: the named parameters of the LogGP-like model that the simulator and the closed forms share.
+//! What a machine costs: the named parameters of the LogGP-like model that the simulator and the closed forms
+//! share.
 //!
-//! All parameters are in SI units (seconds, bytes, bytes a second). They are probed once a machine (`tutti probe`) and
-//! kept as text, a parameter a line; what the text does not name keeps its default. Parameters that depend on how far
-//! two ranks are apart have one value a [`DISTANCES`] level. The text also holds what measuring whole operations taught
-//! ([`Correction`]).
+//! All parameters are in SI units (seconds, bytes, bytes a second). They are probed once a machine (`tutti
+//! probe`) and kept as text, a parameter a line; what the text does not name keeps its default. Parameters
+//! that depend on how far two ranks are apart have one value a [`DISTANCES`] level. The text also holds what
+//! measuring whole operations taught ([`Correction`]).
 //!
 //! ```text
 //! # probed on ...
@@ -12,7 +13,8 @@
 //! correction allreduce tree 3 1.27
 //! ```
 //!
-//! All ranks of a job must use the same model, or they choose different algorithms: the launcher hands it to them.
+//! All ranks of a job must use the same model, or they choose different algorithms: the launcher hands it to
+//! them.
 
 use std::fmt::{self, Write as _};
 
@@ -37,8 +39,8 @@ pub struct Model {
     pub message_overhead: f64,
     /// From the end of a send to when its receiver can see it. Seconds.
     pub message_latency: ByDistance,
-    /// To move a byte of a message into or out of the transport, whose lines change their owner each time: each side pays it.
-    /// Seconds.
+    /// To move a byte of a message into or out of the transport, whose lines change their owner each time:
+    /// each side pays it. Seconds.
     pub message_byte: f64,
     /// Messages above this take a handshake. Bytes.
     pub eager_bytes: f64,
@@ -56,8 +58,8 @@ pub struct Model {
     pub post: f64,
     /// To copy a byte into a bank, or out of a peer's: its lines change their owner each time. Seconds.
     pub bank_byte: f64,
-    /// To combine a byte into a bank, beyond combining it: copies into banks go past the caches, this does not, and the lines
-    /// come back from the peers one by one. Seconds.
+    /// To combine a byte into a bank, beyond combining it: copies into banks go past the caches, this does
+    /// not, and the lines come back from the peers one by one. Seconds.
     pub bank_write_back: f64,
     /// To copy a byte that is in a cache, by where it lies. Seconds.
     pub copy_byte: ByDistance,
@@ -67,7 +69,8 @@ pub struct Model {
     pub memory_bandwidth: f64,
     /// What all readers of one rank's memory get together. Bytes a second.
     pub source_bandwidth: f64,
-    /// Ranks that read the memory of one by system calls in the time that one takes: more are in each other's way.
+    /// Ranks that read the memory of one by system calls in the time that one takes: more are in each other's
+    /// way.
     pub source_readers: f64,
     /// What all copies out of the memory of one controller to ranks at others get together. Bytes a second.
     pub link_bandwidth: f64,
@@ -79,7 +82,8 @@ pub struct Model {
     pub reduce_byte: f64,
     /// To publish a span of memory; and for a peer to find it where it is mapped. Seconds.
     pub expose: f64,
-    /// To write a byte again that another rank has read in place, and the other way round: its line has to be taken back. Seconds.
+    /// To write a byte again that another rank has read in place, and the other way round: its line has to be
+    /// taken back. Seconds.
     pub rewrite_byte: f64,
     /// A single copy by system call, whatever its size. Seconds.
     pub single_copy_call: f64,
@@ -91,15 +95,16 @@ pub struct Model {
     pub switch: f64,
     /// The same for a process that waits, and gives the core away at once. Seconds.
     pub look: f64,
-    /// What a processor works for it that a process falls asleep and is woken. Between hosts, who waits where ranks share processors
-    /// sleeps at once, on the network and on the bell of its host. Seconds.
+    /// What a processor works for it that a process falls asleep and is woken. Between hosts, who waits where
+    /// ranks share processors sleeps at once, on the network and on the bell of its host. Seconds.
     pub sleep: f64,
     /// What all ranks of a machine get of the network together, each way. Bytes a second.
     pub network_bandwidth: f64,
     /// What a message to or from another host costs its rank more than one within the host. Seconds.
     pub network_overhead: f64,
-    /// How long, at most, what asks for a long message waits behind those that are on their way out of its host: the kernel lets a connection
-    /// put about a millisecond's bytes before an interface; measured around rings of hosts, it is half of that in the mean. Seconds.
+    /// How long, at most, what asks for a long message waits behind those that are on their way out of its
+    /// host: the kernel lets a connection put about a millisecond's bytes before an interface; measured
+    /// around rings of hosts, it is half of that in the mean. Seconds.
     pub network_queue: f64,
     /// What measured operations took in relation to what the parameters say.
     pub corrections: Vec<Correction>,
@@ -238,7 +243,9 @@ impl Model {
         let mut model = Model::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = line.split('#').next().unwrap_or("").trim();
-            if !line.is_empty() {
+            // What was learned while programs ran ([`crate::tune::learned`]): whatever it is, it says
+            // nothing of costs.
+            if !line.is_empty() && line.split(' ').next() != Some(LEARNED) {
                 model.read(line).map_err(|reason| format!("line {number}: {reason}"))?;
             }
         }
@@ -280,9 +287,9 @@ impl Model {
         })
     }
 
-    /// What predictions for an algorithm with segments of so many bytes are multiplied by: 1, or what was measured nearby. What was
-    /// measured with the most similar segments says most. Between two measured sizes it changes gradually; measurements with
-    /// other numbers of ranks or hosts do not count.
+    /// What predictions for an algorithm with segments of so many bytes are multiplied by: 1, or what was
+    /// measured nearby. What was measured with the most similar segments says most. Between two measured
+    /// sizes it changes gradually; measurements with other numbers of ranks or hosts do not count.
     pub fn correction(
         &self,
         collective: Collective,
@@ -356,6 +363,9 @@ impl Correction {
         })
     }
 }
+
+/// The first word of lines that tuning at run time has written.
+pub const LEARNED: &str = "learned";
 
 /// Between an algorithm and the bytes of its segments, as where it is forced.
 const SEGMENT: &str = ":segment=";

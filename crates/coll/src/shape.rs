@@ -46,7 +46,8 @@ pub enum Collective {
     NeighborAllgatherv,
     /// MPI-5 section 8.6.2.
     NeighborAlltoall,
-    /// MPI-5 section 8.6.2, counts differ from neighbour to neighbour; also MPI_Neighbor_alltoallw, where datatypes do.
+    /// MPI-5 section 8.6.2, counts differ from neighbour to neighbour; also MPI_Neighbor_alltoallw, where
+    /// datatypes do.
     NeighborAlltoallv,
     /// MPI-5 section 14.4: all ranks read from a file.
     FileRead,
@@ -168,13 +169,15 @@ impl fmt::Display for Collective {
 pub struct Shape {
     /// The operation.
     pub collective: Collective,
-    /// Ranks of the communicator, at least 1; of both groups of an intercommunicator, the first group's first.
+    /// Ranks of the communicator, at least 1; of both groups of an intercommunicator, the first group's
+    /// first.
     pub ranks: u32,
     /// Ranks of the first group of an intercommunicator; 0 for an intracommunicator.
     pub first_group: u32,
     /// This rank.
     pub rank: u32,
-    /// The root; 0 where there is none, [`Shape::NOBODY`] where this rank of an intercommunicator does not know it.
+    /// The root; 0 where there is none, [`Shape::NOBODY`] where this rank of an intercommunicator does not
+    /// know it.
     pub root: u32,
     /// In units of [`Collective::unit`]:
     /// - bcast, reduce, allreduce, scan, exscan: all of the data;
@@ -184,10 +187,11 @@ pub struct Shape {
     /// - alltoallv: the sum of this rank's receive table if `in_place`, else 0;
     /// - file_read, file_write: this rank's bytes (differs from rank to rank);
     /// - barrier, neighbor_allgatherv, neighbor_alltoallv: 0;
-    /// - neighbor_allgather, neighbor_alltoall, and allgather and alltoall of an intercommunicator: one block that is received.
+    /// - neighbor_allgather, neighbor_alltoall, and allgather and alltoall of an intercommunicator: one block
+    ///   that is received.
     pub count: u64,
-    /// reduce_scatter: the units of this rank's block. Neighbourhood collectives, and allgather, allgatherv and alltoall of an
-    /// intercommunicator: one block that is sent. Else 0. Differs from rank to rank.
+    /// reduce_scatter: the units of this rank's block. Neighbourhood collectives, and allgather, allgatherv
+    /// and alltoall of an intercommunicator: one block that is sent. Else 0. Differs from rank to rank.
     pub own: u64,
     /// Packed bytes of a unit: 1, or the size of the datatype of a reduction.
     pub unit_bytes: u64,
@@ -239,10 +243,11 @@ impl Shape {
 pub struct Params {
     /// Children of a node of a tree; [`Params::FLAT`]: as many as there are.
     pub radix: u32,
-    /// The same of the tree downwards, where there is one up and one down (fan-in and fan-out; S1, section 3.1); 0: as
-    /// [`Params::radix`].
+    /// The same of the tree downwards, where there is one up and one down (fan-in and fan-out; S1, section
+    /// 3.1); 0: as [`Params::radix`].
     pub fan_out: u32,
-    /// Units of a segment of a pipeline; 0: the whole. Where blocks travel in frames, the units of the longest that does.
+    /// Units of a segment of a pipeline; 0: the whole. Where blocks travel in frames, the units of the
+    /// longest that does.
     pub segment: u64,
     /// Iterations in flight (segments, rounds): `1..=Loop::MAX_WINDOW`.
     pub window: u32,

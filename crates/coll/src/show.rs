@@ -118,6 +118,9 @@ impl fmt::Display for Kind {
             Kind::Send { peer, lane: number, from } => {
                 write!(f, "send {from} to {peer}{}", lane(*number))
             }
+            Kind::Multicast { group, lane: number, from } => {
+                write!(f, "multicast {from} to group {group}{}", lane(*number))
+            }
             Kind::Recv { peer, lane: number, into } => {
                 write!(f, "recv {into} from {peer}{}", lane(*number))
             }
@@ -165,6 +168,9 @@ impl fmt::Display for Schedule {
         }
         for (number, units) in self.temporaries.iter().enumerate() {
             writeln!(f, "t{number}: {units} {unit}")?;
+        }
+        for (number, members) in self.groups.iter().enumerate() {
+            writeln!(f, "group {number}: {members:?}")?;
         }
         for (number, step) in self.steps.iter().enumerate() {
             let this = step.in_loop.map(|this| self.loops[usize::from(this)]);

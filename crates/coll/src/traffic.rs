@@ -1,8 +1,9 @@
-//! What crosses the links between hosts: of the schedules of an operation, and the least that any algorithm needs.
+//! What crosses the links between hosts: of the schedules of an operation, and the least that any algorithm
+//! needs.
 //!
-//! The bounds count payload over all hosts' links, each byte once, where data may be forwarded, combined and kept, but not
-//! compressed. Those of movements are what must enter each host; those of reductions count, for each element, the transfers
-//! without which somebody who needs the result cannot know all operands.
+//! The bounds count payload over all hosts' links, each byte once, where data may be forwarded, combined and
+//! kept, but not compressed. Those of movements are what must enter each host; those of reductions count, for
+//! each element, the transfers without which somebody who needs the result cannot know all operands.
 
 use crate::ir::{Kind, Schedule, StepId, Tables};
 use crate::shape::{Collective, Shape};
@@ -27,6 +28,23 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
     for (rank, schedule) in (0..).zip(schedules) {
         let tables = Tables { permutation: &schedule.permutation, ..load.tables() };
         for (number, step) in (0..).zip(&schedule.steps) {
+            if let Kind::Multicast { group, from, .. } = &step.kind {
+                for iteration in 0..schedule.iterations(StepId(number)) {
+                    let bytes = from.at(iteration, &tables).length * load.shape().unit_bytes;
+                    let members = &schedule.groups[usize::from(*group)];
+                    let mut others: Vec<u32> = members.iter().map(|&member| host(member)).collect();
+                    traffic.node_bytes +=
+                        bytes * others.iter().filter(|&&other| other == host(rank)).count() as u64;
+                    others.sort_unstable();
+                    others.dedup();
+                    others.retain(|&other| other != host(rank));
+                    // One payload leaves the host, and the network brings one to each of the others.
+                    traffic.link_bytes += bytes * others.len() as u64;
+                    ways[host(rank) as usize].0 += if others.is_empty() { 0 } else { bytes };
+                    others.iter().for_each(|&other| ways[other as usize].1 += bytes);
+                }
+                continue;
+            }
             let (peer, span) = match &step.kind {
                 Kind::Send { peer, from, .. } | Kind::Push { peer, from, .. } => (peer, from),
                 Kind::Pull { peer, into, .. } | Kind::Combine { peer, into, .. } => (peer, into),
@@ -50,8 +68,8 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
     traffic
 }
 
-/// The least bytes that cross the links between hosts in the operation that `shape` (any rank's) is part of, with rank `r` on
-/// host `host(r)`. Blocks that may differ are taken to be equal, as [`Load`] does.
+/// The least bytes that cross the links between hosts in the operation that `shape` (any rank's) is part of,
+/// with rank `r` on host `host(r)`. Blocks that may differ are taken to be equal, as [`Load`] does.
 pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
     use Collective as C;
     let load = Load::new(shape);
@@ -74,8 +92,8 @@ pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
         C::Allgather => others * ranks * all,
         C::Allgatherv => others * all,
         C::Alltoall | C::Alltoallv => pairs * all,
-        // Until one host knows an element of the result, each other one has sent something of it; and afterwards each other
-        // one has to hear of it.
+        // Until one host knows an element of the result, each other one has sent something of it; and
+        // afterwards each other one has to hear of it.
         C::Allreduce => 2 * others * all,
         C::ReduceScatter => others * all,
         C::ReduceScatterBlock => others * ranks * all,
@@ -92,7 +110,7 @@ pub fn least_link_bytes(shape: &Shape, host: impl Fn(u32) -> u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::Node;
+    use crate::generator::Node;
     use crate::select::study;
     use crate::{Environment, Model};
     use std::sync::Arc;
@@ -122,7 +140,8 @@ mod tests {
         check(C::Scan, &[0, 1, 0, 1], 200);
     }
 
-    /// What the algorithm that is selected sends over the links, for large messages on four hosts of four, by the bound.
+    /// What the algorithm that is selected sends over the links, for large messages on four hosts of four, by
+    /// the bound.
     fn excess(collective: Collective, count: u64, hosts: &[u32]) -> f64 {
         let layout = Arc::new(Layout::across(hosts, 4));
         let shape = Shape { unit_bytes: 8, ..Shape::new(collective, hosts.len() as u32, 0, count) };

@@ -2,7 +2,6 @@
 //! environment the files are written anew: read what changed before you commit it.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::sync::Arc;
 
 use tutti_coll::hierarchy::{Hierarchy, Place};
@@ -41,14 +40,7 @@ fn check_on(
         let schedule = generator.generate_on(&case.shape(rank), &params, hierarchy);
         write!(text, "\nrank {rank}\n{schedule}").expect("a string takes everything");
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/schedules");
-    let file = folder.join(format!("{collective}-{name}.txt"));
-    if std::env::var_os("TUTTI_BLESS").is_some() {
-        std::fs::create_dir_all(&folder).expect("fixtures can be written");
-        std::fs::write(&file, &text).expect("fixtures can be written");
-    }
-    let expected = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(text == expected, "{} differs; now it is\n{text}", file.display());
+    tutti_golden::check(&format!("schedules/{collective}-{name}.txt"), &text);
 }
 
 #[test]
@@ -81,4 +73,18 @@ fn those_of_two_hosts_are_as_recorded() {
     check("levels_frames", Collective::Scatterv, frames);
     check("levels_frames", Collective::Alltoallv, frames);
     check("levels_bank", Collective::Allgatherv, Params::default());
+}
+
+#[test]
+fn those_of_multicast_are_as_recorded() {
+    let place = |rank: u32| Place { host: rank / 2, at: Default::default() };
+    let hosts = Arc::new(Hierarchy::new(&(0..6).map(place).collect::<Vec<_>>()));
+    let segments = Params { segment: 4, ..Params::default() };
+    check_on("multicast", Collective::Bcast, 6, 18, segments, Some(&hosts));
+    let check =
+        |name, collective, count| check_on(name, collective, 6, count, Params::default(), Some(&hosts));
+    check("multicast", Collective::Barrier, 0);
+    check("multicast", Collective::Allreduce, 2);
+    check("multicast", Collective::Allgather, 2);
+    check_on("multicast_turns", Collective::Allgather, 6, 7, segments, Some(&hosts));
 }

@@ -1,12 +1,12 @@
-//! Proves the algorithms that follow the machine on many machines: with ranks in the order of the machine, across it and at
-//! random. `proofs.rs` proves them where nothing is known of the machine.
+//! Proves the algorithms that follow the machine on many machines: with ranks in the order of the machine,
+//! across it and at random. `proofs.rs` proves them where nothing is known of the machine.
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tutti_coll::generator::{Association, Need, Parameter};
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::model::Model;
-use tutti_coll::registry::Association;
 use tutti_coll::simulate::{Binding, Bound, Layout, Load, Reach, Stage, predict};
 use tutti_coll::verify::{Case, Pattern, verify_on};
 use tutti_coll::{Collective, Generator, Params, Schedule, Shape, registry};
@@ -48,14 +48,16 @@ fn check(generator: &Generator, case: &Case, hierarchy: &Arc<Hierarchy>) {
     let write = |rank| generator.generate_on(&case.shape(rank), &case.params, Some(hierarchy));
     let schedules: Vec<Schedule> = (0..case.ranks).map(write).collect();
     // Others take all ranks to be on one host.
-    let hosts = generator.requires.several_hosts.then_some(&**hierarchy);
+    let hosts = generator.requires(Need::SeveralHosts).then_some(&**hierarchy);
     if let Err(fault) = verify_on(case, &schedules, Association::Free, hosts) {
         panic!("{generator:?}, {case:?}, {hierarchy:?}: {fault}");
     }
 }
 
 fn near() -> impl Iterator<Item = &'static Generator> {
-    registry().iter().filter(|generator| generator.parameters.distances || generator.requires.several_hosts)
+    registry().iter().filter(|generator| {
+        generator.parameters.has(Parameter::Distances) || generator.requires(Need::SeveralHosts)
+    })
 }
 
 fn count(collective: Collective, ranks: u32, turn: u32) -> u64 {
@@ -126,7 +128,8 @@ proptest! {
     }
 }
 
-/// What the worst binding of section 4.5.1 costs of a megabyte, in the simulator: the part of the speed that is lost.
+/// What the worst binding of section 4.5.1 costs of a megabyte, in the simulator: the part of the speed that
+/// is lost.
 fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/machines/boards-2x4x6.txt");
     let machine = tutti_topo::Machine::parse(&std::fs::read_to_string(path).expect("it is recorded"))
@@ -144,8 +147,8 @@ fn loss(collective: Collective, name: &str, radix: u32) -> f64 {
     1.0 - seconds(&Binding::Compact) / seconds(&crossed)
 }
 
-/// The paper: 45 % and 58 % of the flat ones against less than 14 %. A ring of blocks of a megabyte waits for the memory
-/// controllers whatever the binding is, so that the links between them add little.
+/// The paper: 45 % and 58 % of the flat ones against less than 14 %. A ring of blocks of a megabyte waits for
+/// the memory controllers whatever the binding is, so that the links between them add little.
 #[test]
 fn the_worst_binding_costs_little() {
     use Collective::{Allgather, Bcast};

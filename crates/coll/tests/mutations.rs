@@ -1,7 +1,7 @@
 //! The verifier is no rubber stamp: schedules that are broken in one place are refused.
 
+use tutti_coll::generator::{Need, Node};
 use tutti_coll::ir::{Index, Kind, Length, Schedule, Start, Tables};
-use tutti_coll::registry::Node;
 use tutti_coll::verify::{Case, Pattern, verify};
 use tutti_coll::{Collective, Generator, Params, registry};
 
@@ -9,7 +9,7 @@ use tutti_coll::{Collective, Generator, Params, registry};
 type Break = fn(&mut Schedule, usize) -> Option<()>;
 
 fn case(generator: &Generator, commutative: bool, params: Params) -> Case {
-    let ranks = if generator.requires.power_of_two { 4 } else { 5 };
+    let ranks = generator.ranks_from(5).expect("it has a number of ranks");
     let count = if generator.collective == Collective::Barrier { 0 } else { 6 };
     let root = if generator.collective.rooted() { 2 } else { 0 };
     Case {
@@ -93,7 +93,7 @@ fn another_lane(schedule: &mut Schedule, step: usize) -> Option<()> {
         return None;
     }
     match &mut schedule.steps[step].kind {
-        Kind::Send { lane, .. } | Kind::Recv { lane, .. } => *lane = 7,
+        Kind::Send { lane, .. } | Kind::Multicast { lane, .. } | Kind::Recv { lane, .. } => *lane = 7,
         _ => return None,
     }
     Some(())
@@ -181,7 +181,7 @@ fn steps() {
 #[test]
 fn barrier_that_releases_early() {
     let by_messages =
-        |generator: &&Generator| generator.requires.node == Node::Any && !generator.requires.two_groups;
+        |generator: &&Generator| generator.node() == Node::Any && !generator.requires(Need::TwoGroups);
     let barriers = registry().iter().filter(|generator| generator.collective == Collective::Barrier);
     for generator in barriers.filter(by_messages) {
         let case = case(generator, true, WHOLE);

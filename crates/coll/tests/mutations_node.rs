@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use tutti_coll::build::{Builder, blocks, range};
+use tutti_coll::generator::{Association, Need, Node};
 use tutti_coll::hierarchy::{Hierarchy, Place};
 use tutti_coll::ir::{
     Access, BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Tables,
 };
-use tutti_coll::registry::{Association, Node};
 use tutti_coll::verify::{Case, Fault, Pattern, verify_on};
 use tutti_coll::{Collective, Params, registry};
 
@@ -136,7 +136,7 @@ fn subjects() -> Vec<Subject> {
         written("slices", Collective::Allreduce, slices),
     ];
     let params = [0, 2].map(|segment| Params { segment, ..Params::default() });
-    for generator in registry().iter().filter(|generator| generator.requires.node > Node::Any) {
+    for generator in registry().iter().filter(|generator| generator.node() > Node::Any) {
         use Collective as C;
         // Tables have empty blocks, whose steps do nothing, right or wrong.
         if let C::Gatherv | C::Scatterv | C::Allgatherv | C::Alltoallv | C::ReduceScatter =
@@ -146,14 +146,14 @@ fn subjects() -> Vec<Subject> {
         }
         // Where ranks are no power of two, a barrier by dissemination hears of some twice.
         let ranks = if generator.collective == C::Barrier { 4 } else { 5 };
-        let ranks = if generator.requires.power_of_two { 4 } else { ranks };
-        for &params in &params[..if generator.parameters.segment { 2 } else { 1 }] {
+        let ranks = generator.ranks_from(ranks).expect("it has a number of ranks");
+        for &params in &params[..if generator.parameters.segments().is_some() { 2 } else { 1 }] {
             for commutative in [false, true] {
                 let mut case = case(generator.collective, ranks, commutative, params);
                 if !generator.suits(&case.shape(0)) {
                     continue;
                 }
-                let hosts = generator.requires.several_hosts.then(|| two_hosts(ranks));
+                let hosts = generator.requires(Need::SeveralHosts).then(|| two_hosts(ranks));
                 // No slice is empty.
                 case.count *= if hosts.is_some() { 3 } else { 1 };
                 let write = |rank| generator.generate_on(&case.shape(rank), &params, hosts.as_ref());
@@ -415,7 +415,8 @@ fn wrong_peers() {
                     shifted(*span, &at.all[at.rank])?;
                     *peer = another(*peer, at.all.len());
                 }
-                // Who has awaited the same peer, or reads from it, is as good as the peer; the rank itself is not.
+                // Who has awaited the same peer, or reads from it, is as good as the peer; the rank itself is
+                // not.
                 Kind::Await { value, .. } if !waits(at, *value) => return None,
                 Kind::Await { peer, .. } if peer.at(0) != at.rank as u64 => {
                     *peer = Index::from(at.rank as u32)

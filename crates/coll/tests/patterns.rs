@@ -1,9 +1,10 @@
-//! Proves the algorithms that are not for all ranks of one communicator: those between the two groups of an intercommunicator, for
-//! all sizes of both, and those along the edges of grids and graphs, duplicates and loops included.
+//! Proves the algorithms that are not for all ranks of one communicator: those between the two groups of an
+//! intercommunicator, for all sizes of both, and those along the edges of grids and graphs, duplicates and
+//! loops included.
 
 use std::sync::Arc;
 
-use tutti_coll::registry::Association;
+use tutti_coll::generator::{Association, Need};
 use tutti_coll::verify::{Case, Pattern, verify_as};
 use tutti_coll::{Collective, Params, Schedule, registry};
 
@@ -11,7 +12,7 @@ use tutti_coll::{Collective, Params, Schedule, registry};
 fn check(case: Case, association: Association) {
     let first_group = if let Pattern::Groups(first) = case.pattern { first } else { 0 };
     let all = registry().iter().filter(|generator| {
-        generator.collective == case.collective && generator.requires.two_groups == (first_group > 0)
+        generator.collective == case.collective && generator.requires(Need::TwoGroups) == (first_group > 0)
     });
     let mut proved = 0;
     for generator in all {

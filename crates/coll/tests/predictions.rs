@@ -1,10 +1,11 @@
-//! What the simulator predicts for recorded machines, held against golden text: a change of the model, of an algorithm or of
-//! what is selected shows as a difference. With TUTTI_BLESS=1 in the environment the files are written anew.
+//! What the simulator predicts for recorded machines, held against golden text: a change of the model, of an
+//! algorithm or of what is selected shows as a difference. With TUTTI_BLESS=1 in the environment the files
+//! are written anew.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tutti_coll::registry::Node;
+use tutti_coll::generator::Node;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Collective, Environment, Shape, select};
 use tutti_topo::{Level, Machine};
@@ -42,13 +43,7 @@ fn table(name: &str, ranks: u32) -> String {
 }
 
 fn check(name: &str, ranks: u32) {
-    let path = format!("{}/predictions/{name}-{ranks}.txt", directory());
-    let found = table(name, ranks);
-    if std::env::var_os("TUTTI_BLESS").is_some() {
-        std::fs::write(&path, &found).expect("the fixtures can be written");
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, expected, "{path}");
+    tutti_golden::check(&format!("predictions/{name}-{ranks}.txt"), &table(name, ranks));
 }
 
 #[test]

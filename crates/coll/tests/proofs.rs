@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tutti_coll::generator::{Association, Need, Node, Parameter};
 use tutti_coll::hierarchy::{Hierarchy, Ignored, Place};
 use tutti_coll::ir::{Kind, StepId};
-use tutti_coll::registry::{Association, Node};
-use tutti_coll::verify::{Case, Pattern, verify_as};
+use tutti_coll::verify::{Case, Pattern, most_steps, verify_as};
 use tutti_coll::{Collective, Environment, Generator, Params, Schedule, Shape, registry, select};
 
 const RADICES: [u32; 5] = [2, 3, Params::FLAT, 1, 4];
@@ -19,8 +19,8 @@ const WINDOWS: [u32; 4] = [2, 1, 64, 3];
 /// How many [`arrangement`]s there are.
 const ARRANGEMENTS: usize = 4;
 
-/// Where ranks are, and which distances are ignored. The machine has two ranks to a cache, two caches to a memory
-/// controller, two controllers to a socket, three sockets to a board.
+/// Where ranks are, and which distances are ignored. The machine has two ranks to a cache, two caches to a
+/// memory controller, two controllers to a socket, three sockets to a board.
 fn arrangement(number: usize, ranks: u32) -> (Option<Arc<Hierarchy>>, Ignored) {
     let place = |processor: u32| Place {
         host: 0,
@@ -54,7 +54,7 @@ fn check(generator: &Generator, case: Case, number: usize) {
 
 /// And that operands are combined as `association` says.
 fn check_as(generator: &Generator, case: Case, number: usize, association: Association) {
-    let looks = generator.parameters.distances;
+    let looks = generator.parameters.has(Parameter::Distances);
     let (hierarchy, ignored) = arrangement(if looks { number } else { 0 }, case.ranks);
     let case = Case { params: Params { ignored, ..case.params }, ..case };
     let shapes = (0..case.ranks).map(|rank| case.shape(rank));
@@ -89,18 +89,19 @@ fn counts(collective: Collective, ranks: u32) -> Vec<u64> {
 fn all_params(generator: &Generator) -> Vec<Params> {
     let parameters = generator.parameters;
     let mut list = Vec::new();
-    for &radix in &RADICES[..if parameters.radix { RADICES.len() } else { 1 }] {
-        for &segment in &SEGMENTS[..if parameters.segment { SEGMENTS.len() } else { 1 }] {
-            for &window in &WINDOWS[..if parameters.window { WINDOWS.len() } else { 1 }] {
+    for &radix in &RADICES[..if parameters.radix().is_some() { RADICES.len() } else { 1 }] {
+        for &segment in &SEGMENTS[..if parameters.segments().is_some() { SEGMENTS.len() } else { 1 }] {
+            for &window in &WINDOWS[..if parameters.has(Parameter::Window) { WINDOWS.len() } else { 1 }] {
                 list.push(Params { radix, segment, window, ..Params::default() });
             }
         }
     }
     for (turn, params) in list.iter_mut().enumerate() {
         // The tree downwards is another one than that upwards, in turn.
-        params.fan_out = if parameters.fan_out { [0, 3, Params::FLAT, 2][turn % 4] } else { 0 };
+        params.fan_out =
+            if parameters.has(Parameter::FanOut) { [0, 3, Params::FLAT, 2][turn % 4] } else { 0 };
     }
-    if parameters.readers {
+    if parameters.has(Parameter::Readers) {
         let bounded = list.clone().into_iter().zip([1, 2, 5].into_iter().cycle());
         list.extend(bounded.map(|(params, readers)| Params { readers, ..params }));
     }
@@ -177,10 +178,54 @@ proofs! {
     exscan: Exscan,
 }
 
-/// The proofs are of small sizes. What grows with them stays within the bounds of flags: segments grow instead.
+/// What cannot be proved for so many ranks can be counted: steps grow with the logarithm of their number, and
+/// with the ranks of a host and the hosts where a rank deals with each.
+#[test]
+fn steps_are_few_at_4096_ranks() {
+    const HOSTS: u32 = 64;
+    let place = |rank: u32| Place { host: rank / HOSTS, at: Default::default() };
+    let places: Vec<Place> = (0..4096).map(place).collect();
+    let hierarchy = Arc::new(Hierarchy::new(&places));
+    let free = |generator: &&Generator| {
+        !generator.requires(Need::FewRanks) && !generator.collective.is_of_neighbours()
+    };
+    let mut checked = 0;
+    for generator in registry().iter().filter(free).filter(|one| !one.requires(Need::TwoGroups)) {
+        let (collective, params, ranks) = (generator.collective, Params::default(), 4096);
+        let case = Case {
+            collective,
+            ranks,
+            root: 5,
+            count: 8,
+            commutative: true,
+            in_place: false,
+            params,
+            pattern: Pattern::Whole,
+        };
+        for rank in [0, 5, 6, 2047, 4095] {
+            let schedule = generator.generate_on(&case.shape(rank), &params, Some(&hierarchy));
+            let neighbours = if schedule.strands.is_empty() { 0 } else { 2 * HOSTS };
+            let (steps, most) = (schedule.steps.len() as u64, most_steps(&case, rank, neighbours));
+            assert!(steps <= most, "{generator:?}, rank {rank}: {steps} steps, more than {most}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 0);
+}
+
+/// No algorithm is passed over because no number of ranks suits it.
+#[test]
+fn every_algorithm_has_a_number_of_ranks() {
+    for generator in registry() {
+        assert!(generator.ranks_from(2).is_some(), "{generator:?}");
+    }
+}
+
+/// The proofs are of small sizes. What grows with them stays within the bounds of flags: segments grow
+/// instead.
 #[test]
 fn flags_have_room_for_any_size() {
-    for generator in registry().iter().filter(|generator| generator.requires.node > Node::Any) {
+    for generator in registry().iter().filter(|generator| generator.node() > Node::Any) {
         let params = Params { segment: 1, ..Params::default() };
         for rank in 0..4 {
             let shape = Shape::new(generator.collective, 4, rank, 1 << 30);
@@ -223,10 +268,10 @@ proptest! {
             let root = if generator.collective.rooted() { root % ranks } else { 0 };
             let mut params = Params { radix, segment, window, ..Params::default() };
             // The bounds of memory and of steps depend on them.
-            if !generator.parameters.segment {
+            if generator.parameters.segments().is_none() {
                 params.segment = 0;
             }
-            if !generator.parameters.radix {
+            if generator.parameters.radix().is_none() {
                 params.radix = 1;
             }
             let collective = generator.collective;
@@ -236,8 +281,8 @@ proptest! {
     }
 }
 
-/// In the deterministic mode every element of a result is one expression, whatever was chosen: each algorithm that may
-/// be taken is held against it, and for every shape there is one that sends messages only.
+/// In the deterministic mode every element of a result is one expression, whatever was chosen: each algorithm
+/// that may be taken is held against it, and for every shape there is one that sends messages only.
 #[test]
 fn deterministic_results_are_one_expression() {
     let reductions = registry().iter().filter(|generator| Association::of(generator.collective).is_some());

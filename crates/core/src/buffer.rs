@@ -88,6 +88,16 @@ impl Run {
         self.bytes
     }
 
+    /// What it holds, as a number, if that is no more than a register does.
+    #[inline(always)]
+    pub fn word(self) -> Option<u64> {
+        let mut word = [0; 8];
+        (self.bytes <= 8).then(|| {
+            self.pack(&mut word);
+            u64::from_ne_bytes(word)
+        })
+    }
+
     /// Fills `out` with its first bytes, as far as both go.
     #[inline(always)]
     pub fn pack(self, out: &mut [u8]) {

@@ -17,26 +17,37 @@ mod accord;
 mod again;
 mod carrying;
 mod choices;
-mod costs;
+mod deferred;
 pub mod files;
 mod flight;
+mod hosts;
 mod internal;
+mod learnings;
 mod loans;
+mod multicast;
 mod node;
+mod offloaded;
 mod operation;
+mod persistent;
 mod places;
 mod port;
 mod refusals;
+mod tuning;
+pub mod wishes;
+mod words;
 
 use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Order;
+use tutti_coll::select::Choice;
 use tutti_coll::simulate;
+use tutti_coll::tune::{self, CallForm, Manner, Proposal};
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
@@ -45,6 +56,7 @@ use tutti_transport::banks::{Banks, Said};
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
+use crate::info::Info;
 use crate::p2p::accord::{LANE_BITS, NUMBERS};
 use crate::process::Process;
 use crate::progress;
@@ -55,12 +67,18 @@ use crate::wire::Signature;
 
 pub use again::{run_again, start_again};
 pub use choices::Choices;
-pub use flight::{persistent, start};
+pub use flight::start;
 pub use internal::{
-    Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, broadcast_bytes, last_barrier, maximum,
-    other_group, start_allgather, start_maximum, swap_bytes,
+    Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes,
+    last_barrier, maximum, other_group, start_allgather, start_maximum, swap_bytes,
 };
+pub use learnings::Learnings;
+pub(crate) use offloaded::parts;
 pub use operation::{Operation, Side};
+pub use persistent::persistent;
+pub(crate) use refusals::answer;
+pub use wishes::{Wishes, add_used};
+pub use words::Words;
 
 use accord::Accord;
 use choices::Whose;
@@ -87,6 +105,9 @@ pub struct Collectives {
     state: GiantCell<State>,
     near: places::Near,
     node: Neighbourhood,
+    multicast: GiantCell<multicast::Terms>,
+    deferred: GiantCell<deferred::Deferred>,
+    offloaded: GiantCell<offloaded::Standing>,
 }
 
 /// Which messages belong to the collectives of a communicator.
@@ -101,8 +122,12 @@ enum Channel {
 
 #[derive(Debug, Default)]
 struct State {
+    /// What was asked for.
+    wishes: Wishes,
     operations: u32,
     persistent: u32,
+    /// What they were.
+    begun: refusals::Begun,
     /// Executions that are at rest; `None` while one is under way.
     rest: Vec<Option<Run>>,
     /// The place of the execution that was done again last.
@@ -111,6 +136,23 @@ struct State {
     oldest: usize,
     /// For the next operation behind a request.
     idle: Option<Box<flight::Running>>,
+    /// How often what was planned before was forgotten ([`State::forget_plans`]).
+    generation: u32,
+}
+
+impl State {
+    #[inline]
+    fn tune(&self, process: &Process) -> Tune {
+        self.wishes.tune_of(&process.config)
+    }
+
+    /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
+    /// here. Members who did not know of each other's rest would else take different plans.
+    fn forget_plans(&mut self) {
+        self.rest.clear();
+        (self.latest, self.oldest) = (0, 0);
+        self.generation += 1;
+    }
 }
 
 /// An execution and the call that it was made for.
@@ -125,6 +167,12 @@ struct Prepared {
     signature: Signature,
     /// What it needs of a slot, if it is within the node.
     room: Option<Room>,
+    /// Its algorithm is one that is tried or was learned, not what the model chooses.
+    tuned: bool,
+    /// How it moves on.
+    manner: Manner,
+    /// That of [`State`] when it was planned.
+    generation: u32,
     words: Option<Words>,
     /// With the words: see [`Operation::listed`].
     lists: Vec<i64>,
@@ -141,24 +189,6 @@ unsafe impl Send for Given {}
 /// Boxed, since it is handed around.
 type Run = Box<Prepared>;
 
-/// The arguments of a call but for its addresses and lists, as they came: calls with equal words and lists on one
-/// communicator are the same operation, so that it need not be taken apart again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
-    /// Which.
-    pub collective: Collective,
-    /// Whether send or receive is MPI_IN_PLACE.
-    pub in_place: [bool; 2],
-    /// The root, or 0.
-    pub root: i32,
-    /// Of send and receive.
-    pub counts: [i64; 2],
-    /// Handles of the datatypes.
-    pub datatypes: [usize; 2],
-    /// Handle of the operator, or 0.
-    pub operator: usize,
-}
-
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
 
@@ -170,6 +200,9 @@ impl Default for Collectives {
             state: GiantCell::default(),
             near: places::Near::default(),
             node: Neighbourhood::default(),
+            multicast: GiantCell::default(),
+            deferred: GiantCell::default(),
+            offloaded: GiantCell::default(),
         }
     }
 }
@@ -199,22 +232,54 @@ impl Collectives {
     /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
     /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
     pub fn next_tag(&self, held: &Held) -> i32 {
+        self.next_tag_of(held, 0)
+    }
+
+    /// The same for an operation that says this of itself.
+    fn next_tag_of(&self, held: &Held, signature: Signature) -> i32 {
         let Channel::Own = self.channel else { return self.fixed_tag() };
-        self.state.borrow_mut(held).next_tag()
+        self.state.borrow_mut(held).next_tag(signature)
     }
 
     /// The number of a new persistent operation, from 1 on.
-    fn next_persistent(&self, held: &Held) -> u32 {
+    fn next_persistent(&self, held: &Held, signature: Signature) -> u32 {
         let mut state = self.state.borrow_mut(held);
         state.persistent += 1;
+        state.begun.note_persistent(signature);
         assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
         state.persistent
+    }
+
+    /// An operation that has taken its number before says what it is.
+    fn note(&self, held: &Held, tag: i32, signature: Signature) {
+        let mut state = self.state.borrow_mut(held);
+        let operations = state.operations;
+        state.begun.note_late(tag, signature, operations);
+    }
+
+    /// Whether operations are tuned.
+    #[inline]
+    pub fn tune(&self, held: &Held, process: &Process) -> Tune {
+        self.state.borrow(held).tune(process)
+    }
+
+    /// What is asked for from now on. Nothing is under way that has not begun.
+    pub fn wish(&self, held: &Held, wishes: Wishes) {
+        let mut state = self.state.borrow_mut(held);
+        if state.wishes != wishes {
+            state.forget_plans();
+            state.wishes = wishes;
+        }
     }
 
     /// What an operation that begins now gets.
     #[inline]
     fn ticket(&self, held: &Held, run: &Run) -> Ticket {
-        let tag = self.next_tag(held);
+        self.ticket_under(held, self.next_tag_of(held, run.signature), run)
+    }
+
+    /// The same under a tag that it took when it was called for.
+    fn ticket_under(&self, held: &Held, tag: i32, run: &Run) -> Ticket {
         match self.node.banks(held) {
             Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
             None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
@@ -234,24 +299,69 @@ pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulat
     comm.collectives.near.of(process, comm)
 }
 
+/// Does an operation that the program has called for, and waits for its end.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn perform(
+    held: &mut Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+) -> Result<()> {
+    if comm.collectives.tune(held, process).is_on() {
+        if deferred::is_tuned(held, process, comm, &operation.shape(comm)) {
+            return deferred::run(held, process, comm, operation);
+        }
+        deferred::interrupt(held, comm);
+    }
+    run(held, process, comm, operation)
+}
+
+/// Hints for a communicator; all its members give the same (MPI-5 section 7.4.4).
+///
+/// # Errors
+/// What went wrong with a message of operations that had to begin first.
+pub fn set_info(held: &mut Held, process: &Process, comm: &Communicator, mut info: Info) -> Result<()> {
+    if matches!(comm.collectives.channel, Channel::Own) && comm.inter().is_none() {
+        deferred::settle_all(held, process, comm)?;
+    }
+    let wishes = Wishes::take(&mut info);
+    *comm.info.borrow_mut(held) = info;
+    comm.collectives.wish(held, wishes);
+    Ok(())
+}
+
 /// Does an operation and waits for its end.
 ///
 /// # Errors
 /// What went wrong with a message.
 pub fn run(held: &mut Held, process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Result<()> {
-    run_saying(held, process, comm, operation, "")
+    agree(held, process, comm)?;
+    offloaded::agree(held, process, comm)?;
+    match offloaded::run(held, process, comm, operation) {
+        Some(result) => result,
+        None => run_by(held, process, comm, operation, Means::All, ""),
+    }
 }
 
-/// As [`run`]; a person who asks where this rank waits is told `prefix` and the operation.
-fn run_saying(
+/// As [`run`], not in the kernel, and by these means, the same at all members; a person who asks where this rank
+/// waits is told `prefix` and the operation. Who is through may end: nobody has to ask it for what was lost.
+fn run_by(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
     operation: &Operation<'_>,
+    means: Means,
     prefix: &str,
 ) -> Result<()> {
-    agree(held, process, comm)?;
-    let run = prepare(held, process, comm, operation, Means::All);
+    if means == Means::All {
+        agree(held, process, comm)?;
+        if multicast::CONCERNED.contains(&operation.collective()) {
+            multicast::agree(held, process, comm)?;
+        }
+    }
+    let run = prepare(held, process, comm, operation, means);
     let what =
         || format!("{prefix}{}", waiting_for(operation.collective(), operation.shape(comm).root, comm));
     let ticket = comm.collectives.ticket(held, &run);
@@ -265,6 +375,7 @@ fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> 
     if !matches!(its.channel, Channel::Own) || comm.inter().is_some() {
         return Ok(());
     }
+    deferred::settle_all(held, process, comm)?;
     if let Some(offer) = its.node.needs_accord(held, process, comm) {
         let offer = internal::maximum(held, process, comm, offer)?;
         its.node.settle(held, offer);
@@ -369,18 +480,21 @@ fn advance(
     let looks = if patient { process.waiting.flag_looks() } else { 0 };
     let mut port = port.looking(looks);
     let mut result = run.execution.progress(&mut port);
-    if matches!(result, Ok(Status::Pending))
-        && process.is_about_to_sleep()
-        && let Some(error) = refusals::dissent(&port)
-    {
-        run.execution.abandon(&mut port);
-        result = Err(error);
+    let sleeps = process.is_about_to_sleep();
+    let mut doubts = sleeps;
+    if matches!(result, Ok(Status::Pending)) && port.ticket.patience.looked(sleeps) {
+        refusals::ask(&mut port);
+        doubts |= port.ticket.patience.is_long();
+        if doubts && let Some(error) = refusals::dissent(&port).or_else(|| refusals::answered(&port)) {
+            run.execution.abandon(&mut port);
+            result = Err(error);
+        }
     }
     if let Err(error) = &result {
         refusals::tell(&port, error);
     }
     drop(banks);
-    if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(process.is_about_to_sleep()) {
+    if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(doubts) {
         return doubt(held, process, comm, node, run, ticket);
     }
     result
@@ -438,6 +552,18 @@ fn prepare(
     operation: &Operation<'_>,
     means: Means,
 ) -> Run {
+    prepare_as(held, process, comm, operation, means, None)
+}
+
+/// As [`prepare`], by an algorithm that tuning has chosen.
+fn prepare_as(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+    means: Means,
+    tuned: Option<&Choice>,
+) -> Run {
     let shape = operation.shape(comm);
     let several = comm.collectives.node.numbers(process, comm).is_some();
     let means = if comm.inter().is_some() || several && !comm.collectives.node.is_settled(held) {
@@ -446,31 +572,20 @@ fn prepare(
         means
     };
     let mut state = comm.collectives.state.borrow_mut(held);
+    let generation = state.generation;
     // Which executions are at rest depends on what has ended here so far: only one that was planned under the same terms is
     // what the other members use.
-    let fits = |run: &Run| run.means == means && run.execution.plan().shape == shape;
+    let fits = |run: &Run| {
+        let plan = run.execution.plan();
+        let chosen = tuned.map_or(!run.tuned, |choice| run.tuned && plan.choice.is_same(choice));
+        run.means == means && plan.shape == shape && chosen && run.generation == generation
+    };
     let found = state.rest.iter_mut().find(|place| place.as_ref().is_some_and(fits));
     let mut run = match found.and_then(Option::take) {
         Some(run) => run,
         None => {
             drop(state);
-            let plan = Arc::new(plan(held, process, comm, &shape, means));
-            let room = is_within_node(&plan).then(|| Room::of(process, &plan));
-            let banks = comm.collectives.node.banks(held);
-            let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
-            // Members of banks have other numbers there, which straight-line code does not know.
-            let execution =
-                if several || trace::is_on() { Execution::stepwise(plan) } else { Execution::new(plan) };
-            Box::new(Prepared {
-                execution,
-                means,
-                said: accord::said(&shape),
-                signature: refusals::signature_of(&shape, comm),
-                room,
-                words: None,
-                lists: Vec::new(),
-                given: Given([null_mut(); 2]),
-            })
+            prepared(held, process, comm, &shape, (means, generation), tuned)
         }
     };
     operation.bind(run.execution.bindings(), comm);
@@ -482,6 +597,47 @@ fn prepare(
     run.lists.extend_from_slice(lists);
     run.given = Given(given);
     run
+}
+
+/// An execution of a new plan.
+fn prepared(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    (means, generation): (Means, u32),
+    tuned: Option<&Choice>,
+) -> Run {
+    let plan = Arc::new(match tuned {
+        Some(choice) => Plan::chosen(shape, choice.clone(), None),
+        None => plan(held, process, comm, shape, means),
+    });
+    let room = is_within_node(&plan).then(|| Room::of(process, &plan));
+    let banks = comm.collectives.node.banks(held);
+    let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
+    // Members of banks have other numbers there, which straight-line code does not know. An operation
+    // that has nothing to do asks for none.
+    let several = comm.collectives.node.numbers(process, comm).is_some();
+    let has_other_numbers = several && !plan.schedule.steps.is_empty();
+    let execution =
+        if has_other_numbers || trace::is_on() { Execution::stepwise(plan) } else { Execution::new(plan) };
+    Box::new(Prepared {
+        execution,
+        means,
+        said: tuned
+            .map_or_else(|| accord::said(shape), |choice| accord::said_by(shape, refusals::mixed(choice))),
+        signature: tuned.map_or_else(
+            || refusals::signature_of(shape, comm),
+            |choice| refusals::signature_by(shape, comm, choice),
+        ),
+        room,
+        generation,
+        tuned: tuned.is_some(),
+        manner: Manner::Plain,
+        words: None,
+        lists: Vec::new(),
+        given: Given([null_mut(); 2]),
+    })
 }
 
 /// Keeps an execution for the next time.
@@ -499,13 +655,20 @@ fn rest(held: &Held, comm: &Communicator, run: Run) {
     }
 }
 
-fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
+/// What operations of a shape can choose from.
+fn surroundings(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    means: Means,
+) -> (Environment, Whose) {
     let header = process.job.header();
     let offer = match (means, comm.collectives.channel) {
         (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
         _ => Offer::Messages,
     };
-    let model = costs::model(process);
+    let model = places::model(process);
     let near = near(process, comm).filter(|_| comm.inter().is_none());
     let whose = match near {
         _ if places::is_mixed(process, comm) => Whose::Several,
@@ -527,9 +690,45 @@ fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, mean
         bank_bytes: header.banks.large_bytes_for(neighbours),
         deterministic: process.config.deterministic,
         reach: offer.reach(),
+        multicast: comm.collectives.multicast.borrow(held).is_there(),
         ..surroundings
     };
-    let forced = process.config.algorithm_of(shape.collective.name());
+    (environment, whose)
+}
+
+/// What tuning may choose from.
+fn proposals(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    form: CallForm,
+) -> Vec<Proposal> {
+    let (environment, _) = surroundings(held, process, comm, shape, Means::All);
+    let default = plan(held, process, comm, shape, Means::All).choice;
+    let mut found = tune::alternatives(shape, &environment, &default, form, false);
+    if form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape) {
+        found.push(tune::in_kernel(&default));
+    }
+    found
+}
+
+fn plan(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, means: Means) -> Plan {
+    let wishes = comm.collectives.state.borrow(held).wishes.clone();
+    plan_as(held, process, comm, shape, means, &wishes)
+}
+
+/// The plan where this is asked for.
+fn plan_as(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    shape: &Shape,
+    means: Means,
+    wishes: &Wishes,
+) -> Plan {
+    let (environment, whose) = surroundings(held, process, comm, shape, means);
+    let forced = wishes.algorithm_of(&process.config, shape.collective.name());
     let neighbours = shape.collective.is_of_neighbours().then(|| Arc::new(comm.neighbours()));
     TRAFFIC.choices.add(1);
     // Ranks differ in how many neighbours they have, so what one has chosen is none of the others' business.

@@ -15,7 +15,7 @@ use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::attributes::Attributes;
 use crate::buffered::Place;
-use crate::collective::Collectives;
+use crate::collective::{self, Collectives};
 use crate::error_handler::ErrorHandler;
 use crate::giant::{GiantCell, Held, Lane};
 use crate::group::{Comparison, Group};
@@ -283,6 +283,9 @@ impl Communicator {
     /// The code that a delete callback of an attribute returned; the communicator then stays.
     pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
         self.attributes.delete_all(held, self.handle())?;
+        for part in collective::parts(held, self) {
+            part.free(held, process)?;
+        }
         let mut communicators = process.communicators.borrow_mut(held);
         communicators.remove(&self.context().0);
         self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tutti_base::config::InitialErrorHandler;
 use tutti_base::{Error, ErrorClass, Result};
@@ -46,6 +47,8 @@ pub enum ErrorHandler {
 pub struct UserHandler {
     kind: HandlerKind,
     function: Arc<HandlerFunction>,
+    /// How often the user was given its handle again, and has not freed it.
+    given_again: Arc<AtomicU32>,
 }
 
 /// What the caller of [`ErrorHandler::call`] has to do next.
@@ -91,7 +94,21 @@ impl From<InitialErrorHandler> for ErrorHandler {
 impl ErrorHandler {
     /// A user's handler.
     pub fn user(kind: HandlerKind, function: Arc<HandlerFunction>) -> ErrorHandler {
-        ErrorHandler::User(UserHandler { kind, function })
+        ErrorHandler::User(UserHandler { kind, function, given_again: Arc::default() })
+    }
+
+    /// The user gets its handle once more, and will free it once more.
+    pub fn give_again(&self) {
+        if let ErrorHandler::User(user) = self {
+            user.given_again.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The user frees its handle; whether it stays valid, as he has been given it again.
+    pub fn take_back(&self) -> bool {
+        let ErrorHandler::User(user) = self else { return true };
+        let less = |given: u32| given.checked_sub(1);
+        user.given_again.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Checks that this handler can be attached to an object of `kind`.

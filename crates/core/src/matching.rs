@@ -463,13 +463,9 @@ mod tests {
     }
 
     fn check(name: &str) {
-        let path = format!("{}/../../fixtures/matching/{name}.txt", env!("CARGO_MANIFEST_DIR"));
-        let golden = std::fs::read_to_string(&path).unwrap();
-        let got = run(&golden);
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&path, &got).unwrap();
-        }
-        assert_eq!(got, golden, "{path}; BLESS=1 writes it anew");
+        let file = format!("matching/{name}.txt");
+        let golden = std::fs::read_to_string(tutti_golden::path(&file)).unwrap();
+        tutti_golden::check(&file, &run(&golden));
     }
 
     #[test]

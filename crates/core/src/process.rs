@@ -1,42 +1,47 @@
 //! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
-use tutti_base::config::{Config, Mapped};
-use tutti_base::traffic::{TRAFFIC, Totals, Way};
+use tutti_base::config::{Config, Mapped, Multicast};
+use tutti_base::traffic::{self, Totals};
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
-use tutti_sys::clock;
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_sys::this_process;
+use tutti_sys::{clock, crash, debugger};
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
-use tutti_transport::fabric::{FabricLink, Identity};
+use tutti_transport::fabric::{self, FabricLink, Identity};
 use tutti_transport::waiting::{Partnership, Spin, Waiting};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
 use crate::apart::{Apart, Counterpart};
 use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
-use crate::collective::{Activity, Choices};
+use crate::collective::{Activity, Choices, Learnings};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
 use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
 use crate::matching::Numbered;
+use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
 use crate::single_copy::Reader;
 use crate::tool::settings;
 use crate::trace;
-use crate::window::Window;
-use crate::{progress, progress_thread};
+use crate::window::serve::Served;
+use crate::{inside, progress, progress_thread};
 
 /// Context of `MPI_COMM_WORLD`.
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
+
+/// So long a process that ends without a barrier repairs its multicasts at most.
+const LAST_REPAIRS: Duration = Duration::from_millis(200);
 
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,16 +78,18 @@ pub struct Process {
     pub main_thread: ThreadId,
     /// Messages, lane by lane.
     pub messages: LaneCells<PointToPoint<AllLinks>>,
-    /// Windows whose members reach each other's memory by the system's calls, by context: should those be refused, they turn to messages.
-    pub lent_windows: GiantCell<Numbered<u32, Weak<Window>>>,
     /// Operations that go on by themselves: non-blocking collectives and the like.
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// How long waits look at their partner while that runs.
     pub partnership: GiantCell<Partnership>,
+    /// Windows that others may ask for something by messages.
+    pub served: GiantCell<Served>,
     /// When waits move to another processor.
     pub apart: GiantCell<Apart>,
     /// Which algorithms were chosen so far.
     pub choices: GiantCell<Choices>,
+    /// What tuning has learned in this process.
+    pub learnings: GiantCell<Learnings>,
     /// `MPI_COMM_WORLD`.
     pub world: Arc<Communicator>,
     /// `MPI_COMM_SELF`.
@@ -91,12 +98,15 @@ pub struct Process {
     pub communicators: GiantCell<Numbered<u32, Arc<Communicator>>>,
     /// Context numbers.
     pub contexts: GiantCell<Contexts>,
-    /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter is copied beside a bank.
+    /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter
+    /// is copied beside a bank.
     pub near_bytes: u64,
     /// A wait looks for the last time before it sleeps.
     about_to_sleep: AtomicBool,
     /// Memory that is lent to the other processes of the node.
     pub exposures: GiantCell<Exposures>,
+    /// The kernel's packet program, if there is one.
+    pub kernel: GiantCell<Kernel>,
     /// How threads wait.
     pub waiting: Waiting,
     /// Processes of other jobs that this one is connected with: they want processors too.
@@ -129,6 +139,11 @@ pub fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == FINALIZED
 }
 
+/// Whether the library may have threads of its own inside ([`progress_thread`]).
+fn has_threads(config: &Config, job: &Job) -> bool {
+    config.progress_thread || config.multicast != Multicast::Off && job.header().has_other_hosts()
+}
+
 /// MPI_Init: joins the job. Waits for nobody.
 ///
 /// # Errors
@@ -139,15 +154,22 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     }
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
     let boot = boot::join(&config)?;
-    if wanted == ThreadLevel::Multiple || config.progress_thread {
+    if wanted == ThreadLevel::Multiple || has_threads(&config, &boot.job) {
         // Lanes are of one host: what other hosts send comes in the first.
         let header = boot.job.header();
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
         giant::allow_threads(if has_lanes { header.lanes } else { 1 });
     }
+    if config.tune.is_on() {
+        inside::begin();
+    }
     let process = Process::new(config, boot, wanted)?;
     let process = PROCESS.get_or_init(|| process);
     this_process::at_exit(leave_at_exit);
+    if process.config.backtrace {
+        crash::tell(process.rank.0);
+    }
+    debugger::wait_at_gate();
     process.block().set_state(RankState::Running);
     PHASE.store(RUNNING, Ordering::Release);
     Ok(process)
@@ -160,22 +182,23 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     progress::drain(held, process);
     if process.config.counters {
         eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
-        let (reads, writes) = (&TRAFFIC.file_reads, &TRAFFIC.file_writes);
-        if reads.transfers.get() + writes.transfers.get() > 0 {
-            let count = |way: &Way| format!("{} {}", way.transfers.get(), way.bytes.get());
-            let exchanges = TRAFFIC.file_exchanges.get();
-            eprintln!(
-                "Tutti: rank {}: files read {} written {} exchanged {exchanges}",
-                process.rank,
-                count(reads),
-                count(writes)
-            );
+        if let Some(files) = traffic::of_files() {
+            eprintln!("Tutti: rank {}: files {files}", process.rank);
         }
     }
     if process.config.counters
         && let Some(far) = process.messages.borrow_mut(held).link.far()
     {
         eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
+    }
+    if process.config.counters
+        && let Some(casting) = process.messages.borrow_mut(held).link.casting()
+        && casting.is_used()
+    {
+        eprintln!("Tutti: rank {}: multicast {}", process.rank, casting.counters());
+    }
+    if process.rank.0 == 0 {
+        process.learnings.borrow(held).keep(&process.config);
     }
     process.block().set_state(RankState::Finalized);
     ties::end(held, process);
@@ -185,8 +208,8 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     PHASE.store(FINALIZED, Ordering::Release);
 }
 
-/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as finalised
-/// for the launcher, but a session or MPI_Init may still [`resume`].
+/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as
+/// finalised for the launcher, but a session or MPI_Init may still [`resume`].
 pub fn pause(held: &mut Held, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::send_queued(held, process, "MPI_Session_finalize");
@@ -199,13 +222,30 @@ extern "C" fn leave_at_exit() {
     if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
         // What goes to other hosts may have to be sent again.
         if !is_finalized() && process.job.header().has_other_hosts() {
-            progress::drain(&mut giant::enter(), process);
+            let mut held = giant::enter();
+            drain_multicasts(&mut held, process);
+            progress::drain(&mut held, process);
         }
         process.leave_starter(false);
     }
 }
 
-/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is finalised.
+/// Until those who hear this process's multicasts have all of them, or for a moment if one of them says
+/// nothing any more.
+fn drain_multicasts(held: &mut Held, process: &Process) {
+    let until = Instant::now() + LAST_REPAIRS;
+    let is_over = |held: &Held| {
+        let mut messages = process.messages.borrow_mut(held);
+        messages.link.casting().is_none_or(|casting| casting.is_at_rest())
+    };
+    while !is_over(held) && Instant::now() < until {
+        progress::progress(held, process);
+        held.release_while(|| std::thread::sleep(Duration::from_micros(200)));
+    }
+}
+
+/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is
+/// finalised.
 pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
     let process = process()?;
     if wanted == ThreadLevel::Multiple {
@@ -223,8 +263,10 @@ impl Process {
         let header = *job.header();
         let crowded = header.local_ranks > header.processors;
         let near = ShmLink::new(Arc::clone(&job), local).map_err(|error| no_link(&error))?;
-        let far = network.map(|network| far_link(&config, &job, rank, network)).transpose()?;
-        let link = Links::new(near, far);
+        let identity = identity(&job, rank);
+        let casting = network.as_ref().and_then(|_| fabric::casting(&config, &identity));
+        let far = network.map(|network| far_link(&config, &job, &identity, network)).transpose()?;
+        let link = Links::new(near, far).with_casting(casting);
         let near_bytes = near_bytes(&config, crowded);
         let limits =
             Limits::new(&config, link.max_payload(), u64::from(header.world_size)).shared_by(giant::lanes());
@@ -254,10 +296,11 @@ impl Process {
             main_thread: std::thread::current().id(),
             messages,
             partnership: GiantCell::new(Partnership::default()),
+            served: GiantCell::default(),
             apart: GiantCell::new(Apart::default()),
-            lent_windows: GiantCell::default(),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
+            learnings: GiantCell::default(),
             world,
             myself,
             communicators: GiantCell::new(communicators),
@@ -265,6 +308,7 @@ impl Process {
             near_bytes,
             exposures: GiantCell::new(exposures),
             about_to_sleep: AtomicBool::new(false),
+            kernel: GiantCell::default(),
             waiting,
             guests: AtomicU32::new(0),
             dynamic: GiantCell::new(Dynamic::new(Arc::clone(&job))),
@@ -299,8 +343,8 @@ impl Process {
         self.job.bell(self.local).map(Watch::new)
     }
 
-    /// Who wants a processor of this host, as far as this process knows: ranks, guests, and threads of ranks that wait. The
-    /// other ranks are taken to have as many of them as this one.
+    /// Who wants a processor of this host, as far as this process knows: ranks, guests, and threads of
+    /// ranks that wait. The other ranks are taken to have as many of them as this one.
     #[inline]
     fn runners(&self) -> u32 {
         let (ranks, guests) = (self.job.header().local_ranks, self.guests.load(Ordering::Relaxed));
@@ -320,17 +364,22 @@ impl Process {
         Spin::new(self.waiting.message_looks(is_crowded))
     }
 
-    /// Whether a wait gives its processor away at once that ends when all of so many ranks have run: more than there are
-    /// processors, so some of them have to come here first. With fewer, those that are waited for may run just now, and what they send
-    /// is here before the processor could have been given away and come back.
+    /// Whether a wait gives its processor away at once that ends when all of so many ranks have run: more
+    /// than there are processors, so some of them have to come here first. With fewer, those that are
+    /// waited for may run just now, and what they send is here before the processor could have been given
+    /// away and come back. Ranks of other hosts have other processors, unless it was seen that theirs are
+    /// these.
     #[inline]
     pub fn gives_way(&self, ranks: u32) -> bool {
         let header = self.job.header();
-        ranks > header.processors && self.waiting.limits.gives_way() && !header.has_other_hosts()
+        let are_missing = ranks > header.processors;
+        let is_shared = || !header.has_other_hosts() || self.waiting.is_shared(self.is_crowded());
+        are_missing && self.waiting.limits.gives_way() && is_shared()
     }
 
     /// The one whom a wait is for; `None` if it makes no difference where that is: this process has its
-    /// processor for itself, or the other one is on another host. With threads nobody knows which of them runs.
+    /// processor for itself, or the other one is on another host. With threads nobody knows which of them
+    /// runs.
     pub fn counterpart(&self, world: WorldRank) -> Option<Counterpart<'_>> {
         if !self.is_crowded() || giant::threads_allowed() {
             return None;
@@ -379,7 +428,8 @@ impl Process {
         this_process::exit_now(exit_status(code))
     }
 
-    /// Tells the starter that the end of this process is no failure any more. `together`: all ranks do so now.
+    /// Tells the starter that the end of this process is no failure any more. `together`: all ranks do so
+    /// now.
     fn leave_starter(&self, together: bool) {
         let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = starter.map(|mut starter| starter.leave(together)) {
@@ -387,7 +437,8 @@ impl Process {
         }
     }
 
-    /// Whether a wait of this process looks for the last time before it sleeps: who waits for flags says so now.
+    /// Whether a wait of this process looks for the last time before it sleeps: who waits for flags says so
+    /// now.
     #[inline]
     pub fn is_about_to_sleep(&self) -> bool {
         self.about_to_sleep.load(Ordering::Relaxed)
@@ -429,26 +480,36 @@ fn no_link(error: &std::io::Error) -> Error {
     Error::new(ErrorClass::Other, format!("cannot use the job object: {error}"))
 }
 
-/// The link to other hosts.
-/// See [`Process::near_bytes`]. Whoever copies waits for nobody, which counts for more where ranks share processors; and to ask the
-/// kernel whether memory is mapped takes as long as to copy.
+/// The link to other hosts. See [`Process::near_bytes`]. Whoever copies waits for nobody, which counts for
+/// more where ranks share processors; and to ask the kernel whether memory is mapped takes as long as to
+/// copy.
 fn near_bytes(config: &Config, crowded: bool) -> u64 {
     const NEAR_BYTES: u64 = 8 << 10;
     let pays = !crowded && config.mapped != Mapped::Never && config.mapped_watch;
     if pays { NEAR_BYTES } else { u64::MAX }
 }
 
-fn far_link(config: &Config, job: &Arc<Job>, rank: WorldRank, network: Network) -> Result<Box<FabricLink>> {
+/// Who this process is among those of other hosts.
+fn identity(job: &Job, rank: WorldRank) -> Identity {
     let header = job.header();
-    let identity = Identity {
+    Identity {
         rank: rank.0,
         ranks: header.world_size,
         job_id: header.job_id,
         secret: header.secret,
         interface: header.interface().to_string(),
-    };
+        is_kept: true,
+    }
+}
+
+fn far_link(
+    config: &Config,
+    job: &Arc<Job>,
+    identity: &Identity,
+    network: Network,
+) -> Result<Box<FabricLink>> {
     job.set_bells(network.bells);
-    let link = FabricLink::new(config, &identity, network.directory);
+    let link = FabricLink::new(config, identity, network.directory);
     let refused = |error| Error::new(ErrorClass::Other, format!("cannot use the network: {error}"));
     link.map(Box::new).map_err(refused)
 }

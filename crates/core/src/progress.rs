@@ -10,13 +10,14 @@ use tutti_base::config::MAX_LANES;
 use tutti_sys::clock;
 use tutti_sys::job::{RankState, Sleeper};
 use tutti_transport::shm::ring_doorbell;
-use tutti_transport::waiting::Turn;
+use tutti_transport::waiting::{Contention, Turn};
 use tutti_transport::{Peer, Watch};
 
 use crate::apart::{self, Counterpart};
-use crate::collective::Activity;
+use crate::collective::{self, Activity};
 use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
+use crate::inside;
 use crate::p2p::Notice;
 use crate::process::{AllLinks, Process};
 use crate::window::serve;
@@ -54,7 +55,10 @@ fn heed(held: &Held, process: &Process, notice: Notice) {
     match notice {
         Notice::Fault(fault) => process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank)),
         Notice::Lost(lost) => give_up(process, &lost),
-        Notice::Serve(context) => serve::serve(held, process, context),
+        Notice::Calls => serve::answer_calls(held, process),
+        Notice::Inquiry { from, envelope, signature } => {
+            collective::answer(held, process, from, envelope, signature);
+        }
     }
 }
 
@@ -81,7 +85,7 @@ pub(crate) fn last_attention(held: &Held, process: &Process, watch: Option<&Watc
     let found = attend(held, process);
     let mut messages = process.messages.borrow_mut(held);
     let pending = messages.pending();
-    !rest_on(watch, &mut messages.link) || pending || found
+    !rest_on(held, process, watch, &mut messages.link) || pending || found
 }
 
 /// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
@@ -129,6 +133,10 @@ pub fn hurry(held: &Held, process: &Process) {
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
 /// [`tutti_transport::waiting::Polling`].
 pub fn look(held: &mut Held, process: &Process) {
+    let _inside = inside::measure();
+    if !inside::test_moves_on() {
+        return held.relax();
+    }
     let waiting = &process.waiting;
     if progress(held, process) | help(held, process) {
         waiting.polling.found();
@@ -153,6 +161,10 @@ pub fn look(held: &mut Held, process: &Process) {
 
 /// Looks of a wait before it is prepared for waiting long: in a stream the next message arrives within some.
 const EARLY_LOOKS: u32 = 16;
+/// The last look before a sleep at which a wait writes down what it is for: that before its second one, some
+/// milliseconds after it began. To make the text is a seventh of what a rank does in a barrier of 16 ranks on
+/// shared processors.
+const SAYS_AT: u32 = 3;
 
 /// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
 pub fn wait_until(
@@ -172,7 +184,7 @@ pub fn wait_for(
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
-    let lane = held.lane();
+    let (lane, _inside) = (held.lane(), inside::measure());
     giant::engage(lane);
     if !process.waiting.limits.has_network() && is_soon(held, process, &mut done) {
         return tell_threads(held, process);
@@ -184,7 +196,7 @@ pub fn wait_for(
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(process, lane);
-    let (mut told, mut parting) = (false, counterpart);
+    let (mut last_looks, mut parting) = (0, counterpart);
     let (partnership, limits) = (&process.partnership, &process.waiting.limits);
     let most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
     let (mut looks, mut most) = (0, most);
@@ -218,11 +230,11 @@ pub fn wait_for(
         let heard = process.messages.borrow(held).state.requests.told;
         held.relax();
         let paused = held.release_while(|| {
-            // Asked only before sleeping: now the wait has become long.
+            // Asked only before sleeping: the wait has become long.
             waiter.pause_watching(&sleepers[..bells], watch.as_ref(), || {
-                if !told {
+                last_looks += 1;
+                if last_looks == SAYS_AT {
                     block.set_waiting(&what());
-                    told = true;
                 }
                 let held = giant::enter_lane(lane);
                 last_look(&held, process, watch.as_ref(), heard, &mut done)
@@ -230,7 +242,7 @@ pub fn wait_for(
         });
         apart::after(paused, &mut parting, held, process);
     }
-    if told {
+    if last_looks >= SAYS_AT {
         block.set_waiting("");
     }
     tell_threads(held, process);
@@ -269,7 +281,7 @@ fn last_look(
     found |= messages.state.requests.news || messages.pending();
     messages.state.requests.news |= news;
     if lane.is_first() {
-        found |= !rest_on(watch, &mut messages.link);
+        found |= !rest_on(held, process, watch, &mut messages.link);
     }
     found
 }
@@ -288,20 +300,23 @@ fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> b
     false
 }
 
-/// How often a wait gives its processor away before anything else.
-const HANDED_OVER: u32 = 2;
-
 /// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a wait that cannot end
-/// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who waits for them.
+/// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who
+/// waits for them. A yield that met somebody who computes is the last.
 pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) -> bool) -> bool {
-    for _ in 0..HANDED_OVER {
+    for _ in 0..process.waiting.limits.first_yields() {
+        let begun_ns = clock::now_ns();
         yield_now(held, process);
+        let was_held = Contention::was_held(begun_ns, clock::now_ns());
         if done(held) {
             return true;
         }
         move_on(held, process, true);
         if done(held) {
             return true;
+        }
+        if was_held {
+            return false;
         }
     }
     false
@@ -328,15 +343,16 @@ fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize]
 }
 
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
-fn rest_on(watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
+fn rest_on(held: &Held, process: &Process, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
     let Some(watch) = watch else {
         // Who cannot watch the network sleeps shortly ([`wait_until`]).
         return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
     };
     let mut quiet = false;
     watch.set(|descriptors| {
-        let until;
+        let mut until;
         (quiet, until) = links.before_sleep(descriptors);
+        quiet &= process.kernel.borrow(held).before_sleep(descriptors, &mut until);
         until
     });
     quiet

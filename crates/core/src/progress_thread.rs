@@ -1,20 +1,27 @@
 //! A thread that takes in messages while the program computes, if `TUTTI_PROGRESS_THREAD` asks for one.
 //!
-//! What a rank on another host puts, gets and accumulates is done by the target, which without this thread does it in its next call of
-//! MPI only (MPI-5 section 12.7.3 asks for no more); the same holds for long messages whose receive was posted before. A thread in
-//! `MPI_Recv` would do it too, and this one is nothing else: the process locks as for MPI_THREAD_MULTIPLE, whatever level the program
-//! got, which makes each call slower; so nobody has it unasked.
+//! What a rank on another host puts, gets and accumulates is done by the target, which without this thread
+//! does it in its next call of MPI only (MPI-5 section 12.7.3 asks for no more); the same holds for long
+//! messages whose receive was posted before. A thread in `MPI_Recv` would do it too, and this one is
+//! nothing else: the process locks as for MPI_THREAD_MULTIPLE, whatever level the program got, which makes
+//! each call slower; so nobody has it unasked.
 //!
-//! It calls nothing of the program's. Users' operators may want a lock (an interpreter's) that the program holds while it waits for ours. Of what
-//! goes on by itself it therefore moves only what says that it may be moved so ([`Activity::is_unattended`](crate::collective::Activity::is_unattended)).
-//! It never spins: it sleeps until a doorbell or the network wakes it, and while another thread of the process waits in MPI, that one does
-//! the work.
+//! It calls nothing of the program's. Users' operators may want a lock (an interpreter's) that the program
+//! holds while it waits for ours. Of what goes on by itself it therefore moves only what says that it may
+//! be moved so ([`Activity::is_unattended`](crate::collective::Activity::is_unattended)). It never spins:
+//! it sleeps until a doorbell or the network wakes it, and while another thread of the process waits in
+//! MPI, that one does the work.
+//!
+//! Where messages are multicast (`TUTTI_MULTICAST`) there is another, smaller one: who has sent one and
+//! computes has to send again what got lost. It looks after such messages while some are not acknowledged,
+//! seldom, and sleeps else ([`crate::repairs`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tutti_base::config::Multicast;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
@@ -22,47 +29,82 @@ use tutti_transport::waiting::Waiting;
 
 use crate::giant::{self, Held, Lane};
 use crate::process::Process;
-use crate::progress;
+use crate::{progress, repairs};
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 static ENDS: AtomicBool = AtomicBool::new(false);
+/// The one that looks after what was multicast.
+static REPAIRER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 
 /// For how long it leaves the work to another thread.
 const LEFT_TO_OTHERS: Duration = Duration::from_millis(1);
 
-/// Starts it, where it is wanted and not there. Whoever calls this has entered a lane that locks.
+/// How often it looks after what was multicast, at first and in the end.
+const OFTEN: Duration = Duration::from_millis(2);
+/// See [`OFTEN`].
+const SELDOM: Duration = Duration::from_millis(32);
+
+/// Starts those that are wanted and not there. Whoever calls this has entered a lane that locks.
 ///
 /// # Errors
 /// `Other` where there is no thread to be had.
 pub fn start(process: &'static Process) -> Result<()> {
-    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
-    if !process.config.progress_thread || thread.is_some() {
+    let config = &process.config;
+    let repairs = config.multicast != Multicast::Off && process.job.header().has_other_hosts();
+    if config.progress_thread {
+        begin(&THREAD, "tutti-progress", move || attend(process))
+    } else if repairs {
+        begin(&REPAIRER, "tutti-repairs", move || repair(process))?;
+        let repairer = REPAIRER.lock().unwrap_or_else(PoisonError::into_inner);
+        repairs::tell(repairer.as_ref().map(|thread| thread.thread().clone()));
+        Ok(())
+    } else {
+        Ok(())
+    }
+}
+
+fn begin(
+    place: &Mutex<Option<JoinHandle<()>>>,
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<()> {
+    let mut thread = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if thread.is_some() {
         return Ok(());
     }
     ENDS.store(false, Ordering::Relaxed);
     // The program's signal handlers run in the program's threads.
     let mask = Mask::all().block();
-    let started =
-        std::thread::Builder::new().name("tutti-progress".to_string()).spawn(move || attend(process));
+    let started = std::thread::Builder::new().name(name.to_string()).spawn(work);
     mask.install();
     let reason = |error| {
-        Error::new(ErrorClass::Other, format!("TUTTI_PROGRESS_THREAD=1, but no thread starts: {error}"))
+        let why = "TUTTI_PROGRESS_THREAD=1 and TUTTI_MULTICAST need a thread, but none starts";
+        Error::new(ErrorClass::Other, format!("{why}: {error}"))
     };
     *thread = Some(started.map_err(reason)?);
     Ok(())
 }
 
-/// Ends it.
+/// Ends them.
 pub fn stop(held: &mut Held, process: &Process) {
-    let Some(thread) = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let threads =
+        [&THREAD, &REPAIRER].map(|thread| thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+    if threads.iter().all(Option::is_none) {
+        return;
+    }
     ENDS.store(true, Ordering::SeqCst);
-    // It may be waiting for the lane that is held here.
+    // They may be waiting for the lane that is held here.
     let ended = held.release_while(|| {
         ring_doorbell(&process.job, process.local, Lane::FIRST.number());
-        thread.join()
+        let join = |thread: JoinHandle<()>| {
+            thread.thread().unpark();
+            thread.join()
+        };
+        threads.into_iter().flatten().try_for_each(join)
     });
+    repairs::tell(None);
     if ended.is_err() {
-        process.abort(1, &format!("Tutti: rank {}: the progress thread has failed", process.rank));
+        process.abort(1, &format!("Tutti: rank {}: a progress thread has failed", process.rank));
     }
 }
 
@@ -101,5 +143,34 @@ fn attend(process: &'static Process) {
                 found
             }
         });
+    }
+}
+
+/// The work of the thread that looks after what was multicast.
+fn repair(process: &'static Process) {
+    let mut pause = OFTEN;
+    while !ends() {
+        if !repairs::are_wanted() {
+            pause = OFTEN;
+            std::thread::park();
+            continue;
+        }
+        std::thread::park_timeout(pause);
+        // Who waits in MPI does it.
+        if giant::waiting() > 0 {
+            continue;
+        }
+        let Some(held) = giant::try_enter(Lane::FIRST) else { continue };
+        let any = progress::attend(&held, process);
+        progress::tell_threads(&held, process);
+        if any {
+            // Somebody may have gone to sleep meanwhile over what was taken in here.
+            ring_doorbell(&process.job, process.local, Lane::FIRST.number());
+        }
+        pause = if any { OFTEN } else { (2 * pause).min(SELDOM) };
+        let mut messages = process.messages.borrow_mut(&held);
+        if messages.link.casting().is_none_or(|casting| casting.is_at_rest()) {
+            repairs::are_done();
+        }
     }
 }

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
 use crate::buffer::Buffer;
 use crate::giant::Lane;
-use crate::matching::Pattern;
+use crate::matching::{Envelope, Pattern};
+use crate::p2p::accord::LANE_BITS;
 
 /// Names a request of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,6 +125,15 @@ pub struct SeenOff {
     pub status: Status,
     /// Its handle stays valid: it is persistent.
     pub persistent: bool,
+}
+
+/// Whom an operation waits for.
+#[derive(Debug, Default)]
+pub struct Awaited {
+    /// Sources of messages, as ranks of messages of the communicator.
+    pub sources: Vec<u32>,
+    /// Receivers of messages.
+    pub peers: Vec<WorldRank>,
 }
 
 /// The operation behind a request.
@@ -537,9 +547,36 @@ impl RequestTable {
         Some(RequestId { generation: slot.generation, ..id })
     }
 
+    /// Whom the operations wait for whose messages have the context and, but for the lane, the tag of
+    /// `envelope`; `context` is that of their communicator. Looks at all requests.
+    #[cold]
+    pub fn awaited(&self, context: u32, envelope: Envelope) -> Awaited {
+        let is_its = |tag: i32| tag & !((1 << LANE_BITS) - 1) == envelope.tag;
+        let mut awaited = Awaited::default();
+        let requests = self.slots.iter().filter_map(|slot| slot.request.as_ref());
+        for request in requests.filter(|request| !request.complete && request.context == context) {
+            match &request.work {
+                Work::Receive { pattern, .. }
+                    if pattern.context == envelope.context && pattern.tag.is_some_and(is_its) =>
+                {
+                    awaited.sources.extend(pattern.source);
+                }
+                Work::Send { peer, tag, .. } if is_its(*tag) => awaited.peers.push(WorldRank(*peer)),
+                _ => {}
+            }
+        }
+        awaited
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// How many of them a user has a handle of.
+    pub fn held_by_users(&self) -> usize {
+        let requests = self.slots.iter().filter_map(|slot| slot.request.as_ref());
+        requests.filter(|request| !request.detached).count()
     }
 
     /// Whether there is none.

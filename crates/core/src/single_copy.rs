@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use tutti_base::config::{Config, SingleCopy as Setting};
 use tutti_base::traffic::TRAFFIC;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::host_memory;
 use tutti_sys::job::Job;
 use tutti_transport::exposure::Peers;
 use tutti_transport::single_copy::{CopyError, Pid, RemoteSegment, SingleCopy};
@@ -30,7 +32,7 @@ pub struct Reader {
     /// What is mapped of the peers' memory. Collectives have mappings of their own, which belong to the lock of the exposures; a message
     /// may be read in any lane.
     peers: Peers,
-    verdicts: Numbered<u32, Result<Pid, CopyError>>,
+    verdicts: Numbered<u32, std::result::Result<Pid, CopyError>>,
 }
 
 /// Most pieces of memory in one call to the kernel (its own limit is 1024).
@@ -77,13 +79,16 @@ impl Reader {
     }
 
     /// Reads the first `wanted` bytes of an offered message into `buffer`; false when it has to be streamed.
-    pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
-        let Ok(pid) = self.verdict(from) else { return false };
+    ///
+    /// # Errors
+    /// `Buffer` when its memory is not the processor's to write.
+    pub fn read(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> Result<bool> {
+        let Ok(pid) = self.verdict(from) else { return Ok(false) };
         if let Some(record) = offer.near.as_deref().filter(|record| record.pid() == pid) {
             let unpack = |at: u64, bytes: &[u8]| {
                 buffer.unpack(at, bytes);
             };
-            return self.peers.read(from, record, wanted, unpack).is_ok();
+            return Ok(self.peers.read(from, record, wanted, unpack).is_ok());
         }
         let mut done = 0;
         while done < wanted {
@@ -94,18 +99,21 @@ impl Reader {
             match copied {
                 Ok(bytes) if bytes > 0 => done += bytes as u64,
                 // Part of the buffer may be written; the stream writes all of it again.
-                Ok(_) => return false,
+                Ok(_) => return Ok(false),
                 Err(error) => {
+                    if error == CopyError::Fault {
+                        refuse_foreign(buffer)?;
+                    }
                     self.verdicts.insert(from.0, Err(error));
-                    return false;
+                    return Ok(false);
                 }
             }
         }
         TRAFFIC.single_copy.add(wanted);
-        true
+        Ok(true)
     }
 
-    fn verdict(&mut self, from: Peer) -> Result<Pid, CopyError> {
+    fn verdict(&mut self, from: Peer) -> std::result::Result<Pid, CopyError> {
         if let Some(verdict) = self.verdicts.get(&from.0) {
             return *verdict;
         }
@@ -128,4 +136,11 @@ impl Reader {
         self.verdicts.insert(from.0, verdict);
         verdict
     }
+}
+
+/// Refuses memory that something is received into and that is not the host's, or is read-only.
+#[cold]
+fn refuse_foreign(buffer: &Buffer) -> Result<()> {
+    let complaint = host_memory::complaint(buffer.address(), true).filter(|_| buffer.address() != 0);
+    complaint.map_or(Ok(()), |why| Err(Error::new(ErrorClass::Buffer, format!("argument buf: {why}"))))
 }

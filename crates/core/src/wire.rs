@@ -30,6 +30,8 @@ pub type Signature = u16;
 pub enum Packet {
     /// A whole message follows; with `sync`, its sender waits for [`Packet::Done`].
     Eager { envelope: Envelope, signature: Signature, sync: Option<RequestId> },
+    /// A whole message follows that went to several; what is kept of it has a bound of its own.
+    Multicast { envelope: Envelope, signature: Signature },
     /// A message waits at its sender; an [`Offer`] follows.
     Offer { envelope: Envelope, signature: Signature, sender: RequestId },
     /// The receiver asks for the data of an offer.
@@ -52,6 +54,10 @@ pub enum Packet {
     Piece { receiver: RequestId, offset: u64 },
     /// The channel that a receiver was joined with is no more.
     Withdrawn { receiver: RequestId },
+    /// A member waits for long in the operation of the envelope, which it takes for this.
+    Inquiry { envelope: Envelope, signature: Signature },
+    /// The member `envelope.source` takes the operation that it was asked about for this.
+    Dissent { envelope: Envelope, signature: Signature },
     /// The sender withholds messages of the envelope's context and source, for lack of room ([`crate::flow`]).
     Withheld { envelope: Envelope },
     /// It withholds none of them any more.
@@ -73,8 +79,6 @@ pub enum Packet {
     /// The member `envelope.source` of a communicator has given up the collective operation with this tag, for an error of
     /// this class.
     Refused { envelope: Envelope, class: u16 },
-    /// The member `envelope.source` of a window cannot reach the addressee's memory any more: it is to do active messages.
-    Serve { envelope: Envelope },
     /// The addressee is to send what it has in an [`Area`] that it has lent, as the data of this receive.
     Get { receiver: RequestId },
     /// The addressee is to ask for the data of this send, and to store them in an [`Area`] that it has lent.
@@ -151,10 +155,12 @@ const ACCEPTED: u64 = 0x2a;
 const DECLINED: u64 = 0x2b;
 const SEEN: u64 = 0x2c;
 const UNSEEN: u64 = 0x2d;
-const SERVE: u64 = 0x2e;
 const GET: u64 = 0x2f;
 const PUT: u64 = 0x30;
 const MISSING: u64 = 0x31;
+const INQUIRY: u64 = 0x32;
+const DISSENT: u64 = 0x33;
+const MULTICAST: u64 = 0x34;
 
 impl Packet {
     /// The header that carries this packet.
@@ -165,6 +171,7 @@ impl Packet {
             Packet::Eager { envelope, signature, sync: Some(sender) } => {
                 with_envelope(EAGER_SYNC, envelope, signature, sender.to_bits())
             }
+            Packet::Multicast { envelope, signature } => with_envelope(MULTICAST, envelope, signature, 0),
             Packet::Offer { envelope, signature, sender } => {
                 with_envelope(OFFER, envelope, signature, sender.to_bits())
             }
@@ -183,10 +190,11 @@ impl Packet {
             Packet::Piece { receiver, offset } => Header([PIECE, offset, receiver.to_bits()]),
             Packet::Withdrawn { receiver } => Header([WITHDRAWN, 0, receiver.to_bits()]),
             Packet::Refused { envelope, class } => with_envelope(REFUSED, envelope, class, 0),
-            Packet::Serve { envelope } => with_envelope(SERVE, envelope, 0, 0),
             Packet::Get { receiver } => Header([GET, 0, receiver.to_bits()]),
             Packet::Put { sender } => Header([PUT, 0, sender.to_bits()]),
             Packet::Missing { request } => Header([MISSING, 0, request.to_bits()]),
+            Packet::Inquiry { envelope, signature } => with_envelope(INQUIRY, envelope, signature, 0),
+            Packet::Dissent { envelope, signature } => with_envelope(DISSENT, envelope, signature, 0),
             Packet::Withheld { envelope } => with_envelope(WITHHELD, envelope, 0, 0),
             Packet::Resumed { envelope } => with_envelope(RESUMED, envelope, 0, 0),
             Packet::Starved => Header([STARVED, 0, 0]),
@@ -225,6 +233,7 @@ impl Packet {
         match first & 0xff {
             EAGER => Ok(Packet::Eager { envelope, signature, sync: None }),
             EAGER_SYNC => Ok(Packet::Eager { envelope, signature, sync: Some(request) }),
+            MULTICAST => Ok(Packet::Multicast { envelope, signature }),
             OFFER => Ok(Packet::Offer { envelope, signature, sender: request }),
             CLEAR_TO_SEND => {
                 Ok(Packet::ClearToSend { sender: request, receiver: RequestId::from_bits(second) })
@@ -239,10 +248,11 @@ impl Packet {
             PIECE => Ok(Packet::Piece { receiver: request, offset: second }),
             WITHDRAWN => Ok(Packet::Withdrawn { receiver: request }),
             REFUSED => Ok(Packet::Refused { envelope, class: signature }),
-            SERVE => Ok(Packet::Serve { envelope }),
             GET => Ok(Packet::Get { receiver: request }),
             PUT => Ok(Packet::Put { sender: request }),
             MISSING => Ok(Packet::Missing { request }),
+            INQUIRY => Ok(Packet::Inquiry { envelope, signature }),
+            DISSENT => Ok(Packet::Dissent { envelope, signature }),
             WITHHELD => Ok(Packet::Withheld { envelope }),
             RESUMED => Ok(Packet::Resumed { envelope }),
             STARVED => Ok(Packet::Starved),
@@ -415,6 +425,7 @@ mod tests {
         let id = RequestId::from_bits(u64::MAX - 7);
         check(Packet::Eager { envelope, signature: 65535, sync: None });
         check(Packet::Eager { envelope, signature: 0, sync: Some(id) });
+        check(Packet::Multicast { envelope, signature: 3 });
         check(Packet::Offer { envelope, signature: 1, sender: id });
         check(Packet::ClearToSend { sender: id, receiver: RequestId::from_bits(9) });
         check(Packet::Data { receiver: id });
@@ -427,12 +438,13 @@ mod tests {
         check(Packet::Piece { receiver: id, offset: u64::MAX });
         check(Packet::Withdrawn { receiver: id });
         check(Packet::Refused { envelope, class: 15 });
-        check(Packet::Serve { envelope });
         check(Packet::Get { receiver: id });
         check(Packet::Put { sender: id });
         check(Packet::Missing { request: id });
         let area = Area { address: 0x7fff_0000_1234, bytes: 1 << 40 };
         assert_eq!(Area::decode(&area.encode()), Ok(area));
+        check(Packet::Inquiry { envelope, signature: 65535 });
+        check(Packet::Dissent { envelope, signature: 1 });
         check(Packet::Withheld { envelope });
         check(Packet::Resumed { envelope });
         check(Packet::Starved);

@@ -1,5 +1,6 @@
-//! Measures ways to copy what another core has just written: `cargo run --release -p tutti-data --example copies`.
-//! Gigabytes a second, best and median of several; the other core changes the source before each copy.
+//! Measures ways to copy what another core has just written: `cargo run --release -p tutti-data --example
+//! copies`. Gigabytes a second, best and median of several; the other core changes the source before each
+//! copy.
 //!
 //! # Safety
 //! Every buffer is made to hold what is copied; the two threads take turns.

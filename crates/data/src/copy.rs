@@ -1,13 +1,14 @@
 //! Copies of raw memory: what moves bytes between processes once both sides are addresses.
 //!
-//! [`copy_small`] is compiled into its caller: up to 64 bytes it is a few loads and stores without a loop. [`copy`] is
-//! for any size. Beyond small sizes it is the C library's, which loops over wider registers and `rep movsb` only equal for data that
-//! another core has just written (the example `copies` measures), but for those of up to 32 KiB that lie in a core's own cache: from 2 KiB on the
-//! C library takes `rep movsb` (glibc 2.36, where the processor is said to do that fast), which there takes 1.1 to 1.3 times as long as a loop
-//! whose stores are aligned, and twice as long where the target is not at a multiple of 32 bytes.
+//! [`copy_small`] is compiled into its caller: up to 64 bytes it is a few loads and stores without a loop.
+//! [`copy`] is for any size. Beyond small sizes it is the C library's, which loops over wider registers and
+//! `rep movsb` only equal for data that another core has just written (the example `copies` measures), but
+//! for those of up to 32 KiB that lie in a core's own cache: from 2 KiB on the C library takes `rep movsb`
+//! (glibc 2.36, where the processor is said to do that fast), which there takes 1.1 to 1.3 times as long as a
+//! loop whose stores are aligned, and twice as long where the target is not at a multiple of 32 bytes.
 //! [`copy_streaming`] passes the caches by on the writing side. It pays where source and target together are
-//! larger than the last-level cache (measured: 0.6 of [`copy`] below, 1.5 times it above), and nobody reads the target
-//! next. The caller knows both; this module does not.
+//! larger than the last-level cache (measured: 0.6 of [`copy`] below, 1.5 times it above), and nobody reads
+//! the target next. The caller knows both; this module does not.
 //!
 //! # Safety
 //! Callers promise that both sides hold so many bytes and are disjoint.
@@ -92,7 +93,8 @@ unsafe fn copy_loop(from: *const u8, into: *mut u8, bytes: usize) {
     use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
     const WORD: usize = size_of::<__m256i>();
     debug_assert!(bytes >= LOOP_LEAST);
-    // SAFETY: the caller's promise; each word is within `bytes`: the last ones end with them, and those of the loop before them.
+    // SAFETY: the caller's promise; each word is within `bytes`: the last ones end with them, and those of
+    // the loop before them.
     unsafe {
         let load = |at: usize| _mm256_loadu_si256(from.add(at).cast::<__m256i>());
         let store = |at: usize, word| _mm256_storeu_si256(into.add(at).cast::<__m256i>(), word);

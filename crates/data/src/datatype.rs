@@ -248,14 +248,15 @@ impl Datatype {
         self.0.committed.store(true, Ordering::Release);
     }
 
-    /// The bytes of an item, if the type is committed and any number of items is one run that begins at the buffer's
-    /// address: the usual case, told by one load. Types without it may be so too.
+    /// The bytes of an item, if the type is committed and any number of items is one run that begins at the
+    /// buffer's address: the usual case, told by one load. Types without it may be so too.
     #[inline]
     pub fn dense(&self) -> Option<NonZeroU64> {
         NonZeroU64::new(self.0.dense.load(Ordering::Relaxed))
     }
 
-    /// The bytes of so many items, if the type is [`Datatype::dense`]; `None` also where they do not fit 63 bits.
+    /// The bytes of so many items, if the type is [`Datatype::dense`]; `None` also where they do not fit 63
+    /// bits.
     #[inline]
     pub fn dense_bytes(&self, count: u64) -> Option<u64> {
         count.checked_mul(self.dense()?.get()).filter(|bytes| *bytes <= i64::MAX as u64)
@@ -328,7 +329,8 @@ impl Datatype {
         self.0.typed.get_or_init(|| self.shape(true))
     }
 
-    /// The program of a type made of pairs in which each pair is one item with its padding: runs are arrays of pairs.
+    /// The program of a type made of pairs in which each pair is one item with its padding: runs are arrays
+    /// of pairs.
     pub(crate) fn pairs(&self) -> Layout {
         Layout::new(self.pair_shape(), self.extent())
     }

@@ -40,9 +40,9 @@ pub(crate) struct Facts {
     pub align: i64,
     /// First byte and end of the data, if there is any (`true_lb`, `true_ub`).
     pub data: Option<(i64, i64)>,
-    /// Hull of the bounds of the parts, if there is any data. MPI-5 section 5.1 defines bounds by the items alone;
-    /// that differs only where parts with padding at their end lie at odd displacements, and there programs (and
-    /// other libraries) expect that a type ends no earlier than its parts.
+    /// Hull of the bounds of the parts, if there is any data. MPI-5 section 5.1 defines bounds by the items
+    /// alone; that differs only where parts with padding at their end lie at odd displacements, and there
+    /// programs (and other libraries) expect that a type ends no earlier than its parts.
     pub hull: Option<(i64, i64)>,
     /// Bounds set by a constructor that sticks: resized, subarray, darray (MPI-5 section 5.1.6).
     pub marks: Option<(i64, i64)>,

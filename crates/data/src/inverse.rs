@@ -1,8 +1,9 @@
 //! The inverse of a cursor: how many packed bytes lie below an address, and whether that means anything.
 //!
-//! A file view (MPI-5 section 14.3) is a datatype repeated without end. Where its runs follow one another, the packed bytes
-//! that lie in a range of the file are themselves one range, from [`Datatype::bytes_below`] its start to that of its end: found by
-//! a division a loop and a binary search a list, O(depth + log n). Nothing is ever flattened.
+//! A file view (MPI-5 section 14.3) is a datatype repeated without end. Where its runs follow one another,
+//! the packed bytes that lie in a range of the file are themselves one range, from [`Datatype::bytes_below`]
+//! its start to that of its end: found by a division a loop and a binary search a list, O(depth + log n).
+//! Nothing is ever flattened.
 
 use std::ops::Range;
 
@@ -145,6 +146,12 @@ pub(crate) fn endless_below(layout: &Layout, offset: i64) -> u64 {
 }
 
 impl Datatype {
+    /// How the runs of one item of this type follow one another. A type without data is disjoint.
+    pub fn succession_of_one(&self) -> Succession {
+        let shape = &self.layout().shape;
+        if shape.size == 0 { Succession::Disjoint } else { Reach::of(shape).succession }
+    }
+
     /// How the runs of this type, repeated without end, follow one another. A type without data is disjoint.
     pub fn succession(&self) -> Succession {
         let shape = &self.layout().shape;
@@ -166,8 +173,9 @@ impl Datatype {
         self.bytes_below(offsets.start)..self.bytes_below(offsets.end)
     }
 
-    /// The type with the same constructors over other basic types: each is so many bytes as `bytes_of` says of it. This is what a
-    /// file type is in a representation of data whose items have other lengths (MPI-5 section 14.5). Committed.
+    /// The type with the same constructors over other basic types: each is so many bytes as `bytes_of` says
+    /// of it. This is what a file type is in a representation of data whose items have other lengths (MPI-5
+    /// section 14.5). Committed.
     ///
     /// # Errors
     /// Those of `bytes_of`; `Type` for bounds that do not fit.

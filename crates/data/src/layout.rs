@@ -70,7 +70,8 @@ impl Layout {
         (&self.body, self.stride, self.offset)
     }
 
-    /// Appends the runs of a range of packed bytes of items without end, at most `limit`; returns how many bytes they cover.
+    /// Appends the runs of a range of packed bytes of items without end, at most `limit`; returns how many
+    /// bytes they cover.
     pub fn collect(&self, packed: Range<u64>, out: &mut Vec<Segment>, limit: usize) -> u64 {
         let first = out.len();
         let mut collector = Collector { out, first, limit, covered: 0 };

@@ -6,6 +6,19 @@
 //! [`Datatype::unpack`], [`Datatype::segments`], [`copy`], external32 and reductions over derived types.
 //!
 //! Deliberately absent: handles and names set by users (abi), messages, files.
+//!
+//! # What is where
+//!
+//! Datatypes (MPI-5 chapter 5) and reduction operators (section 6.9). Entry points: `Datatype`
+//! (constructors `create_*`, `commit`, `contiguous`, `pack`, `unpack`, `segments`, `pack_external`,
+//! `signature_hash`, `envelope`, `contents`), `Cursor`, `copy`, `Op`, `Reducer` (`apply`, `apply_into`,
+//! `apply_many`, `apply_many_streaming`), `copy::{copy, copy_small, copy_streaming}` for raw memory. A
+//! constructor's meaning is written once (`expand`) and read twice: as facts (size, bounds, signature) and
+//! as a shape, the normalised program of memory runs that every mover walks from any packed position
+//! without state. All reductions are one loop (`simd`): a chunk of all operands goes into registers, is
+//! combined from right to left, and is then written, cached or past the caches; so the result may be any of
+//! the operands, and the bits do not depend on sizes, addresses or vector width. Absent: handles, user-set
+//! names and attributes, FFI, I/O, allocation while moving data.
 #![deny(unsafe_code)]
 
 mod construct;
@@ -15,6 +28,11 @@ mod darray;
 mod datatype;
 mod decode;
 mod expand;
+#[cfg(target_arch = "x86_64")]
+mod extended;
+// Where `long double` is a binary128.
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "extended_quad.rs"]
 mod extended;
 mod external;
 mod facts;
@@ -30,6 +48,7 @@ mod reduce;
 mod shape;
 mod signature;
 mod simd;
+mod tiles;
 mod tiling;
 mod walk;
 
@@ -40,6 +59,7 @@ pub use inverse::Succession;
 pub use layout::{Cursor, Segment, copy};
 pub use op::{Op, UserFunction};
 pub use reduce::Reducer;
+pub use tiles::Tiles;
 pub use tiling::Tiling;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Stores that pass the caches by. A result that is larger than the cache would otherwise be read before it is
-//! written (the line is fetched to be changed) and drive out what is needed next. Miri, which knows no caches, takes ordinary ones.
+//! Stores that pass the caches by. A result that is larger than the cache would otherwise be read before it
+//! is written (the line is fetched to be changed) and drive out what is needed next. Miri, which knows no
+//! caches, takes ordinary ones.
 //!
 //! # Safety
 //! Stores are of whole 16-byte words at an aligned address. Others see them in order only after [`fence`].
@@ -25,8 +26,8 @@ pub(crate) unsafe fn store(from: *const u8, into: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies whole lines to the first byte of a line, by the widest stores there are: they fill what the processor
-/// collects in fewer steps (1.3 times what 16-byte words do).
+/// Copies whole lines to the first byte of a line, by the widest stores there are: they fill what the
+/// processor collects in fewer steps (1.3 times what 16-byte words do).
 ///
 /// # Safety
 /// See the module; both sides hold so many bytes.

@@ -99,8 +99,9 @@ impl Op {
     /// take predefined types of their groups, `MPI_REPLACE`, `MPI_NO_OP` and user functions anything.
     /// An operator error names both otherwise.
     ///
-    /// `MPI_CHAR` counts as the integer that C takes a `char` for. The standard gives it no operator (MPI-5 section 6.9.2), but
-    /// MPICH and Open MPI take it, and it is the default type of common benchmarks; [`Op::check_strictly`] refuses it.
+    /// `MPI_CHAR` counts as the integer that C takes a `char` for. The standard gives it no operator (MPI-5
+    /// section 6.9.2), but MPICH and Open MPI take it, and it is the default type of common benchmarks;
+    /// [`Op::check_strictly`] refuses it.
     pub fn check(&self, datatype: &Datatype) -> Result<()> {
         match self.0 {
             Kind::User { .. } | Kind::Predefined(Operator::Replace | Operator::Nothing) => Ok(()),
@@ -155,8 +156,8 @@ impl Op {
 }
 
 impl Datatype {
-    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section 12.3.4); `MPI_CHAR`
-    /// as in [`Op::check`].
+    /// Whether items may be compared and swapped: integers, logicals and bytes, not derived (MPI-5 section
+    /// 12.3.4); `MPI_CHAR` as in [`Op::check`].
     #[inline]
     pub fn is_integral(&self) -> bool {
         use Group::{Byte, CInteger, Character, FortranInteger, Logical, MultiLanguage};

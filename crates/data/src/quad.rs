@@ -4,11 +4,15 @@
 //! declaration with such types is not stable, so the calls are assembly.
 //!
 //! # Safety
-//! The routines are pure functions of the System V calling convention, which `clobber_abi` describes.
+//! The routines are pure functions of the platform's calling convention, which `clobber_abi` describes: two
+//! vectors in xmm0 and xmm1 (v0 and v1), a vector in the first of them or a number in eax (w0).
 #![allow(unsafe_code)]
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::uint64x2_t as Register;
 use std::arch::asm;
-use std::arch::x86_64::__m128i;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m128i as Register;
 use std::cmp::Ordering;
 use std::ops::{Add, Mul, Sub};
 
@@ -34,14 +38,26 @@ macro_rules! arithmetic {
             type Output = Quad;
 
             fn $method(self, right: Quad) -> Quad {
-                let result: __m128i;
-                // SAFETY: a pure routine that takes xmm0 and xmm1 and returns xmm0.
+                let result: Register;
+                // SAFETY: a pure routine that takes two vectors and returns one; see the module.
+                #[cfg(target_arch = "x86_64")]
                 unsafe {
                     asm!(
                         "call {routine}",
                         routine = sym $routine,
                         inout("xmm0") self.register() => result,
                         in("xmm1") right.register(),
+                        clobber_abi("C"),
+                    );
+                }
+                // SAFETY: as above.
+                #[cfg(target_arch = "aarch64")]
+                unsafe {
+                    asm!(
+                        "bl {routine}",
+                        routine = sym $routine,
+                        inout("v0") self.register() => result,
+                        in("v1") right.register(),
                         clobber_abi("C"),
                     );
                 }
@@ -60,7 +76,8 @@ macro_rules! comparison {
     ($name:ident, $routine:ident) => {
         fn $name(left: Quad, right: Quad) -> i32 {
             let result: i32;
-            // SAFETY: a pure routine that takes xmm0 and xmm1 and returns eax.
+            // SAFETY: a pure routine that takes two vectors and returns a number; see the module.
+            #[cfg(target_arch = "x86_64")]
             unsafe {
                 asm!(
                     "call {routine}",
@@ -68,6 +85,18 @@ macro_rules! comparison {
                     in("xmm0") left.register(),
                     in("xmm1") right.register(),
                     lateout("eax") result,
+                    clobber_abi("C"),
+                );
+            }
+            // SAFETY: as above.
+            #[cfg(target_arch = "aarch64")]
+            unsafe {
+                asm!(
+                    "bl {routine}",
+                    routine = sym $routine,
+                    in("v0") left.register(),
+                    in("v1") right.register(),
+                    lateout("w0") result,
                     clobber_abi("C"),
                 );
             }
@@ -81,14 +110,14 @@ comparison!(greater, __gttf2);
 comparison!(equal, __eqtf2);
 
 impl Quad {
-    fn register(self) -> __m128i {
+    fn register(self) -> Register {
         // SAFETY: both are 16 bytes, of which every pattern is valid.
         unsafe { std::mem::transmute(self.0) }
     }
 
-    fn from_register(value: __m128i) -> Quad {
+    fn from_register(value: Register) -> Quad {
         // SAFETY: both are 16 bytes, of which every pattern is valid.
-        Quad(unsafe { std::mem::transmute::<__m128i, u128>(value) })
+        Quad(unsafe { std::mem::transmute::<Register, u128>(value) })
     }
 }
 

@@ -40,8 +40,8 @@ enum Action {
     User(UserFunction),
 }
 
-/// Any number of items is one array of elements of a loop: the usual case, kept beside the address of the loop
-/// so that an element costs a few nanoseconds.
+/// Any number of items is one array of elements of a loop: the usual case, kept beside the address of the
+/// loop so that an element costs a few nanoseconds.
 #[derive(Clone, Copy)]
 struct Direct {
     kernels: Kernels,
@@ -162,20 +162,21 @@ impl Reducer {
         unsafe { self.fold(&[left, right], into, count, false) }
     }
 
-    /// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))` for `count` items: the operands in the order of their ranks,
-    /// combined from right to left, as repeated [`Reducer::apply`] of the operands from the last but one
-    /// to the first on a copy of the last one would. The same bits, however many items there are and wherever they lie.
-    /// One operand is copied.
+    /// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))` for `count` items: the operands in the order of their
+    /// ranks, combined from right to left, as repeated [`Reducer::apply`] of the operands from the last but
+    /// one to the first on a copy of the last one would. The same bits, however many items there are and
+    /// wherever they lie. One operand is copied.
     ///
     /// # Safety
-    /// There is at least one source, and all buffers hold `count` items. `into` is one of the sources or disjoint from
-    /// them.
+    /// There is at least one source, and all buffers hold `count` items. `into` is one of the sources or
+    /// disjoint from them.
     pub unsafe fn apply_many(&self, sources: &[*const u8], into: *mut u8, count: u64) {
         // SAFETY: passed on.
         unsafe { self.fold(sources, into, count, false) }
     }
 
-    /// As [`Reducer::apply_many`], past the caches where the type lets it: for results that do not fit into them.
+    /// As [`Reducer::apply_many`], past the caches where the type lets it: for results that do not fit into
+    /// them.
     ///
     /// # Safety
     /// As for [`Reducer::apply_many`].
@@ -233,8 +234,8 @@ impl Reducer {
             true => scratch.insert(Scratch::new(&self.datatype, count)).origin(),
             false => into,
         };
-        // SAFETY: the caller's promise; a scratch holds `count` items, and a sum in `into` overwrites no operand
-        // but the last.
+        // SAFETY: the caller's promise; a scratch holds `count` items, and a sum in `into` overwrites no
+        // operand but the last.
         unsafe {
             self.copy(*last, sum, count);
             for source in rest.iter().rev() {
@@ -245,8 +246,8 @@ impl Reducer {
     }
 
     /// Combines packed items with those in memory where packed bytes from `position` on belong, as an
-    /// accumulate does. Position and length are whole predefined items, pairs among them (whole items of the type
-    /// for user functions); returns the bytes used.
+    /// accumulate does. Position and length are whole predefined items, pairs among them (whole items of the
+    /// type for user functions); returns the bytes used.
     ///
     /// # Safety
     /// `inout` holds `count` items and is disjoint from `input`.

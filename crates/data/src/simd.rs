@@ -7,8 +7,9 @@
 //! time to vectorise, and an element is read once and written once however many operands there are.
 //!
 //! # Safety
-//! A loop's caller promises valid arrays of `count` elements, at any alignment; the result is exactly one
-//! of the operands or disjoint from it, for each of them. Loops for a level are only handed out where the processor has it.
+//! A loop's caller promises valid arrays of `count` elements, at any alignment; the result is exactly one of
+//! the operands or disjoint from it, for each of them. Loops for a level are only handed out where the
+//! processor has it.
 #![allow(unsafe_code)]
 
 use crate::kernels::Combine;
@@ -19,8 +20,8 @@ use std::sync::OnceLock;
 
 /// `into[i] = left[i] op right[i]`: left, right, into, count.
 pub(crate) type Three = unsafe fn(*const u8, *const u8, *mut u8, usize);
-/// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))`: at least one operand, into, the bytes after which the arrays begin at
-/// all these addresses, count.
+/// `into[i] = s0[i] op (s1[i] op (.. op sn[i]))`: at least one operand, into, the bytes after which the
+/// arrays begin at all these addresses, count.
 pub(crate) type Many = unsafe fn(&[*const u8], *mut u8, isize, usize);
 
 /// The loops of one operator and type.
@@ -59,8 +60,9 @@ fn level() -> Level {
     })
 }
 
-/// Whether the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it is (AMD64 manual, volume 3, CPUID function
-/// 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512). Asked once: on a virtual machine the answer takes microseconds.
+/// Whether the processor is one of AMD that does 512 bits in two halves (Zen 4). It says how wide it is
+/// (AMD64 manual, volume 3, CPUID function 8000_001Ah: bit 2 stands for 256 bits, bit 3 for 512). Asked once:
+/// on a virtual machine the answer takes microseconds.
 #[cfg(target_arch = "x86_64")]
 fn halves_512_bits() -> bool {
     use std::arch::x86_64::__cpuid;
@@ -81,8 +83,9 @@ impl Kernels {
         }
     }
 
-    /// As [`Kernels::of`], for what all levels do in one instruction. Where 512 bits are done in halves, the loops with 256 take 0.95 of their
-    /// time in the cache of a core, and 0.94 where operands are not aligned alike (the example `speed`).
+    /// As [`Kernels::of`], for what all levels do in one instruction. Where 512 bits are done in halves, the
+    /// loops with 256 take 0.95 of their time in the cache of a core, and 0.94 where operands are not aligned
+    /// alike (the example `speed`).
     #[cfg(target_arch = "x86_64")]
     pub fn of_simple<T: Copy, O: Combine<T>>() -> Kernels {
         match level() {
@@ -238,7 +241,8 @@ unsafe fn chunks<T: Copy, O: Combine<T>, const CHUNK: usize, const STREAMING: bo
     }
 }
 
-/// In a loop over chunks or operands: the compiler shall not vectorise across them, which gathers and scatters.
+/// In a loop over chunks or operands: the compiler shall not vectorise across them, which gathers and
+/// scatters.
 #[inline(always)]
 fn one_by_one() {
     #[cfg(not(miri))]

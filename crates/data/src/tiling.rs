@@ -1,7 +1,8 @@
 //! A datatype repeated without end, without the datatype: what members of a file know of each other's views.
 //!
-//! It travels as its shape: a byte for the kind of a part and numbers of eight bytes, as long as the constructors' arguments and never as long
-//! as the data. What comes in is checked once; afterwards it is a shape as any other.
+//! It travels as its shape: a byte for the kind of a part and numbers of eight bytes, as long as the
+//! constructors' arguments and never as long as the data. What comes in is checked once; afterwards it is a
+//! shape as any other.
 
 use std::ops::Range;
 use std::sync::Arc;

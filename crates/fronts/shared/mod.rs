@@ -6,6 +6,7 @@
 //! of Tutti beyond the standard ABI and the interface that [`library`] takes.
 
 pub mod generated;
+pub mod integers;
 pub mod kind;
 pub mod library;
 pub mod others;

@@ -3,6 +3,17 @@
 //! Each is a library of its own (`mpich`, `openmpi`), compiled from what they have in common (`shared`), which `cargo xtask generate`
 //! writes from `spec/` and `spec/fronts/`, and from its own types and constants. They are installed in folders of their own, so
 //! that they never shadow another library by accident. This crate says which there are; its tests look at them from outside.
+//!
+//! # What is where
+//!
+//! Libraries for programs that were built for other ABIs: `libmpi.so.12` (MPICH, Intel MPI and their kin)
+//! and `libmpi.so.40` (Open MPI). Generated from `spec/` and `spec/fronts/` (constants by meaning, objects,
+//! what arguments mean) into entry points that both share (`shared`), compiled against the types of each
+//! (`mpich`, `openmpi`); what arguments and types do not tell is in `special` and `others`. A front takes
+//! the functions of `libmpi_abi.so.1` as one structure (`tutti_interface`, by version), since it exports
+//! the same names; callbacks are called in its ABI by a dialect (`abi::dialect`) that operators, keys,
+//! error handlers and requests remember. Installed in `PREFIX/lib/tutti/ABI`, where mpirun lets programs
+//! look. Absent: semantics, state.
 #![deny(unsafe_code)]
 
 /// A front.

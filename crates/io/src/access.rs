@@ -14,13 +14,13 @@ use tutti_core::request::{Request, RequestId, Status};
 
 use crate::accord::{agree, judge, verdict};
 use crate::background::{self, Flight, Tags};
-use crate::driver::Moved;
 use crate::file::{File, sequential};
 use crate::memory::Memory;
 use crate::transfer::Transfer;
 use crate::two_phase::{Card, Means};
 use crate::view::View;
 use crate::worker;
+use tutti_storage::Moved;
 
 /// By what an access finds its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

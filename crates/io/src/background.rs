@@ -1,5 +1,5 @@
-//! Accesses behind a request: what happens once a thread has moved the bytes, and how members that exchange data go on from one step to the
-//! next. Progress moves them on, wherever the program waits.
+//! Accesses behind a request: what happens once a thread has moved the bytes, and how members that exchange
+//! data go on from one step to the next. Progress moves them on, wherever the program waits.
 
 use std::sync::Arc;
 
@@ -12,19 +12,21 @@ use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId, Work};
 
 use crate::access::{AT_ONCE_BYTES, Prepared, judged, over, verdict_of};
-use crate::driver::Moved;
 use crate::file::File;
 use crate::two_phase::{Card, Means};
 use crate::windows::FileWindows;
 use crate::worker::{self, Job};
+use tutti_storage::Moved;
+use tutti_sys::clock;
 
 /// How far an access is.
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// Members tell each other where in their views they are.
     Gathering(Gathering, Means, Result<Prepared>),
-    /// They exchange data; so many bytes of memory are what is wanted of a file that is long enough.
-    Exchanging(RequestId, Arc<FileWindows>, Prepared, u64),
+    /// They exchange data; so many bytes of memory are what is wanted of a file that is long enough; since
+    /// when, in nanoseconds.
+    Exchanging(RequestId, Arc<FileWindows>, Prepared, u64, u64),
     /// A thread moves the bytes.
     Moving(Arc<Job>, Prepared),
     /// They are moved.
@@ -108,7 +110,8 @@ impl Running {
                     Err(error) => Flight::Over(Moved { bytes: 0, fault: Some(error) }),
                 }
             }
-            Flight::Exchanging(request, windows, prepared, bytes) if is_over(request) => {
+            Flight::Exchanging(request, windows, prepared, bytes, start_ns) if is_over(request) => {
+                TRAFFIC.file_exchange_ns.add(clock::now_ns() - start_ns);
                 let result = completion::finish(held, process, request).result;
                 let fault = result.err().or(windows.fault());
                 Flight::Over(prepared.conclude(Moved { bytes, fault }))
@@ -146,7 +149,8 @@ impl Running {
         true
     }
 
-    /// All members know what each wants: they exchange it, or access the file each by itself where that is cheaper.
+    /// All members know what each wants: they exchange it, or access the file each by itself where that is
+    /// cheaper.
     fn exchange(
         &self,
         held: &Held,
@@ -186,6 +190,7 @@ impl Running {
             }
         };
         TRAFFIC.file_exchanges.add(1);
+        let start_ns = clock::now_ns();
         let division = Arc::new(division);
         let slots = division.slots(rank);
         let windows = Arc::new(FileWindows::new(Arc::clone(&self.file), Arc::clone(&division)));
@@ -198,7 +203,7 @@ impl Running {
             windows: Arc::clone(&windows) as Arc<dyn files::Windows>,
         };
         let request = files::start(held, process, &self.file.comm, operation, tags.exchange);
-        Flight::Exchanging(request, windows, prepared, bytes)
+        Flight::Exchanging(request, windows, prepared, bytes, start_ns)
     }
 }
 
@@ -220,7 +225,7 @@ impl Activity for Running {
 
     fn is_unattended(&self) -> bool {
         match &self.flight {
-            Flight::Moving(_, prepared) | Flight::Exchanging(_, _, prepared, _) => {
+            Flight::Moving(_, prepared) | Flight::Exchanging(_, _, prepared, ..) => {
                 !prepared.view.representation.calls_user()
             }
             _ => true,

@@ -13,17 +13,18 @@ use tutti_core::group::Group;
 use tutti_core::info::Info;
 use tutti_core::process::Process;
 use tutti_core::request::RequestId;
-use tutti_data::Datatype;
+use tutti_data::{Datatype, Tiles};
 
 use crate::access::Split;
 use crate::accord::{agree, agree_same, judge, number_of, verdict};
-use crate::amode::Amode;
 use crate::common::Common;
-use crate::driver::{Driver, Posix, Stream};
-use crate::hints::{Choice, Hints, without_prefix};
+use crate::place;
 use crate::representation::Representation;
-use crate::two_phase::{Means, Seen, Wish};
+use crate::two_phase::{self, Means};
 use crate::view::View;
+use tutti_storage::hints::{Choice, Hints, without_prefix};
+use tutti_storage::together::Wish;
+use tutti_storage::{Amode, Driver};
 
 /// MPI_DISPLACEMENT_CURRENT.
 const DISPLACEMENT_CURRENT: i64 = -54_278_278;
@@ -57,8 +58,6 @@ pub(crate) struct State {
     /// The same when they write.
     pub exchange_writes: Option<Means>,
     hints: Hints,
-    /// What a sync has reported: told again until the file is closed.
-    unsynced: Option<Error>,
 }
 
 /// From where an offset counts.
@@ -84,8 +83,8 @@ pub fn handle_of_context(held: &Held, context: u32) -> Option<usize> {
 ///
 /// # Errors
 /// `NoSuchFile` and what else the system reports.
-pub fn delete(name: &[u8]) -> Result<()> {
-    Posix::delete(without_prefix(name))
+pub fn delete(process: &Process, name: &[u8]) -> Result<()> {
+    place::delete(process, without_prefix(name))
 }
 
 /// An operation that streams do not have.
@@ -116,7 +115,11 @@ impl File {
             path => Ok((mode, path)),
         });
         let (mode, path) = agree_same(held, process, comm, mode, [amode.into()], "argument amode")?;
-        let driver = open_all(held, process, comm, path, mode)?;
+        let mut hints = Hints::of_environment().with(|key| info.text(key));
+        let driver = open_all(held, process, comm, path, mode, &hints)?;
+        if let Some((bytes, count)) = driver.stripes() {
+            (hints.stripe_bytes, hints.stripes) = (bytes, count);
+        }
         let group = comm.group().clone();
         let own = create::create(held, process, comm, &group)?.expect("all members are in the group");
         let common = match Common::new(held, process, &own) {
@@ -133,8 +136,7 @@ impl File {
             split: None,
             exchange_reads: None,
             exchange_writes: None,
-            hints: Hints::of_environment().with(info),
-            unsynced: None,
+            hints,
         };
         let handler = OF_FILES.borrow(held).clone();
         let file = Arc::new(File {
@@ -175,7 +177,7 @@ impl File {
         agree(held, process, &self.comm, idle)?;
         let mut result = Ok(());
         if self.amode.deletes_on_close() {
-            let deleted = if self.is_first() { Posix::delete(&self.name) } else { Ok(()) };
+            let deleted = if self.is_first() { place::delete(process, &self.name) } else { Ok(()) };
             result = agree(held, process, &self.comm, deleted);
         }
         OPEN.borrow_mut(held).remove(&self.comm.context().0);
@@ -279,15 +281,7 @@ impl File {
     /// # Errors
     /// What the system reports, now or at an earlier sync.
     pub fn sync(&self, held: &mut Held, process: &'static Process) -> Result<()> {
-        let earlier = self.state.borrow(held).unsynced.clone();
-        let result = match earlier {
-            Some(error) => Err(error),
-            None if self.amode.writes() => held.release_while(|| self.driver.sync()),
-            None => Ok(()),
-        };
-        if let Err(error) = &result {
-            self.state.borrow_mut(held).unsynced = Some(error.clone());
-        }
+        let result = if self.amode.writes() { held.release_while(|| self.driver.sync()) } else { Ok(()) };
         agree(held, process, &self.comm, result)
     }
 
@@ -317,7 +311,7 @@ impl File {
         state.view = Arc::new(view);
         state.position = 0;
         if let Some(info) = info {
-            state.hints = state.hints.with(info);
+            state.hints = state.hints.with(|key| info.text(key));
         }
         drop(state);
         let set = if self.is_first() { self.common.set_position(held, process, 0) } else { Ok(()) };
@@ -334,7 +328,7 @@ impl File {
             _ => Wish::of(choice, write, is_remote).word(),
         };
         let wishes = [wish(hints.exchange_reads, false), wish(hints.exchange_writes, true)];
-        let seen = if wishes == [0, 0] { None } else { Seen::encode(&self.view(held)) };
+        let seen = if wishes == [0, 0] { None } else { two_phase::encode_view(&self.view(held)) };
         let length = seen.as_ref().map_or(u64::MAX, |seen| seen.len() as u64);
         let card = [
             verdict(&set).into(),
@@ -372,15 +366,15 @@ impl File {
         process: &'static Process,
         mut seen: Vec<u8>,
         longest: usize,
-    ) -> Result<Arc<[Seen]>> {
+    ) -> Result<Arc<[Tiles]>> {
         seen.splice(0..0, (seen.len() as u64).to_le_bytes());
         seen.resize(longest + 8, 0);
         let all = collective::allgather_bytes(held, process, &self.comm, &seen)?;
         let view = |bytes: &[u8]| {
             let (length, rest) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-            Seen::decode(rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or(&[]))
+            Tiles::decode(rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or(&[]))
         };
-        let views = all.chunks_exact(seen.len()).map(view).collect::<Result<Arc<[Seen]>>>();
+        let views = all.chunks_exact(seen.len()).map(view).collect::<Result<Arc<[Tiles]>>>();
         agree(held, process, &self.comm, views)
     }
 
@@ -409,9 +403,17 @@ impl File {
         Ok(())
     }
 
-    /// MPI_File_get_info.
-    pub fn hints(&self, held: &Held) -> Hints {
+    pub(crate) fn hints(&self, held: &Held) -> Hints {
         self.state.borrow(held).hints
+    }
+
+    /// MPI_File_get_info: what is in force.
+    pub fn info(&self, held: &Held) -> Info {
+        let mut info = Info::default();
+        for (key, value) in self.hints(held).in_force() {
+            info.set(key, value).expect("keys and values that the library makes are short");
+        }
+        info
     }
 
     /// MPI_File_set_info: collective.
@@ -420,7 +422,7 @@ impl File {
     /// What went wrong with a message.
     pub fn set_hints(&self, held: &mut Held, process: &'static Process, info: &Info) -> Result<()> {
         let mut state = self.state.borrow_mut(held);
-        state.hints = state.hints.with(info);
+        state.hints = state.hints.with(|key| info.text(key));
         drop(state);
         collective::barrier(held, process, &self.comm)
     }
@@ -528,13 +530,9 @@ fn open_all(
     comm: &Communicator,
     path: &[u8],
     amode: Amode,
+    hints: &Hints,
 ) -> Result<Arc<dyn Driver>> {
-    let open = |amode: Amode| -> Result<Arc<dyn Driver>> {
-        if amode.is_sequential() && Stream::is_at(path) {
-            return Ok(Arc::new(Stream::open(path, amode)?));
-        }
-        Ok(Arc::new(Posix::open(path, amode)?))
-    };
+    let open = |amode: Amode| place::open(process, path, amode, hints);
     if !amode.creates() {
         let opened = held.release_while(|| open(amode));
         return agree(held, process, comm, opened);

@@ -4,14 +4,16 @@
 //! window, and for each the memory at the same place. Long runs go directly from or to the user's memory; short ones are collected.
 //! Memory of the library's own is bounded by a window.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use tutti_core::buffer::Buffer;
 use tutti_data::Segment;
 use tutti_transport::loan::Pieces;
 
-use crate::driver::{Driver, Moved};
+use crate::observed;
 use crate::view::View;
+use tutti_storage::{Driver, Moved, Views};
 
 /// Runs of the file in a window.
 const WINDOW_RUNS: usize = 4096;
@@ -40,8 +42,18 @@ pub struct Transfer {
 impl Transfer {
     /// Does it. Of a read that ends early, the file has.
     pub fn run(&self) -> Moved {
+        observed::traced(self.write, self.driver.is_remote(), || self.move_all())
+    }
+
+    fn move_all(&self) -> Moved {
         if self.driver.is_stream() {
             return self.long(0, 0, self.buffer.bytes());
+        }
+        if let Some(driver) = self.driver.views()
+            && self.view.is_disjoint()
+            && self.view.layout().size() > 0
+        {
+            return self.by_view(driver);
         }
         let mut runs = Vec::new();
         let (mut done, end) = (0, self.buffer.bytes());
@@ -53,6 +65,40 @@ impl Transfer {
             let moved = self.window(done, &mut runs);
             done += moved.bytes;
             if moved.fault.is_some() || moved.bytes < covered {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    /// By telling which part of the view is meant: the driver knows the view. Memory whose runs are long goes
+    /// as it is, that of short ones is packed.
+    fn by_view(&self, driver: &dyn Views) -> Moved {
+        let tiles = self.view.tiles();
+        let coarse = self.buffer.is_coarse();
+        let (mut done, end) = (0, self.buffer.bytes());
+        while done < end {
+            let take = if coarse { end - done } else { (end - done).min(WINDOW_BYTES) };
+            let stream = self.stream + done;
+            let (mut moved, mut expected) = (Moved::default(), take);
+            if !coarse {
+                moved = self.packed(done, take, &mut |memory| match memory {
+                    Packed::Out(bytes) => driver.write_view(&tiles, stream, &[IoSlice::new(bytes)]),
+                    Packed::In(bytes) => driver.read_view(&tiles, stream, &mut [IoSliceMut::new(bytes)]),
+                });
+            } else if self.write {
+                self.buffer.read(done, take, &mut |memory| {
+                    expected = memory.iter().map(|piece| piece.len() as u64).sum();
+                    moved = driver.write_view(&tiles, stream, memory);
+                });
+            } else {
+                Pieces::write(&self.buffer, done, take, &mut |memory| {
+                    expected = memory.iter().map(|piece| piece.len() as u64).sum();
+                    moved = driver.read_view(&tiles, stream, memory);
+                });
+            }
+            done += moved.bytes;
+            if moved.fault.is_some() || moved.bytes < expected {
                 return Moved { bytes: done, ..moved };
             }
         }
@@ -120,26 +166,40 @@ impl Transfer {
 
     /// Short runs of the file, of so many bytes in all.
     fn short(&self, runs: &[Segment], position: u64, bytes: u64) -> Moved {
+        self.packed(position, bytes, &mut |memory| match memory {
+            Packed::Out(bytes) => self.driver.scatter(runs, bytes),
+            Packed::In(bytes) => self.driver.gather(runs, bytes),
+        })
+    }
+
+    /// Memory as one run: itself, or packed.
+    fn packed(&self, position: u64, bytes: u64, work: &mut dyn FnMut(Packed<'_>) -> Moved) -> Moved {
         let range = position as usize..(position + bytes) as usize;
         if self.write {
             if let Some(memory) = self.buffer.run() {
-                return self.driver.scatter(runs, &memory[range]);
+                return work(Packed::Out(&memory[range]));
             }
             let mut packed = vec![0; bytes as usize];
             self.buffer.pack(position, &mut packed);
-            return self.driver.scatter(runs, &packed);
+            return work(Packed::Out(&packed));
         }
         if self.buffer.run().is_some() {
             return self.buffer.with_memory(position, bytes, 1, |memory| match memory {
-                [run] => self.driver.gather(runs, run),
+                [run] => work(Packed::In(run)),
                 _ => Moved::default(),
             });
         }
         let mut packed = vec![0; bytes as usize];
-        let moved = self.driver.gather(runs, &mut packed);
+        let moved = work(Packed::In(&mut packed));
         self.buffer.unpack(position, &packed[..moved.bytes as usize]);
         moved
     }
+}
+
+/// One run of memory, to the file or from it.
+enum Packed<'a> {
+    Out(&'a [u8]),
+    In(&'a mut [u8]),
 }
 
 /// How many of the first runs are short and moved together, and their bytes.

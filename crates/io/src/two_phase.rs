@@ -1,91 +1,35 @@
 //! Access in two phases: members exchange data with those in charge of windows of the file, who read or write these whole (S10; View I/O).
 //!
-//! Members know each other's views since these were set. For an access they tell each other where in its view each begins and how many bytes
-//! it has; from that, each computes by itself how long every message is, since the bytes of a window are one range of what a member has
-//! ([`Seen::within`]). No list goes over the network, and none is made of more than one window. The schedule is
-//! [`tutti_coll::algorithms::files`]. Pure: everything here is a function of what all members know.
+//! Members know each other's views since these were set. For an access they tell each other where in its view
+//! each begins and how many bytes it has; from that, each computes by itself how long every message is, since
+//! the bytes of a window are one range of what a member has ([`Tiles::within`]). No list goes over the
+//! network, and none is made of more than one window. The schedule is [`tutti_coll::algorithms::files`].
+//! Pure: everything here is a function of what all members know.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use tutti_base::Result;
 use tutti_coll::Schedule;
 use tutti_coll::algorithms::files::{self, Exchange};
-use tutti_data::{Segment, Tiling};
+use tutti_data::Tiles;
 
-use crate::hints::Choice;
 use crate::view::View;
+use tutti_storage::together::aggregators;
 
-/// Most members in charge of windows unless a hint says so.
-const MOST_AGGREGATORS: u32 = 16;
 /// Windows are multiples of this.
 const WINDOW_UNIT: u64 = 64 << 10;
 /// Rounds in flight: one is exchanged while another is on its way to the device.
 const IN_FLIGHT: u32 = 2;
-/// Where runs of the file are shorter on average, members exchange data before they write, on a file system of one host: 1 KiB in turn by
-/// 4 ranks on 2 processors, 511 MB/s through mappings, each of which takes a fault a page, and 1366 by exchange.
-const SHORT_RUN_BYTES: u64 = 8 << 10;
-/// The same to read and to write on one that hosts share: an access goes over a network.
-const SHORT_REMOTE_RUN_BYTES: u64 = 64 << 10;
 /// An access of fewer runs a member is over before an exchange has begun.
 const FEW_RUNS: u64 = 64;
 /// Longest description of a view that others get.
 const MOST_VIEW_BYTES: usize = 1 << 20;
 
-/// The view of a member, as the others know it.
-#[derive(Debug)]
-pub struct Seen {
-    displacement: i64,
-    tiling: Tiling,
-}
-
-impl Seen {
-    /// What the others get of a view; `None` where bytes overlap, or the description is too long.
-    pub fn encode(view: &View) -> Option<Vec<u8>> {
-        let is_plain = view.is_disjoint() && view.layout().size() > 0;
-        let mut bytes = view.displacement.to_le_bytes().to_vec();
-        bytes.extend(is_plain.then(|| Tiling::of(view.layout()).encode())?);
-        (bytes.len() <= MOST_VIEW_BYTES).then_some(bytes)
-    }
-
-    /// What [`Seen::encode`] gave.
-    ///
-    /// # Errors
-    /// `Intern` for anything else.
-    pub fn decode(bytes: &[u8]) -> Result<Seen> {
-        let (displacement, tiling) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        Ok(Seen { displacement: i64::from_le_bytes(*displacement), tiling: Tiling::decode(tiling)? })
-    }
-
-    /// Stream bytes that lie in the first `bytes` of the file.
-    pub fn stream_below(&self, bytes: u64) -> u64 {
-        let limit = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_sub(self.displacement);
-        self.tiling.bytes_below(limit)
-    }
-
-    /// Of a range of the stream, what lies in a range of the file.
-    pub fn within(&self, stream: &Range<u64>, file: &Range<u64>) -> Range<u64> {
-        let place = |end: u64| self.stream_below(end).clamp(stream.start, stream.end);
-        place(file.start)..place(file.end)
-    }
-
-    /// The runs of the file of a range of the stream.
-    pub fn runs(&self, stream: Range<u64>, runs: &mut Vec<Segment>, limit: usize) -> u64 {
-        let first = runs.len();
-        let covered = self.tiling.segments(stream, runs, limit);
-        runs[first..].iter_mut().for_each(|run| run.offset += self.displacement);
-        covered
-    }
-
-    /// Where in the file a range of the stream begins and ends.
-    fn span(&self, stream: &Range<u64>) -> Option<Range<u64>> {
-        let at = |stream: u64| {
-            let mut run = Vec::new();
-            self.runs(stream..stream + 1, &mut run, 1);
-            run.first().map(|run| run.offset as u64)
-        };
-        if stream.is_empty() { None } else { Some(at(stream.start)?..at(stream.end - 1)? + 1) }
-    }
+/// What the others get of a view; `None` where bytes overlap, or the description is too long.
+pub fn encode_view(view: &View) -> Option<Vec<u8>> {
+    let is_plain = view.is_disjoint() && view.layout().size() > 0;
+    let bytes = is_plain.then(|| view.tiles().encode())?;
+    (bytes.len() <= MOST_VIEW_BYTES).then_some(bytes)
 }
 
 /// What one member says of its part of an access.
@@ -135,7 +79,7 @@ impl Card {
 #[derive(Clone, Debug)]
 pub struct Means {
     /// The view of each.
-    pub views: Arc<[Seen]>,
+    pub views: Arc<[Tiles]>,
     /// How many are in charge of windows; 0: as many as is best.
     pub aggregators: u32,
     /// The longest window.
@@ -144,45 +88,11 @@ pub struct Means {
     pub always: bool,
 }
 
-/// Whether members are to exchange data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Not at all.
-    Never,
-    /// Where runs are shorter on average.
-    Below(u64),
-    /// Whatever it costs.
-    Always,
-}
-
-impl Wish {
-    /// What a hint means for a file on such a file system.
-    pub fn of(choice: Choice, write: bool, is_remote: bool) -> Wish {
-        match choice {
-            Choice::Enable => Wish::Always,
-            Choice::Disable => Wish::Never,
-            Choice::Automatic if is_remote => Wish::Below(SHORT_REMOTE_RUN_BYTES),
-            Choice::Automatic if write => Wish::Below(SHORT_RUN_BYTES),
-            // What one has read of the page cache is there for all.
-            Choice::Automatic => Wish::Never,
-        }
-    }
-
-    /// For others.
-    pub fn word(self) -> u64 {
-        match self {
-            Wish::Never => 0,
-            Wish::Below(bytes) => bytes,
-            Wish::Always => u64::MAX,
-        }
-    }
-}
-
 /// One access of all members, divided into windows.
 #[derive(Clone, Debug)]
 pub struct Division {
     /// The views.
-    pub views: Arc<[Seen]>,
+    pub views: Arc<[Tiles]>,
     /// What of its stream each member has.
     pub streams: Vec<Range<u64>>,
     /// Bytes of a window.
@@ -195,8 +105,8 @@ pub struct Division {
 
 impl Means {
     /// For views, by what the first member wishes; `None` if there is to be no exchange.
-    pub fn new(views: &Arc<[Seen]>, wish: u64, aggregators: u32, window_bytes: u64) -> Option<Means> {
-        let runs: u64 = views.iter().map(|view| view.tiling.mean_run()).fold(0, u64::saturating_add);
+    pub fn new(views: &Arc<[Tiles]>, wish: u64, aggregators: u32, window_bytes: u64) -> Option<Means> {
+        let runs: u64 = views.iter().map(|view| view.tiling().mean_run()).fold(0, u64::saturating_add);
         let mean = runs / views.len().max(1) as u64;
         let always = wish == u64::MAX;
         (always || mean < wish).then(|| Means { views: Arc::clone(views), aggregators, window_bytes, always })
@@ -211,8 +121,8 @@ impl Means {
             return None;
         }
         let ranks = cards.len() as u32;
-        let wanted = if self.aggregators == 0 { MOST_AGGREGATORS } else { self.aggregators };
-        let count = wanted.min(ranks);
+        let aggregators = aggregators(self.aggregators, ranks);
+        let count = aggregators.len() as u32;
         // A short access is divided among all, a long one goes round by round.
         let even = (all.end - all.start).div_ceil(u64::from(count)).next_multiple_of(WINDOW_UNIT);
         let window_bytes = even.min(self.window_bytes.next_multiple_of(WINDOW_UNIT));
@@ -220,23 +130,21 @@ impl Means {
         // A window of the file always has the same member in charge.
         let first = begin - begin % u64::from(count);
         let rounds = u32::try_from((end - first).div_ceil(u64::from(count))).ok()?;
-        let aggregators =
-            (0..count).map(|number| (u64::from(number) * u64::from(ranks) / u64::from(count)) as u32);
         Some(Division {
             views: Arc::clone(&self.views),
             streams: cards.iter().map(Card::range).collect(),
             window_bytes,
             first,
             rounds,
-            aggregators: aggregators.collect(),
+            aggregators,
         })
     }
 
     /// Runs of the file of all members, about.
     fn runs(&self, cards: &[Card]) -> u64 {
-        let runs = |(card, view): (&Card, &Seen)| {
-            let tile = view.tiling.bytes().max(1);
-            (u128::from(card.bytes) * u128::from(view.tiling.runs()) / u128::from(tile)) as u64
+        let runs = |(card, view): (&Card, &Tiles)| {
+            let tile = view.tiling().bytes().max(1);
+            (u128::from(card.bytes) * u128::from(view.tiling().runs()) / u128::from(tile)) as u64
         };
         cards.iter().zip(&*self.views).map(runs).fold(0, u64::saturating_add)
     }
@@ -306,6 +214,8 @@ mod tests {
     use super::*;
     use crate::representation::Representation;
     use tutti_data::{Datatype, Form};
+    use tutti_storage::hints::Choice;
+    use tutti_storage::together::Wish;
 
     /// Every member has every n-th piece.
     fn means(ranks: u32, piece: i64, window_bytes: u64) -> Means {
@@ -315,7 +225,7 @@ mod tests {
             let tile = Datatype::create_resized(0, piece * i64::from(ranks), &block, Form::Int).unwrap();
             tile.commit();
             let view = View::new(piece * i64::from(rank), byte, &tile, Representation::Native, true).unwrap();
-            Seen::decode(&Seen::encode(&view).unwrap()).unwrap()
+            Tiles::decode(&encode_view(&view).unwrap()).unwrap()
         };
         Means { views: (0..ranks).map(seen).collect(), aggregators: 2, window_bytes, always: false }
     }

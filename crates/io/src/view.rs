@@ -1,12 +1,14 @@
-//! What of a file a process sees (MPI-5 section 14.3): from a displacement on, a datatype repeated without end.
+//! What of a file a process sees (MPI-5 section 14.3): from a displacement on, a datatype repeated without
+//! end.
 //!
-//! A place in a view is a number of *stream bytes*: bytes of the view before it, as they are in the file. The datatype is never
-//! flattened; runs of the file are made for a bounded window at a time.
+//! A place in a view is a number of *stream bytes*: bytes of the view before it, as they are in the file. The
+//! datatype is never flattened; runs of the file are made for a bounded window at a time.
 
 use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_data::{Datatype, Segment, Succession};
+use tutti_data::{Datatype, Form, Segment, Succession, Tiles, Tiling};
 
 use crate::representation::Representation;
 
@@ -25,6 +27,9 @@ pub struct View {
     layout: Datatype,
     etype_bytes: u64,
     succession: Succession,
+    /// The file type may not be repeated: there are so many stream bytes.
+    once: Option<u64>,
+    tiles: OnceLock<Arc<Tiles>>,
 }
 
 #[cold]
@@ -32,18 +37,42 @@ fn wrong(class: ErrorClass, why: impl Into<String>) -> Error {
     Error::new(class, why.into())
 }
 
-/// How the runs of a type of a view follow one another. Other libraries tell these errors as `Io`, and programs compare.
+/// How the runs of a type of a view follow one another. Other libraries tell these errors as `Io`, and
+/// programs compare.
 ///
 /// # Errors
 /// `Io` where they are not in ascending order, or overlap in a file that may be written.
-fn check_order(datatype: &Datatype, name: &str, writes: bool) -> Result<Succession> {
-    let why = match datatype.succession() {
+fn check_order(datatype: &Datatype, succession: Succession, name: &str, writes: bool) -> Result<Succession> {
+    let why = match succession {
         _ if datatype.true_lb() < 0 => "has a negative displacement",
         Succession::Decreasing => "has displacements that decrease; they must not in a file",
         Succession::Overlapping if writes => "overlaps itself; in a file that may be written it must not",
         succession => return Ok(succession),
     };
     Err(wrong(ErrorClass::Io, format!("argument {name} {why}")))
+}
+
+/// A layout that can be repeated, and if it cannot be repeated as it is, how many stream bytes there are
+/// then.
+///
+/// Bounds that a part was given explicitly are those of the whole (MPI-5 section 5.1.7), so that a type of
+/// chunks, as HDF5 makes it of regular pieces, ends before its data do. Programs that access one item of it
+/// alone mean what they say.
+///
+/// # Errors
+/// As [`check_order`].
+fn repeatable(layout: Datatype, writes: bool) -> Result<(Datatype, Succession, Option<u64>)> {
+    let endless = check_order(&layout, layout.succession(), "filetype", writes);
+    match endless {
+        Ok(succession) => Ok((layout, succession, None)),
+        Err(error) => {
+            let succession =
+                check_order(&layout, layout.succession_of_one(), "filetype", writes).map_err(|_| error)?;
+            let (size, extent) = (layout.size() as u64, layout.true_extent());
+            let apart = Datatype::create_resized(layout.true_lb(), extent, &layout, Form::Int)?;
+            Ok((apart, succession, Some(size)))
+        }
+    }
 }
 
 impl View {
@@ -69,7 +98,7 @@ impl View {
                 let why = format!("argument {name} is not committed; call MPI_Type_commit first");
                 return Err(wrong(ErrorClass::Type, why));
             }
-            check_order(datatype, name, writes)?;
+            check_order(datatype, datatype.succession_of_one(), name, writes)?;
         }
         if etype.size() == 0 || filetype.size() % etype.size() != 0 {
             let why = format!(
@@ -81,9 +110,20 @@ impl View {
         }
         let layout = representation.layout(filetype)?;
         let etype_bytes = representation.layout(etype)?.size() as u64;
-        let succession = check_order(&layout, "filetype", writes)?;
+        let (layout, succession, once) = repeatable(layout, writes)?;
         let (etype, filetype) = (etype.clone(), filetype.clone());
-        Ok(View { displacement, etype, filetype, representation, layout, etype_bytes, succession })
+        let tiles = OnceLock::new();
+        Ok(View {
+            displacement,
+            etype,
+            filetype,
+            representation,
+            layout,
+            etype_bytes,
+            succession,
+            once,
+            tiles,
+        })
     }
 
     /// All of a file as bytes: the view of a file that was just opened.
@@ -103,6 +143,12 @@ impl View {
         &self.layout
     }
 
+    /// The view as others get to know it.
+    pub fn tiles(&self) -> Arc<Tiles> {
+        let tiles = || Arc::new(Tiles::new(self.displacement, Tiling::of(&self.layout)));
+        Arc::clone(self.tiles.get_or_init(tiles))
+    }
+
     /// Whether stream bytes and bytes of the file follow one another in the same order, none twice.
     pub fn is_disjoint(&self) -> bool {
         self.succession == Succession::Disjoint
@@ -111,9 +157,17 @@ impl View {
     /// The stream byte where the etype with this number begins.
     ///
     /// # Errors
-    /// `Arg` for one beyond what a file can have.
+    /// `Arg` for one beyond what a file can have, and for a second item of a file type that ends before its
+    /// data do.
     pub fn stream_of(&self, etypes: i64) -> Result<u64> {
         let stream = u64::try_from(etypes).ok().and_then(|etypes| etypes.checked_mul(self.etype_bytes));
+        if let (Some(once), Some(stream)) = (self.once, stream)
+            && stream > once
+        {
+            let why =
+                "the filetype of the view, repeated, overlaps itself: only its first item can be accessed";
+            return Err(wrong(ErrorClass::Arg, why));
+        }
         stream
             .filter(|stream| self.byte_of(*stream).is_some())
             .ok_or_else(|| wrong(ErrorClass::Arg, format!("the offset of {etypes} etypes is out of range")))
@@ -149,8 +203,8 @@ impl View {
         self.stream_below(bytes).div_ceil(self.etype_bytes) as i64
     }
 
-    /// Appends the runs of the file (offset, bytes) of a range of the stream, at most `limit`; returns how many stream bytes they
-    /// cover.
+    /// Appends the runs of the file (offset, bytes) of a range of the stream, at most `limit`; returns how
+    /// many stream bytes they cover.
     pub fn runs(&self, stream: Range<u64>, runs: &mut Vec<Segment>, limit: usize) -> u64 {
         let first = runs.len();
         let count = stream.end.div_ceil((self.layout.size() as u64).max(1));
@@ -163,7 +217,6 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tutti_data::Form;
 
     fn int() -> Datatype {
         Datatype::predefined(0x209).unwrap().clone()
@@ -197,6 +250,18 @@ mod tests {
         assert_eq!((view.etypes_below(113), view.etypes_below(0)), (2, 0));
         assert!(view.stream_of(i64::MAX / 8).is_err());
         assert_eq!(view.stream_of(3).unwrap(), 12);
+    }
+
+    #[test]
+    fn what_ends_before_its_data_is_accessed_once() {
+        let short = Datatype::create_resized(0, 4, &int(), Form::Int).unwrap();
+        let far = Datatype::create_struct(&[5, 1], &[0, 4000], &[int(), short], Form::Int).unwrap();
+        far.commit();
+        assert!(far.extent() < 4004);
+        let view = View::new(100, &int(), &far, Representation::Native, true).unwrap();
+        check(&view, 8..24, 9, &[(108, 12), (4100, 4)]);
+        assert_eq!((view.stream_of(6).unwrap(), view.stream_below(4102)), (24, 22));
+        assert!(view.stream_of(7).unwrap_err().to_string().contains("first item"));
     }
 
     #[test]

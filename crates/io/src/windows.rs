@@ -12,10 +12,11 @@ use tutti_core::request::RequestId;
 use tutti_data::Segment;
 
 use crate::background;
-use crate::driver::{Driver, Moved};
 use crate::file::File;
+use crate::observed;
 use crate::two_phase::Division;
 use crate::worker;
+use tutti_storage::{Driver, Moved};
 
 /// Runs that are made at a time.
 const RUNS: usize = 4096;
@@ -56,10 +57,10 @@ impl Windows for FileWindows {
         let fault = Arc::clone(&self.fault);
         let work = move || {
             let pieces = pieces(&division, window.into());
-            let moved = match write {
+            let moved = observed::counted(|| match write {
                 true => write_window(&*driver, &pieces, &memory),
                 false => read_window(&*driver, &pieces, &memory),
-            };
+            });
             let mut first = fault.lock().unwrap_or_else(PoisonError::into_inner);
             *first = first.take().or(moved.fault);
             Moved::all(moved.bytes)

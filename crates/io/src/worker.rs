@@ -13,7 +13,7 @@ use tutti_core::process::Process;
 use tutti_sys::signal::Mask;
 use tutti_transport::shm::ring_doorbell;
 
-use crate::driver::Moved;
+use tutti_storage::Moved;
 
 /// Threads at most: a device with a queue gains by several accesses at a time, a page cache by none.
 const THREADS: u32 = 2;

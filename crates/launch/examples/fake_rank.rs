@@ -3,7 +3,8 @@
 //!
 //! Its arguments are what it does, in order: `init`, `finalize`, `abort:CODE`, `wait:TEXT`, `say:TEXT`,
 //! `part:TEXT` (no newline), `flood:MEGABYTES`, `sleep:MILLISECONDS`, `kill:SIGNAL`, `exit:CODE`,
-//! `header`, `publish:ADDRESS`, `ask:RANK` (waits for its address); `on:RANK` makes the next word hold for one rank only.
+//! `header`, `publish:ADDRESS`, `ask:RANK` (waits for its address), `call:RANK`, `called:` (waits for a
+//! call); `on:RANK` makes the next word hold for one rank only.
 #![deny(unsafe_code)]
 
 use std::fs::OpenOptions;
@@ -11,7 +12,7 @@ use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tutti_sys::directory::{Ended, RankEnd, Word};
+use tutti_sys::directory::{Ended, RankEnd, Reply, Word};
 use tutti_sys::job::{self, Job, RankState};
 use tutti_sys::{process, this_process};
 
@@ -33,8 +34,14 @@ fn main() {
             None => match (word.split_once(':'), &directory) {
                 (Some(("publish", address)), Some(directory)) => publish(&job, rank, address, directory),
                 (Some(("ask", other)), Some(directory)) => {
-                    ask(rank, other.parse().expect("a rank is a number"), directory);
+                    let other = other.parse().expect("a rank is a number");
+                    say(directory, Word::Request(other));
+                    hear(rank, directory);
                 }
+                (Some(("call", other)), Some(directory)) => {
+                    say(directory, Word::Call(other.parse().expect("a rank is a number")));
+                }
+                (Some(("called", _)), Some(directory)) => hear(rank, directory),
                 _ => act(&job, rank, &word),
             },
         }
@@ -45,17 +52,21 @@ fn publish(job: &Job, rank: u32, address: &str, directory: &RankEnd) {
     job.block_of(rank)
         .expect("the rank runs on this host")
         .set_address(format!("{address}{rank}").as_bytes());
-    assert!(directory.say(Word::Published).expect("the daemon is there"));
+    say(directory, Word::Published);
 }
 
-fn ask(rank: u32, other: u32, directory: &RankEnd) {
-    assert!(directory.say(Word::Request(other)).expect("the daemon is there"));
+fn say(directory: &RankEnd, word: Word) {
+    assert!(directory.say(word).expect("the daemon is there"));
+}
+
+fn hear(rank: u32, directory: &RankEnd) {
     loop {
         match directory.hear() {
-            Ok((of, address)) => {
+            Ok(Reply::Address(of, address)) => {
                 println!("{rank}: {of} is at {:?}", String::from_utf8_lossy(&address));
                 return;
             }
+            Ok(Reply::Call(caller)) => return println!("{rank}: {caller} calls"),
             Err(Ended::NotYet) => std::thread::sleep(Duration::from_millis(1)),
             Err(Ended::Gone) => panic!("the daemon has gone"),
         }

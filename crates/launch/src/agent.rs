@@ -4,7 +4,7 @@
 //! file of the launcher. The secret goes over the agent's standard input: command lines and environments are for all to see.
 
 use std::ffi::{CString, OsString};
-use std::io::{self, PipeReader, Write};
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -71,8 +71,30 @@ pub fn start(
     secret: &Secret,
     mask: Mask,
 ) -> Result<(i32, PipeReader), SpawnError> {
+    // A second daemon of this host needs none: ranks of several hosts come up on one.
+    let agent = (host != process::host_name()).then_some((agent, host));
+    start_program(agent, launcher, arguments, secret, mask).map(|(pid, said, _)| (pid, said))
+}
+
+/// Starts a program, by an agent on a host or here, and gives it the secret; returns its process, what it
+/// says, and its input.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn start_program(
+    agent: Option<(&[String], &str)>,
+    program: &[u8],
+    arguments: &[String],
+    secret: &Secret,
+    mask: Mask,
+) -> Result<(i32, PipeReader, PipeWriter), SpawnError> {
     let system = |error: io::Error| SpawnError { step: Step::Create, error };
-    let words = command(agent, host, launcher, arguments);
+    let words = match agent {
+        Some((agent, host)) => command(agent, host, program, arguments),
+        None => {
+            [program.to_vec()].into_iter().chain(arguments.iter().map(|it| it.clone().into_bytes())).collect()
+        }
+    };
     let program = find(&words[0])
         .ok_or_else(|| SpawnError { step: Step::Execute, error: io::ErrorKind::NotFound.into() })?;
     let strings = |words: Vec<Vec<u8>>| -> Result<Vec<CString>, SpawnError> {
@@ -92,10 +114,11 @@ pub fn start(
         processors: None,
         mask,
         descriptors: None,
+        is_traced: false,
     })?;
     // A few bytes: a pipe takes them at once. An agent that has ended by now is told of by its exit.
     let _ = secret_end.write_all(&[&GREETING[..], secret].concat());
-    Ok((pid, said))
+    Ok((pid, said, secret_end))
 }
 
 fn find(name: &[u8]) -> Option<CString> {

@@ -237,6 +237,18 @@ impl Connections {
         }
     }
 
+    /// Says to all that this daemon is there, while it is busy and hears nobody.
+    pub fn speak(&mut self, now: Duration) {
+        if let Some(parent) = &mut self.parent {
+            parent.link.speak(now);
+            parent.write();
+        }
+        for wire in self.children.values_mut() {
+            wire.link.speak(now);
+            wire.write();
+        }
+    }
+
     /// Writes what can be written, says what is due, and notices who is silent.
     pub fn advance(&mut self, poller: &Poller, now: Duration, heard: &mut Vec<Heard>) {
         if let Some(parent) = &mut self.parent

@@ -6,9 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use tutti_base::config::Config;
-use tutti_sys::job;
+use tutti_sys::{debugger, job};
 
-use crate::request::{Program, Request};
+use crate::request::{Inherit, Program, Request};
 
 /// Variables by name, so that a later setting replaces an earlier one.
 pub type Variables = BTreeMap<OsString, OsString>;
@@ -22,9 +22,12 @@ pub fn of_program(
     request: &Request,
     program: &Program,
 ) -> Result<(Variables, Config), String> {
-    let mut variables: Variables = inherited.collect();
+    let inherit = program.inherit.as_ref().unwrap_or(&request.inherit);
+    let is_unset = |name: &OsString| program.unset.iter().any(|pattern| is_meant(pattern, name));
+    let mut variables: Variables =
+        inherited.filter(|(name, _)| is_inherited(inherit, name) && !is_unset(name)).collect();
     // A job started by a rank of another job is a job of its own.
-    for own in [job::ENV_FD, job::ENV_RANK, job::ENV_MAXPROCS] {
+    for own in [job::ENV_FD, job::ENV_RANK, job::ENV_MAXPROCS, job::ENV_IO, debugger::ENV_GATE] {
         variables.remove(&OsString::from(own));
     }
     for (name, value) in request.environment.iter().chain(&program.environment) {
@@ -32,6 +35,24 @@ pub fn of_program(
     }
     let config = config(&variables)?;
     Ok((variables, config))
+}
+
+/// Whether `pattern` is `name`, or ends with `*` and is how it begins.
+pub fn is_meant(pattern: &str, name: &OsStr) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(begin) => name.as_bytes().starts_with(begin.as_bytes()),
+        None => name.as_bytes() == pattern.as_bytes(),
+    }
+}
+
+fn is_inherited(inherit: &Inherit, name: &OsStr) -> bool {
+    let is_named = |names: &[String]| names.iter().any(|pattern| is_meant(pattern, name));
+    match inherit {
+        Inherit::All => true,
+        Inherit::None => false,
+        Inherit::Only(names) => is_named(names),
+        Inherit::Except(names) => !is_named(names),
+    }
 }
 
 /// The settings among variables.
@@ -51,7 +72,8 @@ pub fn from_bytes(variables: &[(Vec<u8>, Vec<u8>)]) -> Variables {
 }
 
 /// Lets programs find the library of this installation before any other, unless the command line says
-/// where to look, and beside it the libraries for programs of other ABIs (`crates/fronts`). `directory` is where mpirun itself lies.
+/// where to look, and beside it the libraries for programs of other ABIs (`crates/fronts`). `directory` is
+/// where mpirun itself lies.
 pub fn add_library_path(variables: &mut Variables, directory: &Path, program: &Program) {
     const NAME: &str = "LD_LIBRARY_PATH";
     const LIBRARY: &str = "libmpi_abi.so.1";
@@ -89,7 +111,7 @@ pub struct Identity {
     pub local_ranks: u32,
     /// Number of the inherited descriptor of the job object.
     pub job_fd: i32,
-    /// What only jobs of several hosts have.
+    /// What only jobs of several hosts have, or jobs that are debugged.
     pub network: Vec<(&'static str, String)>,
 }
 
@@ -142,6 +164,24 @@ mod tests {
             ["RANK=7", "SIZE=9", "LOCAL_RANK=3", "LOCAL_SIZE=4"].map(|end| format!("OMPI_COMM_WORLD_{end}"));
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         assert_eq!(text, [&["A=2", "ALL=1"][..], &tail[..], &pmi[..], &others[..]].concat());
+    }
+
+    #[test]
+    fn programs_inherit_what_is_said() {
+        let check = |all: Inherit, own: Option<Inherit>, unset: &[&str], expected: &[&str]| {
+            let request = Request { inherit: all, ..Request::default() };
+            let unset = unset.iter().map(|name| name.to_string()).collect();
+            let program = Program { inherit: own, unset, ..Program::default() };
+            let inherited = ["AB", "AC", "B"].map(|name| (OsString::from(name), OsString::new()));
+            let (got, _) = of_program(inherited.into_iter(), &request, &program).unwrap();
+            assert_eq!(got.keys().collect::<Vec<_>>(), expected);
+        };
+        let names = |list: &[&str]| list.iter().map(|name| name.to_string()).collect::<Vec<_>>();
+        check(Inherit::All, None, &[], &["AB", "AC", "B"]);
+        check(Inherit::All, None, &["A*"], &["B"]);
+        check(Inherit::None, None, &[], &[]);
+        check(Inherit::None, Some(Inherit::Only(names(&["A*"]))), &["AC"], &["AB"]);
+        check(Inherit::Except(names(&["AB"])), None, &[], &["AC", "B"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tutti_base::Placement;
-use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Word};
+use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Reply, Word};
 use tutti_sys::job::Job;
 
 use crate::tree::message::{Address, Ask};
@@ -20,6 +20,8 @@ pub enum Inquired {
     Ask(Ask),
     /// It has one.
     Has(Address),
+    /// It wants another rank to connect to it, by its place.
+    Call(Ask),
 }
 
 /// One rank's way.
@@ -27,7 +29,7 @@ pub enum Inquired {
 struct Inquiry {
     end: Option<DaemonEnd>,
     /// Answers that found no room.
-    late: VecDeque<(u32, Address)>,
+    late: VecDeque<Reply>,
     /// Whether its own address is known, or that it will never have one.
     is_settled: bool,
 }
@@ -66,10 +68,16 @@ impl Inquiries {
                     Some(place) => said.push(Inquired::Ask(Ask { host: place.host, local: place.local })),
                     // No such rank: it will never have an address.
                     None => {
-                        inquiry.late.push_back((rank, Address::new()));
+                        inquiry.late.push_back(Reply::Address(rank, Address::new()));
                         inquiry.flush();
                     }
                 },
+                Ok(Word::Call(rank)) => {
+                    let place = placement.place(rank);
+                    said.extend(
+                        place.map(|place| Inquired::Call(Ask { host: place.host, local: place.local })),
+                    );
+                }
                 Ok(Word::Published) => {
                     let address = object.block(local).address().filter(|_| !inquiry.is_settled);
                     if let Some(address) = address {
@@ -92,10 +100,27 @@ impl Inquiries {
 
     /// Tells a rank where another is.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address, placement: &Placement) {
-        let on_host = self.on_hosts.entry(ask.host).or_insert_with(|| placement.ranks_on(ask.host));
-        let rank = on_host.get(ask.local as usize).copied();
-        if let Some((inquiry, rank)) = self.all.get_mut(local as usize).zip(rank) {
-            inquiry.late.push_back((rank, address));
+        if let Some(rank) = self.rank_at(ask, placement) {
+            self.say(local, Reply::Address(rank, address));
+        }
+    }
+
+    /// Tells a rank that another one wants it to connect.
+    pub fn call(&mut self, local: u32, caller: Ask, placement: &Placement) {
+        if let Some(rank) = self.rank_at(caller, placement) {
+            self.say(local, Reply::Call(rank));
+        }
+    }
+
+    /// The rank in the world of a place.
+    fn rank_at(&mut self, place: Ask, placement: &Placement) -> Option<u32> {
+        let on_host = self.on_hosts.entry(place.host).or_insert_with(|| placement.ranks_on(place.host));
+        on_host.get(place.local as usize).copied()
+    }
+
+    fn say(&mut self, local: u32, reply: Reply) {
+        if let Some(inquiry) = self.all.get_mut(local as usize) {
+            inquiry.late.push_back(reply);
             inquiry.flush();
         }
     }
@@ -117,8 +142,8 @@ impl Inquiry {
             self.late.clear();
             return;
         };
-        while let Some((rank, address)) = self.late.front() {
-            match end.answer(*rank, address) {
+        while let Some(reply) = self.late.front() {
+            match end.say(reply) {
                 Ok(true) => drop(self.late.pop_front()),
                 Ok(false) => return,
                 Err(_) => self.late.clear(),

@@ -13,38 +13,67 @@
 //! state machines: [`policy`] decides what an exit or a signal means, [`lines`] how outputs merge,
 //! [`placement`] where ranks run. Deliberately absent: MPI; the launcher sees ranks through the job
 //! object only.
+//!
+//! # What is where
+//!
+//! `mpirun`, two processes: the supervisor (started by the user; takes signals and the terminal's input)
+//! and the node (starts the ranks and serves them in one event loop, in a process group of its own). Both
+//! adopt orphans, so whichever is killed, the other ends every process of the job. On other hosts run the
+//! same two (`mpirun --daemon`, called by the parent's agent), the nodes joined in a tree of settable
+//! radix; a job on one host is a tree of one. Entry points: `options::parse` (one table: parser, help,
+//! hints), `program::prepare` (all that can be refused is refused before anything runs; makes `JobInfo`,
+//! which every daemon gets), `program::HostJob` (what one host has to start of it), `policy::Policy` (what
+//! an exit or a signal means), `lines::Merger` (outputs merge by lines, at each daemon), `hosts` and
+//! `slurm` (which hosts), `needed` (which MPI library a program needs, read from ELF as the dynamic loader
+//! does), `mapping` (which host each rank runs on), `placement` (where on it), `tree::Daemon` (what a
+//! daemon does about what it hears), `tree::Directory` (addresses of ranks, on request), `tree::Link`
+//! (frames, heartbeats), `tree::handshake` (proof of the secret). All these are pure; `node` executes what
+//! they decide (`node/agents`, `children`, `local`, `streams`, `input`, `decisions`), `ranks` holds the
+//! processes of a host, `root` what only mpirun's own daemon has, `connections` the sockets. A new message
+//! between daemons goes into `tree::message` and `tree::daemon`. Absent: MPI; files, named segments;
+//! encryption (frames are authenticated, not hidden).
 #![deny(unsafe_code)]
 
 pub mod agent;
 pub mod connections;
+pub mod debugger;
 pub mod environment;
+pub mod generated {
+    //! From `spec/`.
+    pub mod foreign;
+}
 pub mod hosts;
 pub mod input;
 pub mod inquiries;
+pub mod instruments;
+pub mod io_servers;
 pub mod lines;
 pub mod mapping;
 pub mod needed;
 pub mod node;
 pub mod options;
+pub mod outcome;
 pub mod output;
+pub mod output_files;
 pub mod placement;
 pub mod policy;
 pub mod program;
+pub mod rankfile;
 pub mod ranks;
 pub mod report;
 pub mod request;
+pub mod restart;
 pub mod root;
 pub mod slurm;
+pub mod sockets;
 pub mod spawned;
 pub mod supervisor;
 pub mod sweep;
 pub mod tree;
 
 use options::Parsed;
+use outcome::STATUS_USAGE;
 use tutti_sys::refusal;
-
-/// Exit status of `mpirun` when it refuses its command line or cannot do its own work.
-pub const STATUS_USAGE: u8 = 2;
 
 /// Runs `mpirun` with the arguments of this process; returns its exit status.
 pub fn main() -> u8 {
@@ -60,13 +89,14 @@ pub fn main() -> u8 {
         Ok(Parsed::Version) => return show(&format!("mpirun (Tutti) {}\n", env!("CARGO_PKG_VERSION"))),
         Err(error) => return refuse(STATUS_USAGE, &error),
     };
-    let job = match program::prepare(&request) {
-        Ok(job) => job,
-        Err(refusal) => return refuse(refusal.status, &refusal.reason),
-    };
-    match supervisor::run(&request, job) {
+    if request.verbosity != request::Verbosity::Quiet {
+        for (option, reason) in &request.ignored {
+            eprintln!("mpirun: {option} is ignored: {reason}");
+        }
+    }
+    match restart::run(*request) {
         Ok(status) => status,
-        Err(error) => refuse(STATUS_USAGE, &format!("cannot start: {}", refusal::explain(&error))),
+        Err(refusal) => refuse(refusal.status, &refusal.reason),
     }
 }
 

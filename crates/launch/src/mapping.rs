@@ -1,23 +1,44 @@
 //! Which host each rank runs on. Pure.
 //!
-//! More ranks than slots is a normal way to run: then every host gets its slots again, and the ranks of a host stay neighbours
-//! unless they are dealt out in turn.
+//! More ranks than slots is a normal way to run: then every host gets its slots again, and the ranks of a
+//! host stay neighbours unless they are dealt out in turn.
 
 use tutti_base::Placement;
 use tutti_base::placement::Run;
 
 use crate::request::Across;
 
-/// Maps `ranks` to hosts with so many slots each. Returns the hosts that have ranks, as indices into `slots`, and where each rank runs, in terms of
-/// them.
+/// Maps `ranks` to hosts with so many slots each, numbered by `rank_by` if that is said. Returns the hosts
+/// that have ranks, as indices into `slots`, and where each rank runs, in terms of them.
 ///
 /// # Panics
 /// Without a rank or a slot: who lists hosts made sure of both.
-pub fn map(ranks: u32, slots: &[u32], across: Across) -> (Vec<usize>, Placement) {
-    let runs = match across {
+pub fn map(ranks: u32, slots: &[u32], across: Across, rank_by: Option<Across>) -> (Vec<usize>, Placement) {
+    let runs_by = |across, slots: &[u32]| match across {
         Across::Slot => fill(ranks, slots),
         Across::Node => deal(ranks, slots),
     };
+    let runs = runs_by(across, slots);
+    match rank_by {
+        // How many each host has stays; only the order of their numbers is another.
+        Some(order) if order != across => {
+            let mut counts = vec![0; slots.len()];
+            runs.iter().for_each(|&(host, ranks)| counts[host] += ranks);
+            place(runs_by(order, &counts))
+        }
+        _ => place(runs),
+    }
+}
+
+/// Maps each rank to the host said for it. Returns what [`map`] does.
+///
+/// # Panics
+/// Without a rank.
+pub fn assign(host_of: &[usize]) -> (Vec<usize>, Placement) {
+    place(host_of.iter().map(|&host| (host, 1)).collect())
+}
+
+fn place(runs: Vec<(usize, u32)>) -> (Vec<usize>, Placement) {
     let mut used: Vec<usize> = runs.iter().map(|&(host, _)| host).collect();
     used.sort_unstable();
     used.dedup();
@@ -70,7 +91,11 @@ mod tests {
 
     /// `expected` are the hosts of the ranks, as indices into `slots`.
     fn check(ranks: u32, slots: &[u32], across: Across, expected: &[usize]) {
-        let (used, placement) = map(ranks, slots, across);
+        check_by(ranks, slots, across, None, expected);
+    }
+
+    fn check_by(ranks: u32, slots: &[u32], across: Across, rank_by: Option<Across>, expected: &[usize]) {
+        let (used, placement) = map(ranks, slots, across, rank_by);
         let got: Vec<usize> = placement.places().map(|place| used[place.host as usize]).collect();
         assert_eq!(got, expected, "{ranks} ranks on {slots:?}");
     }
@@ -90,5 +115,19 @@ mod tests {
         check(4, &[1, 3], Across::Node, &[0, 1, 1, 1]);
         check(6, &[1, 2], Across::Node, &[0, 1, 1, 0, 1, 1]);
         check(1, &[1, 3], Across::Node, &[0]);
+    }
+
+    #[test]
+    fn numbers_may_follow_another_order_than_the_mapping() {
+        check_by(5, &[3, 3], Across::Slot, Some(Across::Node), &[0, 1, 0, 1, 0]);
+        check_by(4, &[3, 3], Across::Node, Some(Across::Slot), &[0, 0, 1, 1]);
+        check_by(2, &[3, 3], Across::Slot, Some(Across::Slot), &[0, 0]);
+    }
+
+    #[test]
+    fn ranks_run_where_it_is_said() {
+        let (used, placement) = assign(&[2, 0, 2]);
+        let got: Vec<usize> = placement.places().map(|place| used[place.host as usize]).collect();
+        assert_eq!((used, got), (vec![0, 2], vec![2, 0, 2]));
     }
 }

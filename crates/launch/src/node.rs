@@ -3,7 +3,7 @@
 //! other hosts are the same; a job on one host is a tree of one.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, PipeReader};
+use std::io::{self, PipeReader, PipeWriter, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -16,30 +16,36 @@ use tutti_sys::refusal;
 use tutti_sys::signal::{Mask, SignalFd};
 
 use crate::connections::{self, Connections};
+use crate::outcome::STATUS_USAGE;
 use crate::output::{Outputs, Stream};
-use crate::policy;
+use crate::policy::{self, Reported};
 use crate::program::HostJob;
 use crate::ranks::Ranks;
 use crate::request::Request;
 use crate::root::Root;
+use crate::sweep;
 use crate::tree::clock::Clock;
 use crate::tree::daemon::{Action, Daemon, Event};
 use crate::tree::handshake::Secret;
 use crate::tree::message::JobInfo;
-use crate::{STATUS_USAGE, sweep};
 
 mod agents;
+mod calls;
+mod checkpoint;
 mod children;
 mod decisions;
 mod input;
 mod local;
 mod spawned;
 mod streams;
+mod writing;
 
 const TOKEN_CONTROL: u64 = 0;
 const TOKEN_CHILD: u64 = 1;
 const TOKEN_INPUT: u64 = 2;
 const TOKEN_SPAWNS: u64 = 3;
+const TOKEN_CHECKPOINT: u64 = 4;
+const TOKEN_CALLS: u64 = 5;
 const TOKEN_OUTPUTS: u64 = 16;
 const TOKEN_INQUIRIES: u64 = connections::TOKENS_END;
 const TOKEN_AGENTS: u64 = TOKEN_INQUIRIES + (1 << 32);
@@ -53,7 +59,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 pub struct Given {
     /// Delivers signal numbers and ends when the supervisor does.
     pub control: PipeReader,
-    /// Standard input of rank 0, at the root.
+    /// Standard input, at the root.
     pub input: OwnedFd,
     /// Signal mask of ranks.
     pub mask: Mask,
@@ -61,6 +67,10 @@ pub struct Given {
     pub secret: Secret,
     /// How often the kernel had killed for lack of memory before the job.
     pub killings: Killings,
+    /// Takes the table of processes, once.
+    pub table: Option<PipeWriter>,
+    /// Takes the [`Outcome`](crate::outcome::Outcome).
+    pub outcome: PipeWriter,
 }
 
 struct Node {
@@ -86,13 +96,14 @@ struct Node {
     spawned: spawned::SpawnedJobs,
     /// Whether ranks are not to be started any more.
     is_killed: bool,
+    checkpoints: checkpoint::Checkpoints,
     swept_at: Option<Duration>,
     is_drained: bool,
     root: Option<Root>,
     time_limit: Option<Duration>,
     prints_timings: bool,
     hurry: bool,
-    /// Standard input under way to another host, and from there to rank 0.
+    /// Standard input under way to another host, and from there to the rank that reads it.
     input_source: Option<input::Source>,
     input_target: Option<input::Target>,
     events: VecDeque<Event>,
@@ -116,8 +127,10 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
         Ok(outputs) => outputs,
         Err(error) => return fail(&error),
     };
-    node.root = Some(Root::new(Arc::clone(&info)));
+    node.root = Some(Root::new(Arc::clone(&info), request.exit_codes));
     node.here = here;
+    node.checkpoints = checkpoint::Checkpoints::at_root(request.checkpoints.clone());
+    node.checkpoints.calls.listen(&node.poller, TOKEN_CALLS);
     node.time_limit = request.timeout;
     node.prints_timings = request.timings;
     node.events.push_back(Event::Plan(info));
@@ -181,6 +194,7 @@ impl Node {
             ranks: None,
             spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
+            checkpoints: checkpoint::Checkpoints::default(),
             swept_at: None,
             is_drained: false,
             root: None,
@@ -232,7 +246,7 @@ impl Node {
             self.connections.advance(&self.poller, self.now(), &mut heard);
             let is_quiet = heard.is_empty();
             self.hear(heard);
-            if is_quiet && self.events.is_empty() {
+            if is_quiet && self.events.is_empty() && !self.next_of_checkpoint() {
                 return;
             }
         }
@@ -240,6 +254,9 @@ impl Node {
 
     fn leave(&mut self) -> u8 {
         sweep::sweep();
+        let outcome = self.root.as_ref().map(|root| root.outcome.encode()).unwrap_or_default();
+        // A supervisor that is gone restarts nothing.
+        let _ = self.given.outcome.write_all(&outcome);
         self.root.as_ref().map_or(0, |root| root.policy.status())
     }
 
@@ -254,6 +271,7 @@ impl Node {
             self.time_limit,
             drain,
             self.again(),
+            self.checkpoints.deadline(),
         ];
         times.into_iter().flatten().min()
     }
@@ -275,6 +293,7 @@ impl Node {
             root.policy.tick(now, &mut actions);
             self.obey(actions);
         }
+        self.tick_checkpoints();
         let mut actions = Vec::new();
         self.daemon.tick(now, &mut actions);
         actions.into_iter().for_each(|action| self.perform(action));
@@ -291,6 +310,8 @@ impl Node {
             TOKEN_INPUT if self.root.is_some() => self.read_input(),
             TOKEN_INPUT => {}
             TOKEN_SPAWNS => self.take_spawns(),
+            TOKEN_CHECKPOINT => self.take_written(),
+            TOKEN_CALLS => self.take_calls(),
             TOKEN_OUTPUTS..connections::TOKENS => self.outputs.ready(token, now),
             connections::TOKENS..TOKEN_INQUIRIES => {
                 let mut heard = Vec::new();
@@ -315,10 +336,12 @@ impl Node {
                 self.signal_spawned(signal);
                 self.ranks.iter().for_each(|ranks| ranks.signal(signal));
             }
-            Action::ReportWaits => {
-                self.signal_spawned(libc::SIGUSR1);
+            Action::ReportWaits(which) => {
+                if which == Reported::All {
+                    self.signal_spawned(libc::SIGUSR1);
+                }
                 if let Some(ranks) = &self.ranks {
-                    ranks.report_waits(&mut self.outputs, now);
+                    ranks.report_waits(which, &mut self.outputs, now);
                 }
             }
             Action::TakeInput(bytes) => self.take_input(bytes),
@@ -339,9 +362,15 @@ impl Node {
                     ranks.answer(local, ask, address);
                 }
             }
+            Action::Call(local, caller) => {
+                if let Some(ranks) = &mut self.ranks {
+                    ranks.call(local, caller);
+                }
+            }
             Action::TakeMachines(machines) => {
                 self.ranks.iter().for_each(|ranks| ranks.object().set_machines(&machines));
             }
+            Action::Checkpoint(order) => self.checkpoints.ordered.push_back(order),
             Action::Down(child, down) => self.connections.send_down(child, &down, now),
             Action::Up(up) if self.root.is_some() => self.decide_up(up),
             Action::Up(up) => self.connections.send_up(&up, now),

@@ -1,8 +1,9 @@
 //! Carrying the output of the ranks to that of `mpirun`: pipes in, [`lines`](crate::lines) between,
 //! two streams out. Never waits: a slow reader makes the pipes fill, and so the ranks wait.
 //!
-//! On another host than mpirun's the streams go to the parent daemon, which takes them as two of its sources, and so on
-//! up to the root. It grants its children how much they may send, so that a slow reader stops ranks everywhere and nothing else.
+//! On another host than mpirun's the streams go to the parent daemon, which takes them as two of its sources,
+//! and so on up to the root. It grants its children how much they may send, so that a slow reader stops ranks
+//! everywhere and nothing else.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, Read, Write};
@@ -88,6 +89,8 @@ struct Source {
     sink: usize,
     number: usize,
     watched: bool,
+    /// A file that gets the same.
+    copy: Option<File>,
 }
 
 /// All outputs of a job. Tokens in the poller: `base + 0..2` for the sinks, then the sources.
@@ -121,13 +124,21 @@ impl Outputs {
         Outputs { sinks, sources: Vec::new(), base, buffer: vec![0; 64 << 10], failure: None }
     }
 
-    /// Adds a pipe that a rank writes to; each line of it will begin with `tag`.
+    /// Adds a pipe that a rank writes to; each line of it will begin with `tag`. What comes is also written
+    /// to `copy`, as it is.
     ///
     /// # Errors
     /// What fcntl reports.
-    pub fn add(&mut self, pipe: PipeReader, stream: Stream, tag: String) -> io::Result<()> {
+    pub fn add(
+        &mut self,
+        pipe: PipeReader,
+        stream: Stream,
+        tag: String,
+        copy: Option<File>,
+    ) -> io::Result<()> {
         event::set_nonblocking(pipe.as_fd())?;
-        self.add_source(Feed::Pipe(pipe), stream, tag);
+        let number = self.add_source(Feed::Pipe(pipe), stream, tag);
+        self.sources[number].copy = copy;
         Ok(())
     }
 
@@ -139,7 +150,7 @@ impl Outputs {
     fn add_source(&mut self, feed: Feed, stream: Stream, tag: String) -> usize {
         let sink = self.sink_of(stream);
         let number = self.sinks[sink].merger.add(tag);
-        self.sources.push(Source { feed, sink, number, watched: false });
+        self.sources.push(Source { feed, sink, number, watched: false, copy: None });
         self.sources.len() - 1
     }
 
@@ -230,7 +241,14 @@ impl Outputs {
                 source.feed = Feed::Closed;
                 merger.close(source.number, now);
             }
-            Ok(count) => merger.feed(source.number, &self.buffer[..count], now),
+            Ok(count) => {
+                let bytes = &self.buffer[..count];
+                merger.feed(source.number, bytes, now);
+                if let Some(Err(error)) = source.copy.as_mut().map(|file| file.write_all(bytes)) {
+                    source.copy = None;
+                    self.failure.get_or_insert(error);
+                }
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => {
                 source.feed = Feed::Closed;

@@ -7,33 +7,40 @@
 use tutti_topo::model::{Level, Machine};
 use tutti_topo::{ProcessorSet, text};
 
-use crate::request::{BindTo, MapBy};
+use crate::request::{BindTo, Cores, MapBy, Placing};
 
 /// What is known about a job before it is placed.
 #[derive(Clone, Copy, Debug)]
-pub struct Demand {
-    /// Ranks on this node.
-    pub ranks: u32,
+pub struct Demand<'a> {
+    /// Ranks on this node: their numbers in the world.
+    pub world: &'a [u32],
     /// Whether programs are asked to run several threads a rank.
     pub threads: bool,
     /// Processors' worth of time that the job may use.
     pub usable: usize,
-    /// Mapping, if it was said.
-    pub map_by: Option<MapBy>,
-    /// Binding, if it was said.
-    pub bind_to: Option<BindTo>,
+    /// What was said.
+    pub placing: &'a Placing,
+}
+
+impl Demand<'_> {
+    fn ranks(&self) -> usize {
+        self.world.len()
+    }
 }
 
 /// Most hardware threads that a core has, on any machine.
 const THREADS_PER_CORE: usize = 8;
 
 /// Whether placing this job needs a description of the machine; finding one takes time.
-pub fn needs_machine(demand: &Demand, allowed: &ProcessorSet) -> bool {
-    match demand.bind_to {
+pub fn needs_machine(demand: &Demand<'_>, allowed: &ProcessorSet) -> bool {
+    let placing = demand.placing;
+    let is_told = !placing.told.is_empty() || !placing.cores.is_empty() || placing.cores_per_rank > 0;
+    match placing.bind_to {
+        _ if is_told => true,
         Some(BindTo::None) => false,
         Some(_) => true,
         None => {
-            let ranks = demand.ranks as usize;
+            let ranks = demand.ranks();
             let could_fill = ranks <= allowed.len() && ranks * THREADS_PER_CORE >= allowed.len();
             could_fill && !demand.threads && demand.usable == allowed.len()
         }
@@ -41,19 +48,78 @@ pub fn needs_machine(demand: &Demand, allowed: &ProcessorSet) -> bool {
 }
 
 /// The processors of each rank; `None` for a rank that is not bound.
-pub fn place(demand: &Demand, machine: &Machine, allowed: &ProcessorSet) -> Vec<Option<ProcessorSet>> {
+///
+/// # Errors
+/// If this machine has not the cores that were asked for.
+pub fn place(
+    demand: &Demand<'_>,
+    machine: &Machine,
+    allowed: &ProcessorSet,
+) -> Result<Vec<Option<ProcessorSet>>, String> {
+    let placing = demand.placing;
+    let allowed = &match placing.cores.is_empty() {
+        true => allowed.clone(),
+        false => {
+            let only = processors_of(machine, &Cores { package: None, cores: placing.cores.clone() })?;
+            only.iter().filter(|&processor| allowed.contains(processor)).collect()
+        }
+    };
     let slots = slots(machine, allowed);
     if slots.is_empty() {
+        if !placing.cores.is_empty() {
+            return Err("none of the cores of --cpu-set may be used here".to_string());
+        }
         // The description is of another machine (HWLOC_XMLFILE): nothing can be said about this one.
-        return vec![None; demand.ranks as usize];
+        return Ok(vec![None; demand.ranks()]);
     }
     let cores = slots.iter().filter(|slot| slot.thread == 0).count();
-    let bind_to = demand.bind_to.unwrap_or_else(|| {
-        let fills = demand.ranks as usize == cores && needs_machine(demand, allowed);
-        if fills { BindTo::Core } else { BindTo::None }
+    let bind_to = placing.bind_to.unwrap_or_else(|| {
+        let fills = demand.ranks() == cores && needs_machine(demand, allowed);
+        match placing.cores_per_rank {
+            0 if !fills => BindTo::None,
+            _ => BindTo::Core,
+        }
     });
-    let places = map(demand.ranks, machine, &slots, demand.map_by.unwrap_or(MapBy::Core));
-    places.into_iter().map(|processor| bind(machine, allowed, processor, bind_to)).collect()
+    let mut sets = map(demand, machine, &slots)?
+        .into_iter()
+        .map(|processors| match bind_to {
+            // Ranks that are not bound stay within what was allowed to the job.
+            BindTo::None if !placing.cores.is_empty() => Some(allowed.clone()),
+            _ => bind(machine, allowed, &processors, bind_to),
+        })
+        .collect::<Vec<_>>();
+    for (set, rank) in sets.iter_mut().zip(demand.world) {
+        if let Some((_, cores)) = placing.told.iter().find(|(told, _)| told == rank) {
+            let told = processors_of(machine, cores).map_err(|reason| format!("rank {rank}: {reason}"))?;
+            let told: ProcessorSet = told.iter().filter(|&processor| allowed.contains(processor)).collect();
+            if told.is_empty() {
+                return Err(format!("rank {rank}: its cores may not be used here"));
+            }
+            *set = Some(told);
+        }
+    }
+    Ok(sets)
+}
+
+/// The processors of cores that are named by their order.
+fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, String> {
+    let mut known: Vec<u32> = Vec::new();
+    for processor in machine.processors() {
+        let package = machine.instance(processor, Level::Package);
+        if cores.package.is_none_or(|wanted| package == Some(wanted)) {
+            let core = machine.instance(processor, Level::Core);
+            known.extend(core.filter(|core| known.last() != Some(core)));
+        }
+    }
+    let mut processors = ProcessorSet::default();
+    for &wanted in &cores.cores {
+        let whose = cores.package.map_or("this machine".to_string(), |package| format!("package {package}"));
+        let core = known.get(wanted as usize).ok_or_else(|| {
+            format!("there is no core {wanted}: {whose} has {}, counted from 0", known.len())
+        })?;
+        processors = processors.iter().chain(machine.members(Level::Core, *core).iter()).collect();
+    }
+    Ok(processors)
 }
 
 /// A processor that a rank may be given.
@@ -79,39 +145,57 @@ fn slots(machine: &Machine, allowed: &ProcessorSet) -> Vec<Slot> {
     slots
 }
 
-/// The processor of each rank; there is at least one slot. More ranks than slots go round again.
-fn map(ranks: u32, machine: &Machine, slots: &[Slot], by: MapBy) -> Vec<usize> {
-    let level = match by {
+/// The first processors of each rank, one or, with `PE=N`, one a core; there is at least one slot. More ranks
+/// than slots go round again.
+fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec<usize>>, String> {
+    let level = match demand.placing.map_by.unwrap_or(MapBy::Core) {
         MapBy::Core => None,
+        MapBy::L2 => Some(Level::L2),
+        MapBy::L3 => Some(Level::L3),
         MapBy::Numa => Some(Level::Numa),
         MapBy::Package => Some(Level::Package),
     };
+    let per_rank = demand.placing.cores_per_rank as usize;
     let mut groups: Vec<(Option<u32>, Vec<usize>)> = Vec::new();
-    for slot in slots {
+    for slot in slots.iter().filter(|slot| per_rank == 0 || slot.thread == 0) {
         let group = level.and_then(|level| machine.instance(slot.processor, level));
         match groups.iter_mut().find(|(known, _)| *known == group) {
             Some((_, members)) => members.push(slot.processor),
             None => groups.push((group, vec![slot.processor])),
         }
     }
+    let places: Vec<Vec<&[usize]>> =
+        groups.iter().map(|(_, members)| members.chunks_exact(per_rank.max(1)).collect()).collect();
+    let places: Vec<Vec<&[usize]>> = places.into_iter().filter(|places| !places.is_empty()).collect();
+    if places.is_empty() {
+        let most = groups.iter().map(|(_, members)| members.len()).max().unwrap_or(0);
+        return Err(format!("PE={per_rank}: ranks may use {most} cores here"));
+    }
+    let in_a_row = demand.placing.ranks_per_unit.max(1) as usize;
     let place = |rank: usize| {
-        let members = &groups[rank % groups.len()].1;
-        members[rank / groups.len() % members.len()]
+        let (round, turn) = (rank / in_a_row / places.len(), rank / in_a_row % places.len());
+        let unit = &places[turn];
+        unit[(round * in_a_row + rank % in_a_row) % unit.len()].to_vec()
     };
-    (0..ranks as usize).map(place).collect()
+    Ok((0..demand.ranks()).map(place).collect())
 }
 
-/// The allowed processors around one.
-fn bind(machine: &Machine, allowed: &ProcessorSet, processor: usize, to: BindTo) -> Option<ProcessorSet> {
+/// The allowed processors around some.
+fn bind(machine: &Machine, allowed: &ProcessorSet, processors: &[usize], to: BindTo) -> Option<ProcessorSet> {
     let level = match to {
         BindTo::None => return None,
         BindTo::Processor => Level::Processor,
         BindTo::Core => Level::Core,
+        BindTo::L2 => Level::L2,
+        BindTo::L3 => Level::L3,
         BindTo::Numa => Level::Numa,
         BindTo::Package => Level::Package,
     };
-    let members = machine.members(level, machine.instance(processor, level)?);
-    Some(members.iter().filter(|&member| allowed.contains(member)).collect())
+    let mut around = Vec::new();
+    for &processor in processors {
+        around.extend(machine.members(level, machine.instance(processor, level)?).iter());
+    }
+    Some(around.into_iter().filter(|&member| allowed.contains(member)).collect())
 }
 
 /// A line on the binding of a rank.
@@ -135,62 +219,125 @@ mod tests {
         Machine::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 
-    const PLAIN: Demand = Demand { ranks: 1, threads: false, usable: 0, map_by: None, bind_to: None };
+    /// What the tests vary.
+    #[derive(Clone, Debug, Default)]
+    struct Case {
+        ranks: u32,
+        threads: bool,
+        usable: usize,
+        placing: Placing,
+    }
 
-    /// `expected` lists the processors of each rank, or says none.
-    fn check(machine: &str, allowed: &str, demand: Demand, expected: &[&str]) {
+    impl Case {
+        fn of(ranks: u32) -> Case {
+            Case { ranks, ..Case::default() }
+        }
+
+        fn bound(ranks: u32, map_by: Option<MapBy>, bind_to: BindTo) -> Case {
+            let placing = Placing { map_by, bind_to: Some(bind_to), ..Placing::default() };
+            Case { ranks, placing, ..Case::default() }
+        }
+    }
+
+    /// `expected` lists the processors of each rank, or says none; or is one sentence of refusal.
+    fn check(machine: &str, allowed: &str, case: Case, expected: &[&str]) {
         let machine = recorded(machine);
         let allowed: ProcessorSet =
             text::parse_list(allowed).unwrap().into_iter().map(|number| number as usize).collect();
-        let usable = if demand.usable == 0 { allowed.len() } else { demand.usable };
-        let demand = Demand { usable, ..demand };
-        let got: Vec<String> = place(&demand, &machine, &allowed)
-            .iter()
-            .map(|set| set.as_ref().map_or("none".to_string(), |set| text::show_list(set.iter())))
-            .collect();
-        assert_eq!(got, expected, "{demand:?}");
+        let usable = if case.usable == 0 { allowed.len() } else { case.usable };
+        let world: Vec<u32> = (0..case.ranks).collect();
+        let demand = Demand { world: &world, threads: case.threads, usable, placing: &case.placing };
+        let got = match place(&demand, &machine, &allowed) {
+            Ok(sets) => sets
+                .iter()
+                .map(|set| set.as_ref().map_or("none".to_string(), |set| text::show_list(set.iter())))
+                .collect(),
+            Err(reason) => vec![reason],
+        };
+        assert_eq!(got, expected, "{case:?}");
     }
 
     #[test]
     fn by_default_ranks_that_fill_the_cores_are_bound_to_them() {
-        check("one-2", "0-1", Demand { ranks: 2, ..PLAIN }, &["0", "1"]);
-        check("one-2", "0-1", Demand { ranks: 1, ..PLAIN }, &["none"]);
-        check("one-2", "0-1", Demand { ranks: 3, ..PLAIN }, &["none"; 3]);
-        check("one-2", "0-1", Demand { ranks: 2, threads: true, ..PLAIN }, &["none"; 2]);
-        check("one-2", "0-1", Demand { ranks: 2, usable: 1, ..PLAIN }, &["none"; 2]);
-        check("one-2", "1", Demand { ranks: 1, ..PLAIN }, &["1"]);
-        check("laptop-4x2", "0-7", Demand { ranks: 4, ..PLAIN }, &["0,4", "1,5", "2,6", "3,7"]);
-        check("laptop-4x2", "0-7", Demand { ranks: 8, ..PLAIN }, &["none"; 8]);
-        check("laptop-4x2", "0-1,4", Demand { ranks: 2, ..PLAIN }, &["0,4", "1"]);
+        check("one-2", "0-1", Case::of(2), &["0", "1"]);
+        check("one-2", "0-1", Case::of(1), &["none"]);
+        check("one-2", "0-1", Case::of(3), &["none"; 3]);
+        check("one-2", "0-1", Case { threads: true, ..Case::of(2) }, &["none"; 2]);
+        check("one-2", "0-1", Case { usable: 1, ..Case::of(2) }, &["none"; 2]);
+        check("one-2", "1", Case::of(1), &["1"]);
+        check("laptop-4x2", "0-7", Case::of(4), &["0,4", "1,5", "2,6", "3,7"]);
+        check("laptop-4x2", "0-7", Case::of(8), &["none"; 8]);
+        check("laptop-4x2", "0-1,4", Case::of(2), &["0,4", "1"]);
     }
 
     #[test]
     fn mapping_and_binding_as_asked() {
-        let core = Demand { bind_to: Some(BindTo::Core), ..PLAIN };
-        check("epyc-2x16-nps2", "0-31", Demand { ranks: 3, ..core }, &["0", "1", "2"]);
-        let numa = Demand { map_by: Some(MapBy::Numa), ..core };
-        check("epyc-2x16-nps2", "0-31", Demand { ranks: 5, ..numa }, &["0", "8", "16", "24", "1"]);
-        let package = Demand { map_by: Some(MapBy::Package), bind_to: Some(BindTo::Numa), ..PLAIN };
-        check("epyc-2x16-nps2", "4-31", Demand { ranks: 3, ..package }, &["4-7", "16-23", "4-7"]);
-        let thread = Demand { bind_to: Some(BindTo::Processor), ..PLAIN };
-        check("laptop-4x2", "0-7", Demand { ranks: 5, ..thread }, &["0", "1", "2", "3", "4"]);
-        check("one-2", "0-1", Demand { ranks: 5, ..core }, &["0", "1", "0", "1", "0"]);
-        check("one-2", "0-1", Demand { ranks: 2, bind_to: Some(BindTo::None), ..PLAIN }, &["none"; 2]);
-        check("one-2", "7-8", Demand { ranks: 2, ..core }, &["none"; 2]);
+        let epyc = "epyc-2x16-nps2";
+        check(epyc, "0-31", Case::bound(3, None, BindTo::Core), &["0", "1", "2"]);
+        let numa = Case::bound(5, Some(MapBy::Numa), BindTo::Core);
+        check(epyc, "0-31", numa, &["0", "8", "16", "24", "1"]);
+        let package = Case::bound(3, Some(MapBy::Package), BindTo::Numa);
+        check(epyc, "4-31", package, &["4-7", "16-23", "4-7"]);
+        check("laptop-4x2", "0-7", Case::bound(5, None, BindTo::Processor), &["0", "1", "2", "3", "4"]);
+        check("one-2", "0-1", Case::bound(5, None, BindTo::Core), &["0", "1", "0", "1", "0"]);
+        check("one-2", "0-1", Case::bound(2, None, BindTo::None), &["none"; 2]);
+        check("one-2", "7-8", Case::bound(2, None, BindTo::Core), &["none"; 2]);
+    }
+
+    #[test]
+    fn ranks_have_cores_of_their_own_and_follow_one_another_on_a_unit() {
+        let epyc = "epyc-2x16-nps2";
+        let of = |ranks, placing| Case { placing, ..Case::of(ranks) };
+        let four = Placing { cores_per_rank: 4, ..Placing::default() };
+        check(epyc, "0-31", of(3, four.clone()), &["0-3", "4-7", "8-11"]);
+        check(
+            "laptop-4x2",
+            "0-7",
+            of(2, Placing { cores_per_rank: 2, ..four.clone() }),
+            &["0-1,4-5", "2-3,6-7"],
+        );
+        let packages = Placing { map_by: Some(MapBy::Package), ranks_per_unit: 2, ..four };
+        check(epyc, "0-31", of(4, packages.clone()), &["0-3", "4-7", "16-19", "20-23"]);
+        let far = Placing { cores_per_rank: 17, ..packages };
+        check(epyc, "0-31", of(1, far), &["PE=17: ranks may use 16 cores here"]);
+        let only = Placing { cores: vec![2, 3], ..Placing::default() };
+        check(epyc, "0-31", of(1, only.clone()), &["2-3"]);
+        check(epyc, "0-31", of(2, only.clone()), &["2", "3"]);
+        check(epyc, "0-1", of(2, only), &["none of the cores of --cpu-set may be used here"]);
+    }
+
+    #[test]
+    fn ranks_are_where_their_file_says() {
+        let told = |package, cores: &[u32]| Placing {
+            told: vec![(1, Cores { package, cores: cores.to_vec() })],
+            ..Placing::default()
+        };
+        let of = |placing| Case { placing, ..Case::of(2) };
+        check("epyc-2x16-nps2", "0-31", of(told(Some(1), &[0, 2])), &["none", "16,18"]);
+        check("laptop-4x2", "0-7", of(told(None, &[3])), &["none", "3,7"]);
+        check(
+            "one-2",
+            "0-1",
+            of(told(None, &[2])),
+            &["rank 1: there is no core 2: this machine has 2, counted from 0"],
+        );
+        check("one-2", "0", of(told(None, &[1])), &["rank 1: its cores may not be used here"]);
     }
 
     #[test]
     fn the_machine_is_looked_at_only_when_it_matters() {
-        let check = |demand: Demand, processors: usize, expected: bool| {
+        let check = |case: Case, processors: usize, expected: bool| {
             let allowed: ProcessorSet = (0..processors).collect();
-            let demand = Demand { usable: processors, ..demand };
-            assert_eq!(needs_machine(&demand, &allowed), expected, "{demand:?}");
+            let world: Vec<u32> = (0..case.ranks).collect();
+            let demand =
+                Demand { world: &world, threads: case.threads, usable: processors, placing: &case.placing };
+            assert_eq!(needs_machine(&demand, &allowed), expected, "{case:?}");
         };
-        check(Demand { ranks: 2, ..PLAIN }, 2, true);
-        check(Demand { ranks: 3, ..PLAIN }, 2, false);
-        check(Demand { ranks: 2, ..PLAIN }, 64, false);
-        check(Demand { ranks: 2, bind_to: Some(BindTo::None), ..PLAIN }, 2, false);
-        check(Demand { ranks: 2, bind_to: Some(BindTo::Core), ..PLAIN }, 64, true);
+        check(Case::of(2), 2, true);
+        check(Case::of(3), 2, false);
+        check(Case::of(2), 64, false);
+        check(Case::bound(2, None, BindTo::None), 2, false);
+        check(Case::bound(2, None, BindTo::Core), 64, true);
     }
 
     #[test]

@@ -6,12 +6,13 @@
 //! | exits otherwise after MPI_Finalize | its code is the job's status |
 //! | exits otherwise before MPI_Init | its code is the status; ranks that still run [`GRACE`] later are killed |
 //! | exits between MPI_Init and MPI_Finalize, is killed by a signal, calls MPI_Abort | the others are killed at once |
-//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on; ranks may end in any way; those that still run [`PATIENCE`] later are killed |
+//! | SIGINT, SIGTERM, SIGHUP, SIGQUIT to mpirun | passed on (at the first SIGINT it is told which ranks have waited for long); ranks may end in any way; those that still run [`PATIENCE`] later are killed |
 //!
 //! Only the first failure counts and is told, in one message; MPI_Abort has told it already.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tutti_sys::job::RankState;
 use tutti_sys::process::Exit;
 
@@ -53,6 +54,8 @@ pub enum Event {
     },
     /// The process that the user started is gone: nobody waits for this job.
     SupervisorLost,
+    /// The user wanted the job to end with a checkpoint, and that is whole.
+    Stopped,
     /// A host is lost or cannot start its ranks.
     Failure {
         /// Exit status.
@@ -71,8 +74,18 @@ pub enum Action {
     SignalAll(i32),
     /// Tell the user.
     Tell(Notice),
-    /// Print where every rank waits.
-    ReportWaits,
+    /// Print where ranks wait.
+    ReportWaits(Reported),
+}
+
+/// Which ranks are told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reported {
+    /// Every one.
+    All,
+    /// Those that have waited for a second and more: who ends a job by hand often does so as nothing
+    /// happens in it.
+    Stuck,
 }
 
 /// A message to the user.
@@ -116,6 +129,8 @@ pub enum Notice {
 pub struct Policy {
     running: u32,
     status: Option<u8>,
+    /// The status is a 1 that no rank has said: the code of a rank that has exited meanwhile is told instead.
+    is_assumed: bool,
     /// When to kill what still runs.
     kill_at: Option<Duration>,
     /// What to say when that kills somebody.
@@ -134,6 +149,7 @@ impl Policy {
         Policy {
             running: ranks,
             status: None,
+            is_assumed: false,
             kill_at: None,
             pending: None,
             killed: None,
@@ -150,18 +166,28 @@ impl Policy {
         match event {
             Event::Exited { rank, exit, state, abort_code } => {
                 self.running = self.running.saturating_sub(1);
-                if self.killed.is_none() {
-                    self.exited(rank, exit, state, abort_code, now, actions);
+                match exit {
+                    _ if self.killed.is_none() => self.exited(rank, exit, state, abort_code, now, actions),
+                    Exit::Code(code) if code != 0 && self.is_assumed => {
+                        self.status = None;
+                        self.is_assumed = false;
+                        self.first_status(code);
+                    }
+                    _ => {}
                 }
             }
             Event::Signal(signal) => self.signal(signal, now, actions),
             Event::TimeLimit if self.killed.is_none() => {
                 actions.push(Action::Tell(Notice::TimedOut));
-                actions.push(Action::ReportWaits);
+                actions.push(Action::ReportWaits(Reported::All));
                 self.status = Some(STATUS_TIMEOUT);
                 self.kill(now, actions);
             }
             Event::SupervisorLost => self.kill(now, actions),
+            Event::Stopped => {
+                self.first_status(0);
+                self.kill(now, actions);
+            }
             Event::OutputLost { is_failure } => {
                 self.output_lost = true;
                 if is_failure {
@@ -203,6 +229,11 @@ impl Policy {
         self.running
     }
 
+    /// Whether neither a failure nor the user has ended the job so far.
+    pub fn is_unended(&self) -> bool {
+        self.killed.is_none() && self.user_signal.is_none() && self.status.is_none()
+    }
+
     /// Whether the end of some ranks was not waited for.
     pub fn has_resigned(&self) -> bool {
         self.has_resigned
@@ -231,7 +262,10 @@ impl Policy {
             (_, Exit::Signal { number, core }) => self.died(rank, number, core, now, actions),
             (RankState::Running, Exit::Code(code)) => match self.user_signal {
                 Some(signal) => self.first_status(if code == 0 { 128 + signal } else { code }),
-                None => self.fail(code.max(1), Notice::NotFinalized { rank, code }, now, actions),
+                None => {
+                    self.is_assumed = code == 0 && self.status.is_none();
+                    self.fail(code.max(1), Notice::NotFinalized { rank, code }, now, actions);
+                }
             },
             (_, Exit::Code(0)) => {}
             (_, Exit::Code(code)) if self.output_lost => {
@@ -279,7 +313,7 @@ impl Policy {
 
     fn signal(&mut self, signal: i32, now: Duration, actions: &mut Vec<Action>) {
         match signal {
-            USR1 => actions.push(Action::ReportWaits),
+            USR1 => actions.push(Action::ReportWaits(Reported::All)),
             STOP_KEY => {
                 self.stopped = true;
                 actions.push(Action::SignalAll(STOP));
@@ -302,6 +336,9 @@ impl Policy {
             self.first_status(128 + signal);
             self.kill(now, actions);
             return;
+        }
+        if signal == INTERRUPT && self.user_signal.is_none() && self.killed.is_none() {
+            actions.push(Action::ReportWaits(Reported::Stuck));
         }
         actions.push(Action::SignalAll(signal));
         if std::mem::take(&mut self.stopped) {
@@ -428,6 +465,28 @@ mod tests {
     }
 
     #[test]
+    fn a_code_that_a_rank_has_said_counts_before_one_that_none_has() {
+        let unfinalized = Action::Tell(Notice::NotFinalized { rank: 0, code: 0 });
+        let leaves = (0, exit(0, 0, Running));
+        check(
+            3,
+            &[leaves.clone(), (1, exit(1, 3, Running)), (1, exit(2, 4, Running))],
+            &[unfinalized.clone(), KILL_ALL],
+            3,
+        );
+        check(
+            3,
+            &[leaves.clone(), (1, died(1, 9, Running)), (1, exit(2, 4, Finalized))],
+            &[unfinalized.clone(), KILL_ALL],
+            4,
+        );
+        check(2, &[leaves, (1, exit(1, 0, Finalized))], &[unfinalized, KILL_ALL], 1);
+        // One that has failed with a code is not outdone.
+        let failed = Action::Tell(Notice::NotFinalized { rank: 0, code: 7 });
+        check(2, &[(0, exit(0, 7, Running)), (1, exit(1, 3, Running))], &[failed, KILL_ALL], 7);
+    }
+
+    #[test]
     fn abort_has_told_its_story() {
         let abort = |code| Event::Exited { rank: 0, exit: Exit::Code(1), state: Aborted, abort_code: code };
         for (code, status) in [(5, 5), (0, 0), (256, 1), (-1, 255), (0x1234, 0x34)] {
@@ -441,26 +500,27 @@ mod tests {
         let pass = |signal| Action::SignalAll(signal);
         let int = Event::Signal(INTERRUPT);
         let both = [(0, int.clone()), (5, died(0, INTERRUPT, Running)), (900, died(1, INTERRUPT, Running))];
-        check(2, &both, &[pass(INTERRUPT)], 130);
+        let stuck = Action::ReportWaits(Reported::Stuck);
+        check(2, &both, &[stuck.clone(), pass(INTERRUPT)], 130);
         check(1, &[(0, Event::Signal(TERMINATE)), (9, exit(0, 0, Finalized))], &[pass(TERMINATE)], 0);
         let late = Action::Tell(Notice::Unresponsive(TERMINATE));
         check(1, &[(0, Event::Signal(TERMINATE))], &[pass(TERMINATE), late, KILL_ALL], 143);
         check(
             1,
             &[(0, int.clone()), (900, int.clone()), (901, died(0, 9, Running))],
-            &[pass(INTERRUPT), KILL_ALL],
+            &[stuck.clone(), pass(INTERRUPT), KILL_ALL],
             130,
         );
         let late = Action::Tell(Notice::Unresponsive(INTERRUPT));
         check(
             1,
             &[(0, int.clone()), (1500, int.clone())],
-            &[pass(INTERRUPT), pass(INTERRUPT), late, KILL_ALL],
+            &[stuck.clone(), pass(INTERRUPT), pass(INTERRUPT), late, KILL_ALL],
             130,
         );
         check(1, &[(0, Event::Signal(libc::SIGUSR2)), (1, exit(0, 0, Started))], &[pass(libc::SIGUSR2)], 0);
         let unfinalized = [(0, int), (5, exit(0, 1, Running)), (6, exit(1, 0, Running))];
-        check(2, &unfinalized, &[pass(INTERRUPT)], 1);
+        check(2, &unfinalized, &[stuck, pass(INTERRUPT)], 1);
         // Another death than the one the user asked for is a failure.
         let segv = [(0, Event::Signal(TERMINATE)), (5, died(0, 11, Running))];
         check(2, &segv, &[pass(TERMINATE), killed(0, 11), KILL_ALL], 139);
@@ -501,7 +561,12 @@ mod tests {
     #[test]
     fn other_ends() {
         let ended = [(100, Event::TimeLimit), (101, died(0, 9, Running))];
-        check(1, &ended, &[Action::Tell(Notice::TimedOut), Action::ReportWaits, KILL_ALL], 124);
+        check(
+            1,
+            &ended,
+            &[Action::Tell(Notice::TimedOut), Action::ReportWaits(Reported::All), KILL_ALL],
+            124,
+        );
         check(1, &[(0, Event::SupervisorLost), (1, died(0, 9, Running))], &[KILL_ALL], 0);
         check(
             2,
@@ -516,7 +581,12 @@ mod tests {
             120,
         );
         check(1, &[(0, Event::OutputLost { is_failure: true }), (1, exit(0, 0, Finalized))], &[], 1);
-        check(1, &[(0, Event::Signal(USR1)), (1, exit(0, 0, Started))], &[Action::ReportWaits], 0);
+        check(
+            1,
+            &[(0, Event::Signal(USR1)), (1, exit(0, 0, Started))],
+            &[Action::ReportWaits(Reported::All)],
+            0,
+        );
     }
 
     #[test]

@@ -1,23 +1,32 @@
 //! From a request to a job that can be started: files found, environments built, ranks counted. All
 //! that can be refused is refused here, before anything runs.
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::config::{Config, ForeignMpi};
+use tutti_base::config::{Config, ForeignMpi, Tune};
 use tutti_base::{Placement, PortRange};
 use tutti_sys::{cpu, files, job, process, refusal};
+use tutti_topo::Machine;
+use tutti_topo::model::Level;
 
 use crate::environment::{self, Variables};
 use crate::hosts::{self, Host};
+use crate::instruments;
 use crate::needed::{self, Abi, Needed};
 use crate::options::MAXIMUM_RANKS;
-use crate::request::{Program, Request, Verbosity};
+use crate::outcome::STATUS_USAGE;
+use crate::request::{Assignment, MapBy, Program, Request, Verbosity};
+use crate::tree::handshake;
 use crate::tree::message::{JobInfo, Manner, ProgramPlan};
-use crate::{STATUS_USAGE, agent, mapping, slurm};
+use crate::{agent, debugger, io_servers, mapping, rankfile, slurm};
+
+pub mod again;
 
 /// Status when a program does not exist, as a shell has it.
 pub const STATUS_NOT_FOUND: u8 = 127;
@@ -65,6 +74,10 @@ pub struct JobPlan {
     pub info: Arc<JobInfo>,
     /// What this host has to start, if it has ranks.
     pub here: Option<HostJob>,
+    /// The secret of the job.
+    pub secret: job::Secret,
+    /// They run as long as this is there.
+    pub io_servers: Option<io_servers::Running>,
 }
 
 /// Why a request cannot be run.
@@ -76,7 +89,7 @@ pub struct Refusal {
     pub reason: String,
 }
 
-fn usage(reason: String) -> Refusal {
+pub(crate) fn usage(reason: String) -> Refusal {
     Refusal { status: STATUS_USAGE, reason }
 }
 
@@ -90,6 +103,9 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         None => std::env::current_exe().unwrap_or_else(|_| "mpirun".into()),
     };
     let own_directory = launcher.parent().map(Path::to_path_buf);
+    if let Some((directory, set)) = &request.checkpoints.restart {
+        return again::prepare(request, directory, *set, launcher);
+    }
     let mut info = JobInfo::default();
     let mut config = None;
     for program in &request.programs {
@@ -107,18 +123,16 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
         info.programs.push(as_plan(program, variables).map_err(usage)?);
     }
     let config = config.expect("the parser refuses a command line without a program");
-    let hosts = Hosts::of(request).map_err(usage)?;
-    let placement = spread(request, &hosts, &mut info)?;
-    info.manner = Manner {
-        map_by: request.map_by,
-        bind_to: request.bind_to,
-        report_bindings: request.report_bindings,
-        tagging: request.tagging,
-        verbose: request.verbosity == Verbosity::Verbose,
-    };
+    let mut hosts = Hosts::of(request).map_err(usage)?;
+    info.manner = manner(request, &config);
+    if request.is_debugged {
+        let words = || config.debugger.split_whitespace().map(|word| word.as_bytes().to_vec());
+        info.programs.iter_mut().for_each(|program| program.command.splice(0..0, words()).for_each(drop));
+    }
+    let placement = spread(request, &mut hosts, &mut info)?;
     info.pace_ms = (config.heartbeat_ms, config.silence_ms);
     info.ports = config.port_range.map(PortRange::bounds);
-    info.start_ms = config.start_ms;
+    (info.start_ms, info.stop) = (config.start_ms, config.checkpoint_stop.clone());
     info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
     let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();
     // Slurm's own controller is asked for every step, and from the first host it is known how.
@@ -127,16 +141,41 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.agent = agent::words(request.agent.as_deref(), &config.agent, hosts.agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
-    info.model = model(&config);
+    info.model = model(&config, request);
     info.job_id = match &request.spawned {
         Some(spawned) => spawned.job_id,
         None => process::random()
             .map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?,
     };
+    let secret = job::Secret::random();
+    let secret = secret.map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?;
+    let io_servers = match &request.io_servers {
+        wanted if wanted.count == 0 => None,
+        wanted => {
+            let of_ranks = handshake::derive(&secret.0, "ranks");
+            let (running, text) = io_servers::start(wanted, &info, &of_ranks).map_err(usage)?;
+            let variable = (job::ENV_IO.into(), text.into_bytes());
+            info.programs.iter_mut().for_each(|program| program.variables.push(variable.clone()));
+            Some(running)
+        }
+    };
     let info = Arc::new(info);
     let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
     let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
-    Ok(JobPlan { info, here })
+    Ok(JobPlan { info, here, secret, io_servers })
+}
+
+/// How ranks are placed and shown.
+fn manner(request: &Request, config: &Config) -> Manner {
+    Manner {
+        placing: request.placing.clone(),
+        report_bindings: request.report_bindings,
+        tagging: request.tagging.clone(),
+        output: request.output.clone(),
+        input: request.input.unwrap_or(Some(0)),
+        verbose: request.verbosity == Verbosity::Verbose,
+        waits_for_debugger: request.is_debugged && config.debugger.is_empty() || debugger::is_here(),
+    }
 }
 
 /// The hosts that a request may use.
@@ -152,11 +191,9 @@ impl Hosts {
     fn of(request: &Request) -> Result<Hosts, String> {
         let mut files = Vec::new();
         for name in &request.host_files {
-            let text = files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
-                .map_err(|error| format!("host file {name}: {error}"))?;
-            files.push((name.clone(), text));
+            files.push((name.clone(), read_hosts(name)?));
         }
-        let listed = hosts::listed(&request.hosts, &files)?;
+        let mut listed = hosts::listed(&request.hosts, &files)?;
         if listed.is_empty()
             && let Some((name, _)) = files.first()
         {
@@ -164,22 +201,102 @@ impl Hosts {
                 "host file {name} names no host: a line is NAME, NAME:SLOTS or NAME slots=SLOTS; without --hostfile the job runs here"
             ));
         }
+        if listed.is_empty() {
+            let mut files = Vec::new();
+            for name in &request.default_host_files {
+                files.push((name.clone(), read_hosts(name)?));
+            }
+            listed = hosts::listed(&[], &files)?;
+        }
         let allocation =
             slurm::allocation(|name| std::env::var(name).ok(), |file| std::fs::read_to_string(file))?;
         let agent = allocation.as_ref().and_then(|allocation| allocation.agent);
-        if !listed.is_empty() {
-            return Ok(Hosts { hosts: listed, are_named: true, agent });
+        let hosts = match allocation {
+            _ if !listed.is_empty() => Hosts { hosts: listed, are_named: true, agent },
+            Some(allocation) => Hosts { hosts: allocation.hosts, are_named: true, agent },
+            None => Hosts { hosts: vec![hosts::own(1)], are_named: false, agent: None },
+        };
+        hosts.chosen(request)
+    }
+
+    /// Those of them that are meant, in the order that is meant.
+    fn chosen(mut self, request: &Request) -> Result<Hosts, String> {
+        if request.is_not_here {
+            let own = process::host_name();
+            self.hosts.retain(|host| host.name != own);
+            if self.hosts.is_empty() {
+                return Err("no host is left but this one, on which no ranks are to run".to_string());
+            }
         }
-        match allocation {
-            Some(allocation) => Ok(Hosts { hosts: allocation.hosts, are_named: true, agent }),
-            None => Ok(Hosts { hosts: vec![hosts::own(1)], are_named: false, agent: None }),
+        match request.hosts_ascending {
+            Some(true) => self.hosts.sort_by_key(|host| host.slots),
+            Some(false) => self.hosts.sort_by_key(|host| Reverse(host.slots)),
+            None => {}
         }
+        Ok(self)
+    }
+
+    /// How many ranks each has room for.
+    fn slots(&self, request: &Request) -> Vec<u32> {
+        let per_host = request.per_node.or_else(|| {
+            let (ranks, unit) = request.per_unit?;
+            let level = match unit {
+                MapBy::Core => Level::Core,
+                MapBy::L2 => Level::L2,
+                MapBy::L3 => Level::L3,
+                MapBy::Numa => Level::Numa,
+                MapBy::Package => Level::Package,
+            };
+            // Hosts of a job are alike; what only this one has cannot be told of others before they are
+            // asked.
+            Some(ranks.saturating_mul(Machine::local().count(level).max(1) as u32))
+        });
+        self.hosts.iter().map(|host| per_host.unwrap_or(host.slots)).collect()
     }
 }
 
+fn read_hosts(name: &str) -> Result<String, String> {
+    files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
+        .map_err(|error| format!("host file {name}: {error}"))
+}
+
+/// The hosts of ranks, where they are told one by one: hosts and cores go where the others are.
+fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Option<Vec<usize>>, String> {
+    let host_of = match &request.assignment {
+        Assignment::Slots => return Ok(None),
+        Assignment::RankFile(name) => {
+            let known = if hosts.are_named { hosts.hosts.clone() } else { Vec::new() };
+            let assigned = rankfile::parse(&read_hosts(name)?, name, known)?;
+            info.manner.placing.told = assigned.cores;
+            hosts.hosts = assigned.hosts;
+            assigned.host_of
+        }
+        Assignment::Sequence(name) => {
+            let name = name.as_ref().or(request.host_files.first());
+            let name = name.ok_or("seq needs :file=NAME or a host file, with a host a line")?;
+            let assigned = rankfile::sequence(&read_hosts(name)?, name)?;
+            hosts.hosts = assigned.hosts;
+            assigned.host_of
+        }
+        Assignment::Hosts(numbers) => {
+            let known = hosts.hosts.len();
+            if let Some(wrong) = numbers.iter().find(|&&number| number as usize >= known) {
+                return Err(format!("rankmap: there is no host {wrong}: {known} are named, counted from 0"));
+            }
+            numbers.iter().map(|&number| number as usize).collect()
+        }
+    };
+    hosts.are_named = true;
+    Ok(Some(host_of))
+}
+
 /// Counts the ranks and places them on hosts.
-fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placement, Refusal> {
-    let slots: Vec<u32> = hosts.hosts.iter().map(|host| request.per_node.unwrap_or(host.slots)).collect();
+fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Placement, Refusal> {
+    let host_of = assigned(request, hosts, info).map_err(usage)?;
+    let slots = match &host_of {
+        Some(host_of) => vec![host_of.len() as u32],
+        None => hosts.slots(request),
+    };
     let total = slots.iter().fold(0u32, |sum, &slots| sum.saturating_add(slots));
     let mut ranks = 0u32;
     for (index, program) in (0..).zip(&request.programs) {
@@ -194,11 +311,25 @@ fn spread(request: &Request, hosts: &Hosts, info: &mut JobInfo) -> Result<Placem
     if ranks > MAXIMUM_RANKS {
         return Err(usage(format!("{ranks} ranks: at most {MAXIMUM_RANKS} are possible")));
     }
-    let (used, placement) = mapping::map(ranks, &slots, request.across);
+    let has_slots = hosts.are_named || request.per_node.is_some() || request.per_unit.is_some();
+    let most = if has_slots { total } else { cpu::usable_processors() as u32 };
+    if ranks > most && (request.is_within_slots || host_of.is_some()) {
+        return Err(usage(format!(
+            "{ranks} ranks: there is room for {most} (more are started without these rules)"
+        )));
+    }
+    if info.manner.input.is_some_and(|rank| rank >= ranks) {
+        return Err(usage(format!("--stdin: there are {ranks} ranks, counted from 0")));
+    }
+    let (used, placement) = match host_of {
+        Some(host_of) => mapping::assign(&host_of[..ranks as usize]),
+        None => mapping::map(ranks, &slots, request.across, request.rank_by),
+    };
     let room = if hosts.are_named && hosts.hosts.len() > 1 { total } else { cpu::usable_processors() as u32 };
     // Those that have started this job are in the same universe (MPI-5 section 11.10.1).
     let parents = request.spawned.as_ref().map_or(0, |spawned| spawned.parents);
-    info.universe_size = ranks.saturating_add(parents).max(room);
+    let universe = request.universe.unwrap_or(room);
+    info.universe_size = ranks.saturating_add(parents).max(universe);
     let own = process::host_name();
     info.names = vec![own.clone()];
     for host in used {
@@ -223,7 +354,11 @@ fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, Strin
     Ok(ProgramPlan {
         command: program.command.iter().cloned().map(bytes).collect(),
         directory: directory.transpose()?.map(|directory| bytes(directory.into())),
-        search: program.search.clone().map(bytes),
+        // A program without PATH is found all the same.
+        search: match variables.contains_key(OsStr::new("PATH")) {
+            true => program.search.clone().map(bytes),
+            false => program.search.clone().or_else(|| std::env::var_os("PATH")).map(bytes),
+        },
         variables: variables.into_iter().map(|(name, value)| (bytes(name), bytes(value))).collect(),
     })
 }
@@ -233,34 +368,54 @@ pub const HOST_FILE_BYTES: u64 = 64 << 20;
 /// Longest text of what the machine costs, in bytes.
 const MODEL_BYTES: u64 = 1 << 20;
 
-/// What machines cost: all ranks choose algorithms by it, so it is read once, here.
-fn model(config: &Config) -> Vec<u8> {
+/// The names of all programs of a job. What tuning learns belongs to them, and ranks must not take each its
+/// own program's.
+fn names_of(request: &Request) -> String {
+    let name = |program: &Program| {
+        let path = program.command.first().map(Path::new);
+        let name = path.and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        name.replace(|letter: char| letter.is_control(), "_")
+    };
+    request.programs.iter().map(name).collect::<Vec<_>>().join("+")
+}
+
+/// What machines cost: all ranks choose algorithms by it, so it is read once, here. Where they are tuned, the
+/// names of the programs come before it.
+fn model(config: &Config, request: &Request) -> Vec<u8> {
+    let mut text = if config.tune.is_on() {
+        (job::PROGRAM_LINE.to_string() + &names_of(request) + "\n").into_bytes()
+    } else {
+        Vec::new()
+    };
     let path =
         config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    let Some(path) = path else { return Vec::new() };
+    let Some(path) = path else { return text };
     match files::read(Path::new(&path), MODEL_BYTES) {
-        Ok(model) => model,
+        Ok(model) => text.extend(model),
         Err(error) => {
-            // Only what somebody has named must be there.
-            if !config.model_file.is_empty() {
+            // Only what somebody has named must be there; where tuning makes the file, not in the first run.
+            let is_to_come = config.tune == Tune::On && error.kind() == ErrorKind::NotFound;
+            if !config.model_file.is_empty() && !is_to_come {
                 eprintln!("mpirun: warning: TUTTI_MODEL_FILE={path} is not used: {error}");
             }
-            Vec::new()
         }
     }
+    text
 }
 
 fn warn_of_missing(request: &Request, program: &Program, variables: &Variables) {
     for name in &program.exported {
-        if request.verbosity != Verbosity::Quiet && !variables.contains_key(OsStr::new(name)) {
+        if request.verbosity != Verbosity::Quiet
+            && !variables.keys().any(|known| environment::is_meant(name, known))
+        {
             eprintln!("mpirun: warning: -x {name}: there is no such variable to pass on");
         }
     }
 }
 
 impl HostJob {
-    /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its directory
-    /// unless they name one.
+    /// What host `host` has to start. `is_here`: this process is mpirun's own, so that programs start in its
+    /// directory unless they name one.
     ///
     /// # Errors
     /// The first thing that this host lacks.
@@ -306,7 +461,7 @@ impl HostJob {
 fn locate(
     program: &ProgramPlan,
     info: &JobInfo,
-    variables: Variables,
+    mut variables: Variables,
     is_here: bool,
 ) -> Result<Ready, Refusal> {
     let path_of = |bytes: &Vec<u8>| PathBuf::from(OsString::from_vec(bytes.clone()));
@@ -326,6 +481,10 @@ fn locate(
     let library_path =
         variables.get(OsStr::new("LD_LIBRARY_PATH")).map_or(OsStr::new(""), OsString::as_os_str);
     let needed = needed::by_program(&file, library_path);
+    let own = std::env::current_exe().ok();
+    if let Some(prefix) = own.as_deref().and_then(Path::parent).and_then(Path::parent) {
+        instruments::add_suppressions(&mut variables, &file, prefix);
+    }
     Ok(Ready { file, arguments, directory, variables, needed })
 }
 

@@ -4,13 +4,19 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tutti_checkpoint::image::Role;
+use tutti_checkpoint::process::capture::Rank;
+use tutti_checkpoint::process::open_files::Identity as Inode;
 use tutti_sys::cgroup::Killings;
 use tutti_sys::cpu::{self, ProcessorSet};
+use tutti_sys::debugger;
 use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
 use tutti_sys::job::{self, Job, Plan, TEXTS_END};
@@ -19,18 +25,23 @@ use tutti_sys::refusal;
 use tutti_sys::signal::Mask;
 use tutti_topo::Machine;
 
-use crate::STATUS_USAGE;
 use crate::environment::{self, Identity};
 use crate::inquiries::{Inquired, Inquiries};
+use crate::needed::Needed;
+use crate::outcome::STATUS_USAGE;
 use crate::output::{Outputs, Stream};
+use crate::output_files::{Files, Name};
 use crate::placement::{self, Demand};
-use crate::policy;
+use crate::policy::{self, Reported};
 use crate::program::{HostJob, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
 use crate::report::{self, Named};
-use crate::request::Tagging;
 use crate::tree::daemon;
 use crate::tree::message::{Address, Ask, RankExit};
 
+mod restore;
+
+/// Who waits longer than this is worth a word when the user ends the job.
+const STUCK: Duration = Duration::from_secs(1);
 /// Descriptors beside the pipes of each rank; generous.
 const SPARE_DESCRIPTORS: u64 = 64;
 
@@ -41,7 +52,7 @@ pub struct Surroundings<'a> {
     pub interface: &'a str,
     /// What the ranks of the job prove to each other.
     pub secret: [u8; 32],
-    /// Standard input of rank 0, if it runs here.
+    /// Standard input, if the rank that reads it runs here.
     pub input: Option<BorrowedFd<'a>>,
     /// Signal mask of ranks.
     pub mask: Mask,
@@ -53,6 +64,8 @@ pub struct Surroundings<'a> {
 struct Process {
     pid: i32,
     running: bool,
+    /// What it was given, by device and inode.
+    roles: Vec<(Inode, Role)>,
 }
 
 /// The ranks of this host.
@@ -65,6 +78,8 @@ pub struct Ranks {
     processes: Vec<Process>,
     by_pid: HashMap<i32, u32>,
     inquiries: Inquiries,
+    /// Files that ranks write to.
+    files: Files,
     /// Limit on descriptors that ranks get back if ours was raised.
     descriptors: Option<DescriptorLimit>,
     /// How often the kernel had killed for lack of memory before the job.
@@ -92,7 +107,8 @@ impl Ranks {
     ) -> Result<Ranks, Refused> {
         let count = job.world.len();
         let usable = cpu::usable_processors();
-        let (bindings, machine) = place(&job, usable);
+        let (bindings, machine) =
+            place(&job, usable).map_err(|reason| Refused { status: STATUS_USAGE, reason })?;
         let object = create_object(&job, usable, &machine, surroundings)
             .map_err(|error| refuse_system(&error, count))?;
         for (local, set) in (0..).zip(&bindings) {
@@ -118,6 +134,7 @@ impl Ranks {
             processes: Vec::with_capacity(count),
             by_pid: HashMap::with_capacity(count),
             inquiries: Inquiries::default(),
+            files: Files::default(),
             descriptors,
             killings: surroundings.killings,
         })
@@ -136,13 +153,18 @@ impl Ranks {
         let count = self.job.world.len();
         let null = File::open("/dev/null").map_err(|error| refuse_system(&error, count))?;
         for local in 0..count as u32 {
-            let is_first = self.job.world[local as usize] == 0;
-            let input = surroundings.input.filter(|_| is_first).unwrap_or(null.as_fd());
-            let pid = self.start_one(local, input, surroundings.mask, outputs)?;
-            self.processes.push(Process { pid, running: true });
+            let reads = self.job.info.manner.input == Some(self.job.world[local as usize]);
+            let input = surroundings.input.filter(|_| reads).unwrap_or(null.as_fd());
+            let (pid, mut roles) = self.start_one(local, input, surroundings.mask, outputs)?;
+            if reads && let Some(input) = surroundings.input {
+                roles.extend(inode(input).ok().map(|inode| (inode, Role::Input)));
+            }
+            self.processes.push(Process { pid, running: true, roles });
             self.by_pid.insert(pid, local);
             if self.job.info.manner.verbose {
-                outputs.say(&format!("mpirun: started {}\n", self.name(local)), now);
+                let front =
+                    self.job.program(local).needed.as_ref().and_then(Needed::served).unwrap_or_default();
+                outputs.say(&format!("mpirun: started {}{front}\n", self.name(local)), now);
             }
         }
         Ok(())
@@ -154,15 +176,12 @@ impl Ranks {
         input: BorrowedFd<'_>,
         mask: Mask,
         outputs: &mut Outputs,
-    ) -> Result<i32, Refused> {
+    ) -> Result<(i32, Vec<(Inode, Role)>), Refused> {
         let count = self.job.world.len();
         let system = |error: io::Error| refuse_system(&error, count);
         let rank = self.job.world[local as usize];
-        let (out_reader, out) = event::pipe().map_err(system)?;
-        let (err_reader, err) = event::pipe().map_err(system)?;
-        let tagging = self.job.info.manner.tagging;
-        outputs.add(out_reader, Stream::Out, tag(tagging, rank, "stdout")).map_err(system)?;
-        outputs.add(err_reader, Stream::Err, tag(tagging, rank, "stderr")).map_err(system)?;
+        let out = self.open_output(Stream::Out, rank, outputs)?;
+        let err = self.open_output(Stream::Err, rank, outputs)?;
         let rank_end = self.open_inquiry().map_err(system)?;
         let program = self.job.program(local);
         let identity = self.identity(local, rank_end.as_ref());
@@ -182,8 +201,44 @@ impl Ranks {
             processors: self.bindings[local as usize].clone(),
             mask,
             descriptors: self.descriptors,
+            is_traced: false,
         };
-        spawn_or_script(spawn).map_err(|error| self.refuse(local, &error))
+        let given = [(out.as_fd(), Role::Output), (err.as_fd(), Role::Error)].into_iter();
+        let given = given.chain(ways.map(|way| (way, Role::Inquiry)));
+        let roles = given.filter_map(|(end, role)| Some((inode(end).ok()?, role))).collect();
+        spawn_or_script(spawn).map(|pid| (pid, roles)).map_err(|error| self.refuse(local, &error))
+    }
+
+    /// Where a rank writes: into a pipe to us, or into a file.
+    fn open_output(&mut self, stream: Stream, rank: u32, outputs: &mut Outputs) -> Result<OwnedFd, Refused> {
+        let count = self.job.world.len();
+        let manner = &self.job.info.manner;
+        let name = Name { rank, host: &self.host_name, number: self.job.host };
+        let (pattern, label) = match stream {
+            Stream::Out => (manner.output.out.as_deref(), "stdout"),
+            Stream::Err if manner.output.is_merged => (manner.output.out.as_deref(), "stderr"),
+            Stream::Err => (manner.output.err.as_deref(), "stderr"),
+        };
+        let file = match pattern {
+            None => None,
+            Some(pattern) => {
+                let directory = Path::new(OsStr::from_bytes(&self.job.info.directory));
+                let path = directory.join(name.fill(pattern));
+                Some(self.files.open(&path).map_err(|error| Refused {
+                    status: STATUS_USAGE,
+                    reason: format!("cannot write what rank {rank} writes to {}: {error}", path.display()),
+                })?)
+            }
+        };
+        if let Some(file) = file.as_ref().filter(|_| !manner.output.is_shown) {
+            return file.try_clone().map(OwnedFd::from).map_err(|error| refuse_system(&error, count));
+        }
+        let (reader, writer) = event::pipe().map_err(|error| refuse_system(&error, count))?;
+        let shown = if manner.output.is_merged { Stream::Out } else { stream };
+        outputs
+            .add(reader, shown, name.tag(&manner.tagging, label), file)
+            .map_err(|error| refuse_system(&error, count))?;
+        Ok(writer.into())
     }
 
     /// In a job of several hosts, makes the next rank's way to ask.
@@ -199,6 +254,9 @@ impl Ranks {
             network.push((job::ENV_DIRECTORY_FD, end.as_fd().as_raw_fd().to_string()));
             network.push((job::ENV_BELL_FDS, numbers.join(",")));
         }
+        if self.job.info.manner.waits_for_debugger {
+            network.push((debugger::ENV_GATE, "1".to_string()));
+        }
         Identity {
             rank: self.job.world[local as usize],
             ranks: self.job.placement.ranks(),
@@ -212,6 +270,21 @@ impl Ranks {
     /// The job object of this host.
     pub fn object(&self) -> &Job {
         &self.object
+    }
+
+    /// All ranks, to be kept; `None` if one has ended.
+    pub fn to_keep(&self) -> Option<Vec<Rank>> {
+        let is_whole = self.processes.len() == self.job.world.len();
+        let all = self.job.world.iter().zip(&self.processes);
+        let all = all.map(|(&rank, process)| {
+            process.running.then(|| Rank { rank, pid: process.pid, roles: process.roles.clone() })
+        });
+        all.collect::<Option<Vec<_>>>().filter(|_| is_whole)
+    }
+
+    /// Number of this host in the job.
+    pub fn host(&self) -> u32 {
+        self.job.host
     }
 
     /// Says to processes of other jobs that are connected with ranks of this one that it is being ended.
@@ -244,6 +317,11 @@ impl Ranks {
     /// Tells a rank where another is.
     pub fn answer(&mut self, local: u32, ask: Ask, address: Address) {
         self.inquiries.answer(local, ask, address, &self.job.placement);
+    }
+
+    /// Tells a rank that another one wants it to connect.
+    pub fn call(&mut self, local: u32, caller: Ask) {
+        self.inquiries.call(local, caller, &self.job.placement);
     }
 
     /// Tries again what found no room.
@@ -279,6 +357,11 @@ impl Ranks {
             format!("cannot start rank {rank} ({name}): cannot {step}: {}", refusal::explain(&error.error));
         let status = if error.step == Step::Execute { STATUS_NOT_EXECUTABLE } else { STATUS_USAGE };
         Refused { status, reason }
+    }
+
+    /// Rank and process of all that were started.
+    pub fn started(&self) -> Vec<(u32, i32)> {
+        self.job.world.iter().zip(&self.processes).map(|(&rank, process)| (rank, process.pid)).collect()
     }
 
     /// How many have not ended, of those that were started.
@@ -319,10 +402,14 @@ impl Ranks {
     }
 
     /// Says where every rank waits.
-    pub fn report_waits(&self, outputs: &mut Outputs, now: Duration) {
+    pub fn report_waits(&self, which: Reported, outputs: &mut Outputs, now: Duration) {
         for local in 0..self.processes.len() as u32 {
             let running = self.processes[local as usize].running;
             let block = running.then(|| self.object.block(local));
+            let is_stuck = block.is_some_and(|block| block.waiting().is_some() && block.waited() >= STUCK);
+            if which == Reported::Stuck && !is_stuck {
+                continue;
+            }
             outputs.say(&report::waits(self.name(local), block), now);
         }
     }
@@ -355,24 +442,18 @@ fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
 }
 
 /// Decides where ranks run; the machine is described only if that took a look at it.
-fn place(job: &HostJob, usable: usize) -> (Vec<Option<ProcessorSet>>, Machine) {
+fn place(job: &HostJob, usable: usize) -> Result<(Vec<Option<ProcessorSet>>, Machine), String> {
     let threads = job.programs.iter().flatten().any(|program| {
         let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
         wanted.is_some_and(|wanted| wanted != "1")
     });
-    let demand = Demand {
-        ranks: job.world.len() as u32,
-        threads,
-        usable,
-        map_by: job.info.manner.map_by,
-        bind_to: job.info.manner.bind_to,
-    };
+    let demand = Demand { world: &job.world, threads, usable, placing: &job.info.manner.placing };
     match cpu::affinity() {
         Ok(allowed) if placement::needs_machine(&demand, &allowed) => {
             let machine = Machine::local();
-            (placement::place(&demand, &machine, &allowed), machine)
+            Ok((placement::place(&demand, &machine, &allowed)?, machine))
         }
-        _ => (vec![None; job.world.len()], Machine::default()),
+        _ => Ok((vec![None; job.world.len()], Machine::default())),
     }
 }
 
@@ -432,12 +513,10 @@ fn is_binary(file: &CStr) -> bool {
     file.and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
 }
 
-fn tag(tagging: Tagging, rank: u32, stream: &str) -> String {
-    match tagging {
-        Tagging::Plain => String::new(),
-        Tagging::Rank => format!("[{rank}] "),
-        Tagging::Stream => format!("[{rank}]<{stream}>: "),
-    }
+/// Device and inode.
+pub(crate) fn inode(fd: BorrowedFd<'_>) -> io::Result<Inode> {
+    let known = File::from(fd.try_clone_to_owned()?).metadata()?;
+    Ok((known.dev(), known.ino()))
 }
 
 pub(crate) fn terminated(bytes: &[u8]) -> io::Result<CString> {

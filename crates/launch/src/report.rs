@@ -4,9 +4,11 @@ use tutti_sys::cgroup::Shortage;
 use tutti_sys::job::{RankBlock, RankState};
 use tutti_sys::process::Exit;
 use tutti_sys::signal;
+use tutti_topo::text::show_list;
 
 use crate::policy::{Notice, RESIGNATION};
-use crate::tree::message::{Cause, Ending, ProgramPlan};
+use crate::request::Request;
+use crate::tree::message::{Cause, Ending, JobInfo, ProgramPlan};
 
 /// A rank as messages name it.
 #[derive(Clone, Debug)]
@@ -32,6 +34,39 @@ impl std::fmt::Display for Named {
 /// The name of a program, as the user wrote it.
 pub fn program_name(program: &ProgramPlan) -> String {
     program.command.first().map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+}
+
+/// What the command line wants to be told before the start: the number of this process, the map, the hosts.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn before(request: &Request, job: &JobInfo) -> Result<(), String> {
+    let number = std::process::id();
+    match request.pid_to.as_deref() {
+        None => {}
+        Some("-") => println!("{number}"),
+        Some("+") => eprintln!("{number}"),
+        Some(file) => {
+            std::fs::write(file, format!("{number}\n"))
+                .map_err(|error| format!("--report-pid {file}: {error}"))?;
+        }
+    }
+    let mut of_host: Vec<Vec<usize>> = vec![Vec::new(); job.daemon_of.len()];
+    let mut next = 0;
+    for &(host, ranks) in &job.runs {
+        of_host[host as usize].extend(next..next + ranks as usize);
+        next += ranks as usize;
+    }
+    for (host, &daemon) in of_host.iter().zip(&job.daemon_of) {
+        let name = &job.names[daemon as usize];
+        if request.display.allocation {
+            println!("mpirun: host {name}: {} ranks", host.len());
+        }
+        if request.display.map {
+            println!("mpirun: host {name}: ranks {}", show_list(host.iter().copied()));
+        }
+    }
+    Ok(())
 }
 
 /// What a host adds to the end of one of its ranks. `shortage`: whether processes were killed for lack of

@@ -1,6 +1,7 @@
 //! What a command line asks for, as data.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,11 +16,29 @@ pub enum Across {
     Node,
 }
 
+/// Which rank runs on which host, where that is said rank by rank.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Assignment {
+    /// It is not: by slots.
+    #[default]
+    Slots,
+    /// A file with a line a rank: its host and cores.
+    RankFile(String),
+    /// A file with a line a rank: its host. `None`: the host file.
+    Sequence(Option<String>),
+    /// For each rank the place of its host in the list of hosts.
+    Hosts(Vec<u32>),
+}
+
 /// How the ranks of a host follow one another over the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MapBy {
     /// Neighbouring ranks on neighbouring cores.
     Core,
+    /// Neighbouring ranks on different level 2 caches, in turn.
+    L2,
+    /// Neighbouring ranks on different level 3 caches, in turn.
+    L3,
     /// Neighbouring ranks on different NUMA nodes, in turn.
     Numa,
     /// Neighbouring ranks on different packages, in turn.
@@ -35,14 +54,44 @@ pub enum BindTo {
     Processor,
     /// To one core.
     Core,
+    /// To one level 2 cache.
+    L2,
+    /// To one level 3 cache.
+    L3,
     /// To one NUMA node.
     Numa,
     /// To one package.
     Package,
 }
 
+/// Cores of a host, by their order on the machine or within one package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cores {
+    /// The package whose cores are counted.
+    pub package: Option<u32>,
+    /// The cores.
+    pub cores: Vec<u32>,
+}
+
+/// Where on a host its ranks run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placing {
+    /// Mapping, if it was said.
+    pub map_by: Option<MapBy>,
+    /// So many neighbouring ranks on a unit before the next one; 0 is 1.
+    pub ranks_per_unit: u32,
+    /// Cores of each rank, if that was said; 0: it was not.
+    pub cores_per_rank: u32,
+    /// Binding, if it was said.
+    pub bind_to: Option<BindTo>,
+    /// The cores that ranks may use, by their order on the machine; none: all.
+    pub cores: Vec<u32>,
+    /// (rank, its cores), for ranks that were told.
+    pub told: Vec<(u32, Cores)>,
+}
+
 /// What stands before each line of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Tagging {
     /// Nothing.
     #[default]
@@ -51,6 +100,51 @@ pub enum Tagging {
     Rank,
     /// `[rank]<stdout>: `.
     Stream,
+    /// This, with `%r`, `%h`, `%g` and `%p` replaced.
+    Pattern(String),
+}
+
+/// Where what ranks write goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputTo {
+    /// A file a rank for its standard output, relative to the folder of mpirun, with `%r`, `%h`, `%g` and
+    /// `%p` replaced.
+    pub out: Option<String>,
+    /// The same for its standard error.
+    pub err: Option<String>,
+    /// Whether it comes out of mpirun too.
+    pub is_shown: bool,
+    /// Standard error goes where standard output goes.
+    pub is_merged: bool,
+}
+
+impl Default for OutputTo {
+    fn default() -> Self {
+        OutputTo { out: None, err: None, is_shown: true, is_merged: false }
+    }
+}
+
+/// Which inherited variables a program gets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// All.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These; a name that ends with `*` stands for all that begin so.
+    Only(Vec<String>),
+    /// All but these.
+    Except(Vec<String>),
+}
+
+/// What is shown of a job before it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Display {
+    /// Which rank runs on which host.
+    pub map: bool,
+    /// The hosts and their slots.
+    pub allocation: bool,
 }
 
 /// How much `mpirun` says.
@@ -63,6 +157,35 @@ pub enum Verbosity {
     Normal,
     /// Also what is started where.
     Verbose,
+}
+
+/// What becomes of files that were open for writing and have been written since the checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum RestartFiles {
+    /// They are cut back to what they were.
+    #[default]
+    Truncate,
+    /// They stay as they are.
+    Keep,
+    /// The restart is refused.
+    Refuse,
+}
+
+/// What a command line says of checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Checkpoints {
+    /// Time from one to the next.
+    pub every: Option<Duration>,
+    /// Where the sets are.
+    pub directory: Option<OsString>,
+    /// A signal to mpirun that asks for one.
+    pub on_signal: Option<i32>,
+    /// How often the job is restarted by itself.
+    pub restarts: u32,
+    /// Restart from this directory, from this set or the newest.
+    pub restart: Option<(OsString, Option<u64>)>,
+    /// What becomes of files.
+    pub files: RestartFiles,
 }
 
 /// One program of the job; a job has several when `:` separates them.
@@ -80,6 +203,10 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
     /// Variables to pass on as they are.
     pub exported: Vec<String>,
+    /// Which inherited variables it gets, if it was said for it alone.
+    pub inherit: Option<Inherit>,
+    /// Variables that it does not get.
+    pub unset: Vec<String>,
 }
 
 /// What belongs to a job that a rank of another has started.
@@ -91,6 +218,28 @@ pub struct Spawned {
     pub parents: u32,
     /// The environment in the place of that of this process.
     pub variables: Vec<(OsString, OsString)>,
+}
+
+/// Servers for the files of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IoServers {
+    /// How many.
+    pub count: u32,
+    /// The directory of their files.
+    pub root: PathBuf,
+    /// `scratch` or `forward`.
+    pub mode: String,
+}
+
+impl Default for IoServers {
+    fn default() -> IoServers {
+        let user = tutti_sys::local_socket::own_user();
+        IoServers {
+            count: 0,
+            root: std::env::temp_dir().join(format!("tutti-io-{user}")),
+            mode: "scratch".to_string(),
+        }
+    }
 }
 
 /// A whole command line.
@@ -108,14 +257,48 @@ pub struct Request {
     pub per_node: Option<u32>,
     /// Mapping over the hosts.
     pub across: Across,
-    /// Mapping on a host, if it was said.
-    pub map_by: Option<MapBy>,
-    /// Binding, if it was said.
-    pub bind_to: Option<BindTo>,
+    /// How ranks are numbered over the hosts, if that differs from the mapping.
+    pub rank_by: Option<Across>,
+    /// `ppr:N:UNIT`, with the units of a host of which N ranks each are started.
+    pub per_unit: Option<(u32, MapBy)>,
+    /// Which rank runs on which host, if it was said.
+    pub assignment: Assignment,
+    /// Host files for the case that no hosts are named.
+    pub default_host_files: Vec<String>,
+    /// This host has no ranks.
+    pub is_not_here: bool,
+    /// Hosts by their number of slots: ascending or not.
+    pub hosts_ascending: Option<bool>,
+    /// No more ranks than slots.
+    pub is_within_slots: bool,
+    /// Value of the attribute MPI_UNIVERSE_SIZE, if it was said.
+    pub universe: Option<u32>,
+    /// Which inherited variables programs get.
+    pub inherit: Inherit,
+    /// Where ranks run on their hosts.
+    pub placing: Placing,
+    /// Ranks run under a debugger or wait for one.
+    pub is_debugged: bool,
     /// Print where each rank is bound.
     pub report_bindings: bool,
     /// Tags before lines.
     pub tagging: Tagging,
+    /// Where what ranks write goes.
+    pub output: OutputTo,
+    /// Which rank reads the standard input: `Some(None)` none.
+    pub input: Option<Option<u32>>,
+    /// What is shown before the start.
+    pub display: Display,
+    /// Nothing is started.
+    pub is_dry: bool,
+    /// Print how every rank ended.
+    pub exit_codes: bool,
+    /// Where the number of this process is written.
+    pub pid_to: Option<String>,
+    /// Options that mean nothing here, and why.
+    pub ignored: Vec<(String, String)>,
+    /// Refuse those.
+    pub is_strict: bool,
     /// Seconds since the start before each line.
     pub timestamp: bool,
     /// How much to say.
@@ -130,6 +313,12 @@ pub struct Request {
     pub interface: Option<String>,
     /// Where Tutti lies on the other hosts, if it was said.
     pub prefix: Option<String>,
+    /// Servers for its files, if there are to be any.
+    pub io_servers: IoServers,
+    /// Checkpoints and restart.
+    pub checkpoints: Checkpoints,
+    /// Hosts that were lost in this run and are not used again.
+    pub lost: Vec<String>,
     /// Print when each phase of the start was over.
     pub timings: bool,
     /// What a rank of another job that starts this one has said; nothing for what a user starts.

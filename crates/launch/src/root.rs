@@ -8,9 +8,13 @@ use tutti_base::Placement;
 use tutti_base::placement::Run;
 use tutti_sys::job::RankState;
 use tutti_sys::process::Exit;
+use tutti_sys::signal;
 
+use crate::debugger::Entry;
+use crate::outcome::{Outcome, STATUS_DAMAGED};
 use crate::policy::{self, Event, Notice, Policy};
 use crate::report::{self, Named};
+
 use crate::tree::message::{Ending, JobInfo, Loss, Phase, RankExit, Refusal};
 use crate::tree::shape::Shape;
 
@@ -26,8 +30,14 @@ pub struct Root {
     ended: Vec<bool>,
     /// Processes of ranks that failed, to name them, and what their hosts know of the cause.
     failed: HashMap<u32, (i32, String)>,
+    /// The process of each rank that was started.
+    processes: BTreeMap<u32, i32>,
+    /// Lines on how ranks ended, if they are wanted.
+    exit_codes: Option<BTreeMap<u32, String>>,
     /// What the policy decides.
     pub policy: Policy,
+    /// What a restart could do about the end of the job: by the first failure.
+    pub outcome: Outcome,
     /// When the last agent was called.
     called: Duration,
     /// When each phase was reached.
@@ -36,7 +46,7 @@ pub struct Root {
 
 impl Root {
     /// Before the job begins.
-    pub fn new(job: Arc<JobInfo>) -> Root {
+    pub fn new(job: Arc<JobInfo>, wants_exit_codes: bool) -> Root {
         let placement = placement_of(&job).expect("the plan was made from a placement");
         let ranks = placement.ranks();
         Root {
@@ -44,10 +54,36 @@ impl Root {
             placement,
             ended: vec![false; ranks as usize],
             failed: HashMap::new(),
+            processes: BTreeMap::new(),
+            exit_codes: wants_exit_codes.then(BTreeMap::new),
             policy: Policy::new(ranks),
+            outcome: Outcome::Over,
             called: Duration::ZERO,
             reached: Vec::new(),
         }
+    }
+
+    /// Ranks were started.
+    pub fn started(&mut self, started: &[(u32, i32)]) {
+        self.processes.extend(started.iter().copied());
+    }
+
+    /// The processes of all ranks that are known, for debuggers.
+    pub fn table(&self) -> Vec<Entry> {
+        let entry = |(&rank, &pid): (&u32, &i32)| {
+            let Named { host, program, .. } = self.name(rank);
+            Entry { host, program, pid }
+        };
+        self.processes.iter().map(entry).collect()
+    }
+
+    /// Where ranks wait for a debugger, a line each, if they do.
+    pub fn waits_for_debugger(&self, table: &[Entry]) -> Option<String> {
+        let line = |(rank, entry): (usize, &Entry)| {
+            let Entry { host, pid, .. } = entry;
+            format!("mpirun: rank {rank} waits in MPI_Init for a debugger (host {host}): gdb -p {pid}\n")
+        };
+        self.job.manner.waits_for_debugger.then(|| table.iter().enumerate().map(line).collect())
     }
 
     /// Ranks ended.
@@ -67,10 +103,21 @@ impl Root {
                 2 => RankState::Finalized,
                 _ => RankState::Aborted,
             };
+            if let Some(lines) = &mut self.exit_codes {
+                let how = match exit.ending {
+                    Ending::Code(code) => format!("exited with code {code}"),
+                    Ending::Signal { number, .. } => format!("was killed by {}", signal::describe(number)),
+                };
+                lines.insert(exit.rank, how);
+            }
             let how = match exit.ending {
                 Ending::Code(code) => Exit::Code(code),
                 Ending::Signal { number, core } => Exit::Signal { number, core },
             };
+            if matches!(how, Exit::Signal { .. }) && self.outcome == Outcome::Over && self.policy.is_unended()
+            {
+                self.outcome = Outcome::Lost(String::new());
+            }
             let event = Event::Exited { rank: exit.rank, exit: how, state, abort_code: exit.abort_code };
             self.policy.handle(event, now, actions);
         }
@@ -84,6 +131,9 @@ impl Root {
         let below = shape.subtree(loss.daemon);
         let gone = self.give_up(|daemon| below.contains(&daemon));
         let name = &self.job.names[loss.daemon as usize];
+        if self.outcome == Outcome::Over && self.policy.is_unended() {
+            self.outcome = Outcome::Lost(name.clone());
+        }
         let agent = self.job.agent.first().map_or("", String::as_str);
         let text = report::loss(name, &loss.cause, agent, self.job.pace_ms.1, self.job.start_ms);
         self.policy.handle(Event::Failure { status: STATUS_LOST, text, gone }, now, actions);
@@ -92,6 +142,9 @@ impl Root {
     /// A daemon cannot start its ranks.
     pub fn refused(&mut self, refusal: Refusal, now: Duration, actions: &mut Vec<policy::Action>) {
         let gone = self.give_up(|daemon| daemon == refusal.daemon);
+        if refusal.status == STATUS_DAMAGED && self.job.restart.is_some() {
+            self.outcome = Outcome::Damaged;
+        }
         let text = match self.job.names.get(refusal.daemon as usize) {
             Some(name) if refusal.daemon != 0 => format!("host {name}: {}", refusal.reason),
             _ => refusal.reason,
@@ -142,6 +195,12 @@ impl Root {
         }
         text.push_str(&format!(" {refused} foreign connections\n"));
         text
+    }
+
+    /// How every rank ended, a line each, if that is wanted.
+    pub fn exit_codes(&self) -> String {
+        let lines = self.exit_codes.iter().flatten();
+        lines.map(|(rank, how)| format!("mpirun: rank {rank} {how}\n")).collect()
     }
 
     /// The text of a notice, if it is worth one.

@@ -47,7 +47,10 @@ pub fn allocation(
 }
 
 /// Unfolds `a[1-3,07-09],b` to names.
-fn expand(list: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// What is malformed.
+pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split_outside(list) {
         let mut heads = vec![String::new()];

@@ -10,9 +10,10 @@ use tutti_sys::local_socket::Connection;
 use tutti_sys::spawning::{self, Order};
 use tutti_sys::{files, process, this_process};
 
+use crate::outcome::STATUS_USAGE;
 use crate::program::HOST_FILE_BYTES;
 use crate::request::{self, Program, Request};
-use crate::{STATUS_USAGE, program, supervisor};
+use crate::{program, supervisor};
 
 /// Runs the job that is ordered over the connection of this number; returns the exit status of this process.
 pub fn main(descriptor: Option<String>) -> u8 {
@@ -43,7 +44,7 @@ pub fn main(descriptor: Option<String>) -> u8 {
         Err(refusal) => return refuse(&refusal.reason, STATUS_USAGE),
     };
     match supervisor::run(&request, job) {
-        Ok(status) => status,
+        Ok(ended) => ended.status,
         Err(error) => refuse(&format!("cannot start: {error}"), STATUS_USAGE),
     }
 }
@@ -67,7 +68,7 @@ fn request_of(order: Order) -> Result<Request, String> {
             directory: program.directory.map(text),
             search: program.search.map(text),
             environment: program.environment.into_iter().filter_map(variable).collect(),
-            exported: Vec::new(),
+            ..Program::default()
         });
     }
     if total == 0 {

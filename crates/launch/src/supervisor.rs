@@ -8,25 +8,27 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tutti_sys::cgroup::Killings;
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::job::Secret;
 use tutti_sys::process::{self, Exit, Reaped};
 use tutti_sys::signal::{self, Mask, SignalFd};
 
 use crate::input::Input;
 use crate::node::Given;
+use crate::outcome::Outcome;
 use crate::program::JobPlan;
 use crate::request::Request;
-use crate::{agent, node, report, sweep};
+use crate::{agent, debugger, node, report, sweep};
 
 const TOKEN_SIGNAL: u64 = 0;
 const TOKEN_INPUT: u64 = 1;
+const TOKEN_TABLE: u64 = 2;
 
 /// Two interrupts end any job. Who has to send so many meets a node that hangs: it is killed.
 const LAST_INTERRUPT: u32 = 5;
@@ -46,14 +48,25 @@ const PASSED_ON: [i32; 8] = [
     libc::SIGCONT,
 ];
 
-/// Runs a job; returns its exit status.
+/// How a job ended, for who may start it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit status.
+    pub status: u8,
+    /// Whether it could go on from a checkpoint.
+    pub outcome: Outcome,
+}
+
+/// Runs a job; returns how it ended.
 ///
 /// # Errors
 /// If the system refuses what mpirun itself needs: a pipe, a process.
-pub fn run(request: &Request, job: JobPlan) -> io::Result<u8> {
-    let secret = Secret::random()?.0;
+pub fn run(request: &Request, job: JobPlan) -> io::Result<Ended> {
+    let JobPlan { info, here, secret, io_servers } = job;
     let (input, rank_input) = Input::new(TOKEN_INPUT)?;
-    supervise(input, rank_input, secret, |given| node::run(request, job.info, job.here, given), true)
+    let status = supervise(input, rank_input, secret.0, |given| node::run(request, info, here, given), true);
+    drop(io_servers);
+    status
 }
 
 /// Runs as a daemon of a job on another host; returns the exit status of this process. The secret comes over the standard
@@ -64,7 +77,8 @@ pub fn run(request: &Request, job: JobPlan) -> io::Result<u8> {
 pub fn run_daemon(number: u32, parents: &[SocketAddr]) -> io::Result<u8> {
     let secret = read_secret()?;
     let null = File::open("/dev/null")?;
-    supervise(Input::none(), null.into(), secret, |given| node::run_daemon(number, parents, given), false)
+    let run = |given| node::run_daemon(number, parents, given);
+    supervise(Input::none(), null.into(), secret, run, false).map(|ended| ended.status)
 }
 
 /// Reads the secret that the agent passes.
@@ -108,31 +122,66 @@ fn supervise(
     secret: [u8; 32],
     run: impl FnOnce(Given) -> u8,
     speaks: bool,
-) -> io::Result<u8> {
+) -> io::Result<Ended> {
     // nohup: who ignores a signal at start goes on ignoring it.
     let wanted: Vec<i32> = PASSED_ON.into_iter().filter(|&signal| !signal::is_ignored(signal)).collect();
     let listened = Mask::of(&[&wanted[..], &[libc::SIGCHLD]].concat());
     // Blocked SIGTTIN and SIGTTOU make us see an error where we would be stopped.
     let blocked = Mask::of(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
-    let original = blocked.block();
+    // A job that is restarted by itself has the mask that this process had at first.
+    static ORIGINAL: OnceLock<Mask> = OnceLock::new();
+    let now = blocked.block();
+    let original = *ORIGINAL.get_or_init(|| now);
     let signals = SignalFd::new(&listened, true)?;
     let poller = Poller::new()?;
     poller.add(signals.as_fd(), TOKEN_SIGNAL, Interest::Read)?;
     process::adopt_orphans()?;
     let killings = Killings::now();
     let (reader, control) = event::pipe()?;
+    let (mut told, tell) = event::pipe()?;
+    let (table, shows) = event::pipe()?;
+    event::set_nonblocking(table.as_fd())?;
+    poller.add(table.as_fd(), TOKEN_TABLE, Interest::Read)?;
     // Each process closes the ends of the other.
-    let below = Cell::new(Some((reader, rank_input)));
-    let above = Cell::new(Some((control, input, poller)));
+    let below = Cell::new(Some((reader, rank_input, tell, shows)));
+    let above = Cell::new(Some((control, input, poller, table)));
     let node = process::fork(|| {
         drop(above.take());
-        let (control, input) = below.take().expect("set above and taken once in each process");
-        run(Given { control, input, mask: original, secret, killings })
+        let (control, input, outcome, shows) =
+            below.take().expect("set above and taken once in each process");
+        run(Given { control, input, mask: original, secret, killings, table: Some(shows), outcome })
     })?;
     drop(below.take());
-    let (control, input, poller) = above.take().expect("set above and taken once in each process");
-    let exit = wait(node, &signals, &poller, control, input)?;
-    Ok(finish(exit, speaks, killings))
+    let (control, input, poller, table) = above.take().expect("set above and taken once in each process");
+    let table = Table { pipe: table, bytes: Vec::new() };
+    let exit = wait(node, &signals, &poller, control, input, table)?;
+    let status = finish(exit, speaks, killings);
+    // The node has ended, and all that could hold the other end with it.
+    event::set_nonblocking(told.as_fd())?;
+    let mut said = Vec::new();
+    let _ = told.read_to_end(&mut said);
+    let outcome = match exit {
+        Exit::Signal { .. } => Outcome::Lost(String::new()),
+        Exit::Code(_) => Outcome::decode(&said),
+    };
+    Ok(Ended { status, outcome })
+}
+
+/// The table of processes, as far as it has come.
+struct Table {
+    pipe: PipeReader,
+    bytes: Vec<u8>,
+}
+
+impl Table {
+    /// Reads on; shows it to debuggers once it is whole.
+    fn ready(&mut self, poller: &Poller) {
+        // Not blocking: the end, or what there is.
+        if self.pipe.read_to_end(&mut self.bytes).is_ok() {
+            let _ = poller.remove(self.pipe.as_fd());
+            debugger::publish(&self.bytes);
+        }
+    }
 }
 
 fn wait(
@@ -141,6 +190,7 @@ fn wait(
     poller: &Poller,
     mut control: PipeWriter,
     mut input: Input,
+    mut table: Table,
 ) -> io::Result<Exit> {
     let start = Instant::now();
     let mut events = Vec::new();
@@ -149,8 +199,12 @@ fn wait(
         input.advance(poller, start.elapsed());
         let timeout = input.deadline().map(|at| at.saturating_sub(start.elapsed()));
         poller.wait(timeout, &mut events)?;
-        if events.drain(..).any(|event| event.token == TOKEN_INPUT) {
-            input.ready(start.elapsed());
+        for event in events.drain(..) {
+            match event.token {
+                TOKEN_INPUT => input.ready(start.elapsed()),
+                TOKEN_TABLE => table.ready(poller),
+                _ => {}
+            }
         }
         while let Some(number) = signals.next() {
             if number == libc::SIGCHLD {

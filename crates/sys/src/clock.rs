@@ -1,11 +1,14 @@
 //! The clock that all processes of a machine share.
 
-/// Nanoseconds of the monotonic clock: since the machine started.
+use crate::kept;
+
+/// Nanoseconds of the monotonic clock: since the machine started, or that where this process was kept.
 pub fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: now is writable; the clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+    let now_ns = now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned();
+    now_ns.wrapping_add(kept::shift_ns())
 }
 
 /// The cheapest clock there is, for short times only: between one and five ticks a nanosecond.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 
+use crate::kept;
+
 /// Segments handed to the kernel in one call; it takes up to 1024 (IOV_MAX).
 const WINDOW: usize = 256;
 
@@ -194,11 +196,12 @@ unsafe fn transfer(
         if remote_count == 0 || local_count == 0 {
             return Ok(total);
         }
+        let critical = kept::Critical::enter();
         // SAFETY: both windows hold as many entries as stated; what local ones name is the caller's promise, remote
         // addresses are checked by the kernel.
         let copied = unsafe {
             call(
-                peer.0,
+                kept::current(peer.0),
                 local_window.as_ptr(),
                 local_count as libc::c_ulong,
                 remote_window.as_ptr(),
@@ -206,7 +209,9 @@ unsafe fn transfer(
                 0,
             )
         };
-        let copied = usize::try_from(copied).map_err(|_| CopyError::last())?;
+        let copied = usize::try_from(copied).map_err(|_| CopyError::last());
+        drop(critical);
+        let copied = copied?;
         if copied == 0 {
             return Err(CopyError::Fault);
         }

@@ -2,19 +2,23 @@
 //!
 //! | from | message |
 //! |---|---|
-//! | rank | a rank of the world, four bytes: what is its address? |
-//! | rank | [`PUBLISHED`], four bytes: my address is in my block now |
-//! | daemon | a rank of the world, four bytes, and its address, which is empty if it will never have one |
+//! | rank | [`REQUEST`], a rank of the world, four bytes: what is its address? |
+//! | rank | [`PUBLISHED`] and four bytes: my address is in my block now |
+//! | rank | [`CALL`], a rank of the world, four bytes: it has to connect to me, I cannot connect to it |
+//! | daemon | [`REQUEST`], a rank of the world, four bytes, its address: empty if it will never have one |
+//! | daemon | [`CALL`], a rank of the world, four bytes: connect to it |
 //!
-//! Answers come in any order, some of them late: a rank that has not published yet is waited for.
+//! The first of each is a byte. Answers come in any order, some of them late: a rank that has not published
+//! yet is waited for.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::job::ADDRESS_BYTES;
 
-/// In the place of a rank.
-const PUBLISHED: u32 = u32::MAX;
+const REQUEST: u8 = 0;
+const PUBLISHED: u8 = 1;
+const CALL: u8 = 2;
 
 /// What a rank says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +27,17 @@ pub enum Word {
     Published,
     /// It asks for the address of this rank of the world.
     Request(u32),
+    /// It wants this rank of the world to connect to it.
+    Call(u32),
+}
+
+/// What a daemon says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The address of a rank of the world.
+    Address(u32, Vec<u8>),
+    /// This rank of the world wants to be connected to.
+    Call(u32),
 }
 
 /// What comes when nothing is left to read.
@@ -69,22 +84,25 @@ impl RankEnd {
     /// # Errors
     /// When the daemon is gone.
     pub fn say(&self, word: Word) -> io::Result<bool> {
-        let number = match word {
-            Word::Published => PUBLISHED,
-            Word::Request(rank) => rank,
+        let (kind, rank) = match word {
+            Word::Request(rank) => (REQUEST, rank),
+            Word::Published => (PUBLISHED, 0),
+            Word::Call(rank) => (CALL, rank),
         };
-        send(&self.0, &number.to_le_bytes())
+        send(&self.0, &[&[kind][..], &rank.to_le_bytes()].concat())
     }
 
-    /// The next answer: a rank of the world and its address.
+    /// The next answer or call.
     ///
     /// # Errors
     /// [`Ended`] when there is none.
-    pub fn hear(&self) -> Result<(u32, Vec<u8>), Ended> {
-        let mut bytes = [0; 4 + ADDRESS_BYTES];
+    pub fn hear(&self) -> Result<Reply, Ended> {
+        let mut bytes = [0; 5 + ADDRESS_BYTES];
         let length = receive(&self.0, &mut bytes)?;
-        let (rank, address) = bytes[..length].split_first_chunk::<4>().ok_or(Ended::Gone)?;
-        Ok((u32::from_le_bytes(*rank), address.to_vec()))
+        let (kind, rest) = bytes[..length].split_first().ok_or(Ended::Gone)?;
+        let (rank, address) = rest.split_first_chunk::<4>().ok_or(Ended::Gone)?;
+        let rank = u32::from_le_bytes(*rank);
+        Ok(if *kind == CALL { Reply::Call(rank) } else { Reply::Address(rank, address.to_vec()) })
     }
 }
 
@@ -94,26 +112,31 @@ impl DaemonEnd {
     /// # Errors
     /// [`Ended`] when it says nothing.
     pub fn hear(&self) -> Result<Word, Ended> {
-        let mut bytes = [0; 4];
-        match receive(&self.0, &mut bytes)? {
-            4 => Ok(match u32::from_le_bytes(bytes) {
-                PUBLISHED => Word::Published,
-                rank => Word::Request(rank),
-            }),
+        let mut bytes = [0; 5];
+        let length = receive(&self.0, &mut bytes)?;
+        let [kind, rank @ ..] = bytes;
+        match (length, kind) {
+            (5, REQUEST) => Ok(Word::Request(u32::from_le_bytes(rank))),
+            (5, PUBLISHED) => Ok(Word::Published),
+            (5, CALL) => Ok(Word::Call(u32::from_le_bytes(rank))),
             _ => Err(Ended::Gone),
         }
     }
 
-    /// Answers; false when there is no room now.
+    /// Answers or calls; false when there is no room now.
     ///
     /// # Errors
     /// When the rank is gone.
     ///
     /// # Panics
     /// If the address is longer than [`ADDRESS_BYTES`]: a bug of the caller.
-    pub fn answer(&self, rank: u32, address: &[u8]) -> io::Result<bool> {
+    pub fn say(&self, reply: &Reply) -> io::Result<bool> {
+        let (kind, rank, address) = match reply {
+            Reply::Address(rank, address) => (REQUEST, rank, &address[..]),
+            Reply::Call(rank) => (CALL, rank, &[][..]),
+        };
         assert!(address.len() <= ADDRESS_BYTES, "an address of {} bytes", address.len());
-        send(&self.0, &[&rank.to_le_bytes(), address].concat())
+        send(&self.0, &[&[kind][..], &rank.to_le_bytes(), address].concat())
     }
 }
 
@@ -165,13 +188,14 @@ mod tests {
     fn questions_and_answers_keep_their_bounds() {
         let (rank, daemon) = pair().unwrap();
         assert_eq!((rank.hear().unwrap_err(), daemon.hear().unwrap_err()), (Ended::NotYet, Ended::NotYet));
-        for word in [Word::Request(7), Word::Published, Word::Request(0)] {
-            assert!(rank.say(word).unwrap());
-        }
+        let said = [Word::Request(7), Word::Published, Word::Call(9), Word::Request(0)];
+        assert!(said.iter().all(|word| rank.say(*word).unwrap()));
         let words: Vec<Word> = std::iter::from_fn(|| daemon.hear().ok()).collect();
-        assert_eq!(words, [Word::Request(7), Word::Published, Word::Request(0)]);
-        assert!(daemon.answer(7, b"there").unwrap() && daemon.answer(0, b"").unwrap());
-        assert_eq!((rank.hear(), rank.hear()), (Ok((7, b"there".to_vec())), Ok((0, Vec::new()))));
+        assert_eq!(words, said);
+        let said = [Reply::Address(7, b"there".to_vec()), Reply::Call(3), Reply::Address(0, Vec::new())];
+        assert!(said.iter().all(|reply| daemon.say(reply).unwrap()));
+        let replies: Vec<Reply> = std::iter::from_fn(|| rank.hear().ok()).collect();
+        assert_eq!(replies, said);
         drop(daemon);
         assert_eq!(rank.hear(), Err(Ended::Gone));
         assert!(rank.say(Word::Published).is_err());

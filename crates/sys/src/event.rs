@@ -144,6 +144,35 @@ pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
     io::pipe().map_err(|error| refusal::of("pipe2", error))
 }
 
+/// What is in a pipe, which stays there; `end` is the one to read from.
+///
+/// # Errors
+/// What the system reports.
+pub fn peek_pipe(end: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut held = 0;
+    // SAFETY: held is writable.
+    check("ioctl", unsafe { libc::ioctl(end.as_raw_fd(), libc::FIONREAD, &mut held) })?;
+    if held <= 0 {
+        return Ok(Vec::new());
+    }
+    let (mut reader, writer) = pipe()?;
+    // SAFETY: plain system calls on open descriptors. A pipe that cannot be made as large holds less, which
+    // is found.
+    let copied = unsafe {
+        libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, held.max(4096));
+        let flags = libc::SPLICE_F_NONBLOCK;
+        libc::tee(end.as_raw_fd(), writer.as_raw_fd(), held as usize, flags)
+    };
+    if copied != held as isize {
+        return Err(io::Error::other(format!("a pipe with {held} bytes cannot be copied")));
+    }
+    drop(writer);
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn check(call: &'static str, result: i32) -> io::Result<i32> {
     if result < 0 { Err(refusal::last(call)) } else { Ok(result) }
 }
@@ -160,6 +189,36 @@ pub fn bells(count: u32) -> io::Result<Vec<OwnedFd>> {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     (0..count).map(make).collect()
+}
+
+/// A counter (eventfd) that begins with `count`; of `flags`, those of open files count.
+///
+/// # Errors
+/// Too many descriptors.
+pub fn counter(count: u64, is_semaphore: bool, flags: i32) -> io::Result<OwnedFd> {
+    let kind = if is_semaphore { libc::EFD_SEMAPHORE } else { 0 };
+    let flags = libc::EFD_CLOEXEC | kind | flags & libc::O_NONBLOCK;
+    // SAFETY: a plain system call.
+    let fd = check("eventfd", unsafe { libc::eventfd(0, flags) })?;
+    // SAFETY: fd was just created and is owned by nobody else.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    if count > 0 {
+        let bytes = count.to_ne_bytes();
+        // SAFETY: eight readable bytes. The counter is empty and takes them.
+        unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+    }
+    Ok(fd)
+}
+
+/// An epoll instance without anything in it, to be given away.
+///
+/// # Errors
+/// Too many descriptors.
+pub fn poll_instance() -> io::Result<OwnedFd> {
+    // SAFETY: a plain system call.
+    let fd = check("epoll_create1", unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: fd was just created and is owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Makes a bell readable.
@@ -186,9 +245,18 @@ pub fn wait_writable(descriptors: &[RawFd], timeout: Duration) {
     wait_for(descriptors, libc::POLLOUT, timeout);
 }
 
+/// As [`wait_readable`], until one of some is readable or one of others can be written.
+pub fn wait_ready(readable: &[RawFd], writable: &[RawFd], timeout: Duration) {
+    let watch = |events| move |&fd: &RawFd| libc::pollfd { fd, events, revents: 0 };
+    let readable = readable.iter().map(watch(libc::POLLIN));
+    wait_until(readable.chain(writable.iter().map(watch(libc::POLLOUT))).collect(), timeout);
+}
+
 fn wait_for(descriptors: &[RawFd], events: libc::c_short, timeout: Duration) {
-    let watch = |&fd| libc::pollfd { fd, events, revents: 0 };
-    let mut watched: Vec<libc::pollfd> = descriptors.iter().map(watch).collect();
+    wait_until(descriptors.iter().map(|&fd| libc::pollfd { fd, events, revents: 0 }).collect(), timeout);
+}
+
+fn wait_until(mut watched: Vec<libc::pollfd>, timeout: Duration) {
     let limit = libc::timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as libc::c_long,

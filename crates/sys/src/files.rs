@@ -69,6 +69,17 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     done
 }
 
+/// As [`write`], in a folder that is made if it is not there.
+///
+/// # Errors
+/// Those of [`write`], and of making the folder.
+pub fn keep(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        std::fs::create_dir_all(directory)?;
+    }
+    write(path, bytes)
+}
+
 /// Opens without waiting for the other end of a FIFO and without making a terminal ours.
 fn open(path: &Path) -> io::Result<(File, FileType)> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;

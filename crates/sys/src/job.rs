@@ -39,8 +39,15 @@ mod slots;
 pub use reach::{Declaration, Reach, Roll, Standing};
 pub use slots::{Slot, Slots};
 
+/// The beginning of the line before the text of what machines cost that has the name of the job's programs,
+/// where they are tuned.
+pub const PROGRAM_LINE: &str = "# program ";
+
 /// Environment variable: number of the inherited descriptor of the job object.
 pub const ENV_FD: &str = "TUTTI_JOB_FD";
+/// The environment variable with the io-servers that the launcher has started: a mount without its key, which
+/// follows from the secret.
+pub const ENV_IO: &str = "TUTTI_JOB_IO";
 /// Environment variable: the rank of this process in the job's `MPI_COMM_WORLD`.
 pub const ENV_RANK: &str = "TUTTI_JOB_RANK";
 /// Environment variable: how many processes of this program were asked for.
@@ -53,7 +60,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 11;
+const LAYOUT_VERSION: u32 = 12;
 const PAGE: u64 = 4096;
 /// Levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;

@@ -3,12 +3,31 @@
 //! Rooms above this one see owned descriptors, mappings and results; they never see a `libc` type.
 //! Each unsafe block says SAFETY and the invariant. Deliberately absent: policy. What to do about a
 //! failed call is decided above.
+//!
+//! # What is where
+//!
+//! Every raw system call and foreign function, typed on the way out. Entry points: `job::Job` (the one
+//! shared memory object of a node and job; it says where every rank of the job runs and holds the secret of
+//! the job), `directory` (how a rank asks its daemon for the address of another), `regions::Region` (memory
+//! of a communicator, found by key without a message), `job::Slot` (room in the job object for the memory
+//! of windows: the object is sparse, so slots of 2^47 bytes cost nothing), `memory`, `futex`, `fabric`
+//! (libfabric, loaded when asked for: `Query`, `Domain`, `Endpoint`, queues with descriptors),
+//! `pmix::Client` (loaded where a PMIx server started the process), `local_socket` (passes descriptors
+//! between processes of a host and tells who is at the other end; `letter` makes messages of any length of
+//! that, `spawning` is the order that a rank gives its launcher), `interface` (by which addresses hosts
+//! reach each other), `guardian` (a process that watches others and outlives its maker), `refusal` (errors
+//! with the name of the call, and what to do about them), `files` (files that users name, read and written
+//! where others can write too), `cgroup` (limits, and who was killed for lack of memory), `maps` and
+//! `userfault::Watcher` (what addresses are mapped to, and the kernel's word when that changes). Absent:
+//! policy.
 
 pub mod cache;
 pub mod cgroup;
 pub mod clock;
 pub mod cma;
 pub mod cpu;
+pub mod crash;
+pub mod debugger;
 pub mod directory;
 pub mod event;
 pub mod fabric;
@@ -16,15 +35,20 @@ pub mod file;
 pub mod files;
 pub mod futex;
 pub mod guardian;
+pub mod host_memory;
 pub mod hwloc;
 pub mod interface;
 pub mod job;
+pub mod kept;
+pub mod kept_socket;
 pub mod knem;
 pub mod letter;
 pub mod local_socket;
 pub mod maps;
 pub mod memory;
+pub mod multicast;
 pub mod namespaces;
+pub mod pagemap;
 pub mod pmix;
 pub mod process;
 pub mod refusal;
@@ -34,5 +58,6 @@ pub mod signal;
 pub mod socket;
 pub mod spawning;
 pub mod this_process;
+pub mod tracee;
 pub mod userfault;
 pub mod xpmem;

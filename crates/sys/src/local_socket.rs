@@ -285,7 +285,7 @@ fn address(name: &[u8]) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     // The zero before the name makes it abstract.
     for (to, from) in address.sun_path[1..].iter_mut().zip(name) {
-        *to = from.cast_signed();
+        *to = *from as libc::c_char;
     }
     let length = std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
     Ok((address, length as libc::socklen_t))

@@ -207,6 +207,18 @@ impl Mapping {
         if bytes == 0 || end > object_bytes(fd)? as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
+        Mapping::map(fd, offset, bytes)
+    }
+
+    /// Maps the first `bytes` of something that does not tell its size, as a table of the kernel's programs.
+    ///
+    /// # Errors
+    /// What mmap reports: it is shorter.
+    pub fn beginning(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
+        Mapping::map(fd, 0, bytes)
+    }
+
+    fn map(fd: BorrowedFd<'_>, offset: u64, bytes: usize) -> io::Result<Mapping> {
         // SAFETY: a fresh mapping at an address the kernel chooses cannot overlap live objects.
         let base = unsafe {
             libc::mmap(

@@ -360,14 +360,13 @@ fn read_value(raw: &RawValue) -> Value {
 fn info(key: &CStr, data_type: u16, data: RawData) -> RawInfo {
     let mut name = [0 as c_char; KEY_BYTES];
     for (to, from) in name.iter_mut().zip(key.to_bytes()) {
-        *to = from.cast_signed();
+        *to = *from as libc::c_char;
     }
     RawInfo { key: name, flags: 0, value: RawValue { data_type, data } }
 }
 
 fn text_of(characters: &[c_char]) -> String {
-    let bytes: Vec<u8> =
-        characters.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+    let bytes: Vec<u8> = characters.iter().take_while(|byte| **byte != 0).map(|&byte| byte as u8).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

@@ -39,6 +39,9 @@ pub struct Spawn<'a> {
     pub mask: Mask,
     /// Limit on open descriptors of the child, if it is not that of this process.
     pub descriptors: Option<DescriptorLimit>,
+    /// Whether the child is traced by this thread and stops before the first instruction of its program; see
+    /// [`crate::tracee::Tracee::executed`].
+    pub is_traced: bool,
 }
 
 /// How many descriptors a process may have open.
@@ -125,6 +128,7 @@ struct Start {
     mask: Mask,
     descriptors: *const DescriptorLimit,
     parent: libc::pid_t,
+    is_traced: bool,
     failure: Option<(Step, i32)>,
 }
 
@@ -149,6 +153,7 @@ pub fn spawn(spawn: &Spawn<'_>) -> Result<i32, SpawnError> {
         mask: spawn.mask,
         descriptors: spawn.descriptors.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
         parent: std::process::id().cast_signed(),
+        is_traced: spawn.is_traced,
         failure: None,
     };
     let mut stack = vec![0u128; CHILD_STACK_BYTES / 16];
@@ -204,6 +209,7 @@ pub fn start_helper(
         processors,
         mask,
         descriptors,
+        is_traced: false,
     });
     mask.install();
     let pid = started.map_err(|error| error.error)?;
@@ -266,6 +272,9 @@ unsafe fn become_program(start: &Start) -> Step {
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit.0);
         }
         start.mask.install();
+        if start.is_traced && libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) < 0 {
+            return Step::Execute;
+        }
         libc::execve(start.program, start.arguments, start.environment);
     }
     Step::Execute
@@ -314,8 +323,12 @@ fn reap_with(which: i32, flags: i32) -> Reaped {
         if pid == 0 {
             return Reaped::Nothing;
         }
-        if pid > 0 {
+        // A thread that this process traces stands still: that is no end.
+        if pid > 0 && !libc::WIFSTOPPED(status) {
             return Reaped::Ended(pid, decode(status));
+        }
+        if pid > 0 {
+            continue;
         }
         if io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
             return Reaped::NoChildren;
@@ -394,6 +407,12 @@ pub fn adopt_orphans() -> io::Result<()> {
         0 => Ok(()),
         _ => Err(refusal::last("prctl")),
     }
+}
+
+/// The process that started this one.
+pub fn parent() -> u32 {
+    // SAFETY: a plain system call.
+    unsafe { libc::getppid() }.cast_unsigned()
 }
 
 /// Moves this process into a process group of its own.
@@ -527,6 +546,7 @@ mod tests {
             processors,
             mask: Mask::empty(),
             descriptors: None,
+            is_traced: false,
         })
     }
 

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::cma::Pid;
+use crate::kept;
 
 /// Maps `bytes` of an object at `offset`, shared and writable, where the kernel likes. A child of fork does not get the
 /// mapping.
@@ -215,6 +216,30 @@ pub unsafe fn load(object: i32, offset: u64, into: *mut u8, bytes: usize) -> io:
     Ok(done)
 }
 
+/// The next part of an object, from `from` on, that has pages, as long as it begins before `end`.
+///
+/// # Errors
+/// What lseek reports.
+pub fn next_data(object: BorrowedFd<'_>, from: u64, end: u64) -> io::Result<Option<(u64, u64)>> {
+    let seek = |at: u64, what| {
+        // SAFETY: a plain system call on an open descriptor, whose offset nobody relies on: it was opened for
+        // this.
+        match unsafe { libc::lseek(object.as_raw_fd(), at as libc::off_t, what) } {
+            found if found >= 0 => Ok(Some(found as u64)),
+            _ => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+                error => Err(error),
+            },
+        }
+    };
+    if from >= end {
+        return Ok(None);
+    }
+    let Some(start) = seek(from, libc::SEEK_DATA)?.filter(|start| *start < end) else { return Ok(None) };
+    let until = seek(start, libc::SEEK_HOLE)?.unwrap_or(end).min(end);
+    Ok(Some((start, until)))
+}
+
 /// The inode and the device (major and minor number) of an object: no other one of this machine has both.
 ///
 /// # Errors
@@ -237,6 +262,8 @@ pub fn identity(object: BorrowedFd<'_>) -> io::Result<(u64, (u32, u32))> {
 /// # Errors
 /// What the system reports; whether it is the object that was meant shows its [`identity`].
 pub fn object_of(peer: Pid, number: i32) -> io::Result<OwnedFd> {
+    let _critical = kept::Critical::enter();
+    let peer = Pid(kept::current(peer.0));
     pidfd_getfd(peer, number).or_else(|error| {
         let path = format!("/proc/{}/fd/{number}", peer.0);
         OpenOptions::new().read(true).write(true).open(path).map(OwnedFd::from).map_err(|_| error)

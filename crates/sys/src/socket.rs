@@ -1,8 +1,8 @@
 //! Sockets that std does not make: those that connect without waiting, those on ports of a range, and those that send
 //! short segments only.
 
-use std::io;
-use std::mem::size_of_val;
+use std::io::{self, IoSlice};
+use std::mem::{size_of_val, zeroed};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ use crate::{event, process};
 
 /// Bytes of payload of a segment that passes every path: what IPv4 promises to carry, 576 bytes (RFC 9293, section 3.7.1).
 pub const SAFE_SEGMENT_BYTES: u32 = 536;
+/// Pieces that the system takes in one call (IOV_MAX).
+const MOST_PIECES: usize = 1024;
 /// Connections that wait at a listener until they are accepted, at most; the system may have a lower bound.
 const BACKLOG: i32 = 4096;
 
@@ -79,6 +81,23 @@ pub fn swap(fd: i32, mine: &[u8]) -> io::Result<Vec<u8>> {
     Ok(theirs)
 }
 
+/// Sends pieces over a connection, as many as the system takes now: how many bytes. As std does it, but
+/// without a SIGPIPE when the other end is gone, which would end the program of the user: std sends more than
+/// one piece in a way that raises it.
+///
+/// # Errors
+/// What the system reports; WouldBlock.
+pub fn send(stream: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: an all-zero header is a valid value of that plain C structure.
+    let mut header: libc::msghdr = unsafe { zeroed() };
+    // An IoSlice is an iovec, as std promises; the system only reads.
+    header.msg_iov = pieces.as_ptr().cast_mut().cast();
+    header.msg_iovlen = pieces.len().min(MOST_PIECES);
+    // SAFETY: the header points to pieces that live through the call.
+    let count = unsafe { libc::sendmsg(stream.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+}
+
 /// How many bytes a call has moved; `None` if it has to be made again later.
 fn moved(count: isize) -> io::Result<Option<usize>> {
     if let Ok(count) = usize::try_from(count) {
@@ -112,12 +131,31 @@ pub fn listen(
     Ok(listener)
 }
 
+/// Whether an error says that a descriptor is none of a socket any more: somebody has closed it.
+pub fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK))
+}
+
 /// A socket for datagrams at `interface`, on a port of `ports` if they are said.
 ///
 /// # Errors
 /// As [`listen`].
 pub fn datagrams(interface: IpAddr, ports: Option<PortRange>) -> io::Result<UdpSocket> {
     on_a_port(interface, ports, UdpSocket::bind)
+}
+
+/// Has a socket send datagrams without a checksum (RFC 768 allows that over IPv4): for those that carry a tag
+/// of their own and are changed on the way.
+///
+/// # Errors
+/// What the system reports.
+pub fn omit_checksums(socket: &UdpSocket) -> io::Result<()> {
+    let yes: libc::c_int = 1;
+    let size = size_of_val(&yes) as libc::socklen_t;
+    let value = std::ptr::from_ref(&yes).cast();
+    // SAFETY: the value is readable for its size.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, value, size) })?;
+    Ok(())
 }
 
 /// Binds to a port: any, or one of the range, of which no two processes try the same one first.
@@ -181,7 +219,7 @@ pub struct Path {
 /// What the system reports: it is no connection of TCP.
 pub fn path(stream: BorrowedFd<'_>) -> io::Result<Path> {
     // SAFETY: plain numbers, for which zero is a value.
-    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut info: libc::tcp_info = unsafe { zeroed() };
     let mut size = size_of_val(&info) as libc::socklen_t;
     let value = std::ptr::from_mut(&mut info).cast();
     // SAFETY: the value is writable for its size.
@@ -256,6 +294,21 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn who_sends_pieces_to_a_closed_end_gets_an_error() {
+        let listener = TcpListener::bind((HERE, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let pieces = [IoSlice::new(b"two "), IoSlice::new(b"pieces")];
+        assert_eq!(send(stream.as_fd(), &pieces).unwrap(), 10);
+        drop(listener.accept().unwrap());
+        drop(listener);
+        let sent = (0..100).map(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            send(stream.as_fd(), &pieces)
+        });
+        assert!(sent.into_iter().any(|sent| sent.is_err()));
+    }
 
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use crate::kept;
 use crate::letter::{self, Fields};
 use crate::local_socket::{self, Connection};
 
@@ -66,6 +67,43 @@ pub fn call(job_id: u64, host: u32, new_job_id: u64) -> io::Result<Connection> {
     }
     connection.send(&new_job_id.to_le_bytes(), &[])?;
     Ok(connection)
+}
+
+/// What a rank connects for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// An order follows, for the job of this number.
+    Job(u64),
+    /// It wants a checkpoint of its job, and with `stops` that the job ends with it.
+    Checkpoint {
+        /// See above.
+        stops: bool,
+    },
+}
+
+const CHECKPOINT: [&[u8]; 2] = [b"c", b"s"];
+
+impl Called {
+    /// Of the first bytes that came.
+    pub fn of(bytes: &[u8]) -> Option<Called> {
+        let number = bytes.try_into().map(u64::from_le_bytes).map(Called::Job);
+        let wanted = CHECKPOINT.iter().position(|known| *known == bytes);
+        number.ok().or(wanted.map(|place| Called::Checkpoint { stops: place == 1 }))
+    }
+}
+
+/// Asks for a checkpoint of the job, and does not wait for it.
+///
+/// # Errors
+/// What the system reports: there is no such daemon; PermissionDenied when it is another user's.
+pub fn ask_for_checkpoint(job_id: u64, host: u32, stops: bool) -> io::Result<()> {
+    // The socket is nothing that the checkpoint could keep.
+    let _critical = kept::Critical::enter();
+    let connection = Connection::connect(&name(job_id, host))?;
+    if connection.peer()?.uid != local_socket::own_user() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    connection.send(CHECKPOINT[usize::from(stops)], &[])
 }
 
 impl Order {

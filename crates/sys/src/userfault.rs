@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
+#[cfg(target_arch = "x86_64")]
 use crate::signal::Mask;
 
 /// Watches mappings of this process.
@@ -44,6 +45,7 @@ struct Register {
 }
 
 /// What the thread works on.
+#[cfg(target_arch = "x86_64")]
 #[repr(C)]
 struct Desk {
     polled: [libc::pollfd; 2],
@@ -51,6 +53,7 @@ struct Desk {
     messages: [u64; 4 * MESSAGES],
 }
 
+#[cfg(target_arch = "x86_64")]
 const MESSAGES: usize = 16;
 /// _IOWR(0xaa, 0x3f, struct uffdio_api) and so on.
 const API: libc::c_ulong = 3 << 30 | (size_of::<Api>() as libc::c_ulong) << 16 | 0xaa << 8 | 0x3f;
@@ -67,6 +70,7 @@ const EVENT_UNMAP: u64 = 1 << 6;
 const WRITE_PROTECTION_OF_OBJECTS: u64 = 1 << 12;
 const MODE_WRITE_PROTECTION: u64 = 2;
 /// Bytes of the thread's stack, which only has to be there.
+#[cfg(target_arch = "x86_64")]
 const STACK_BYTES: usize = 4096;
 
 /// Threads of this kind in this process.

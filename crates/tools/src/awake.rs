@@ -1,14 +1,17 @@
 //! Keeps the processors of a virtual machine from falling asleep while something is measured.
 //!
-//! A processor that has nothing to do is given back to the hypervisor, which may let others have it and return it late: what is measured
-//! then is the hypervisor. Libraries that spin never meet this, those that sleep do, at every wait. On one machine 40 % of the
-//! processors' time was taken away while ranks slept and woke each other, 2 % while anything kept them busy.
+//! A processor that has nothing to do is given back to the hypervisor, which may let others have it and
+//! return it late: what is measured then is the hypervisor. Libraries that spin never meet this, those that
+//! sleep do, at every wait. On one machine 40 % of the processors' time was taken away while ranks slept and
+//! woke each other, 2 % while anything kept them busy.
 //!
-//! So another process has something to do on each processor whenever nobody else has: it is in a control group of its own that the kernel
-//! takes for idle (`cpu.idle`), which gives way at once to whatever wakes up. The class `SCHED_IDLE` alone would not do: between
-//! sessions the kernel shares processors by session, and there that class counts for nothing.
+//! So another process has something to do on each processor whenever nobody else has: it is in a control
+//! group of its own that the kernel takes for idle (`cpu.idle`), which gives way at once to whatever wakes
+//! up. The class `SCHED_IDLE` alone would not do: between sessions the kernel shares processors by session,
+//! and there that class counts for nothing.
 //!
-//! It takes the right to make control groups. Where that is missing, and on machines that are not virtual, processors sleep.
+//! It takes the right to make control groups. Where that is missing, and on machines that are not virtual,
+//! processors sleep.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -62,7 +65,8 @@ impl Drop for Awake {
     }
 }
 
-/// What the process does that keeps processors awake: nothing, on all of them, from the first byte of its input to the end of that.
+/// What the process does that keeps processors awake: nothing, on all of them, from the first byte of its
+/// input to the end of that.
 ///
 /// # Errors
 /// The processors are not known.

@@ -47,7 +47,8 @@ const INFINIBAND: Network = Network { bandwidth: 1.5e9, latency: 2e-6, overhead:
 /// A network of today by an interface of its own.
 const HUNDRED_GIGABIT: Network = Network { bandwidth: 12e9, latency: 1.5e-6, overhead: 0.3e-6 };
 
-/// The 32 hosts of 24 cores of ma-2012-hierknem (section IV.A), whose hosts are one board of the machine above.
+/// The 32 hosts of 24 cores of ma-2012-hierknem (section IV.A), whose hosts are one board of the machine
+/// above.
 pub const STREMI: Cluster = Cluster {
     name: "stremi",
     machine: BOARDS,
@@ -84,7 +85,7 @@ impl Cluster {
         let machine =
             Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
         let map_by = if self.by_node { Near::Node } else { Near::Core };
-        let spread = Spread { hosts: self.hosts, hosts_share: share, map_by };
+        let spread = Spread { hosts: self.hosts, hosts_share: share, map_by, multicast: false };
         Ok(spread.environment(&machine, &Binding::Compact, self.ranks(), model))
     }
 }

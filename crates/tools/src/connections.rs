@@ -1,7 +1,9 @@
-//! `tutti connections`: how many connections patterns like those of the NAS kernels make, and what waiting for them costs.
+//! `tutti connections`: how many connections patterns like those of the NAS kernels make, and what waiting
+//! for them costs.
 //!
-//! The patterns run on hosts of their own (`tutti testbed`), a rank on each, as in yu-2006, table 3.2, once with connections
-//! on demand and once with all of them made at the start; latency and bandwidth are measured both ways in turns.
+//! The patterns run on hosts of their own (`tutti testbed`), a rank on each, as in yu-2006, table 3.2, once
+//! with connections on demand and once with all of them made at the start; latency and bandwidth are measured
+//! both ways in turns.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

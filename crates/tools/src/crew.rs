@@ -63,7 +63,8 @@ impl<'a> Crew<'a> {
         self.take(member, ask, results);
     }
 
-    /// Names of the members whose job has said a line on standard error that begins and goes on with these words.
+    /// Names of the members whose job has said a line on standard error that begins and goes on with these
+    /// words.
     pub fn complaints(&self, begin: &str, word: &str) -> Vec<&str> {
         let members = self.members.iter().zip(&self.sessions);
         members
@@ -113,8 +114,8 @@ impl<'a> Crew<'a> {
     }
 }
 
-/// Measures until no processor was taken away meanwhile, as told by `stolen`, or often enough; the least disturbed result, and what was
-/// taken then. What fails is not repeated.
+/// Measures until no processor was taken away meanwhile, as told by `stolen`, or often enough; the least
+/// disturbed result, and what was taken then. What fails is not repeated.
 fn undisturbed<T>(
     stolen: impl Fn() -> u64,
     mut measure: impl FnMut() -> Result<T, String>,

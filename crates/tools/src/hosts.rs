@@ -1,7 +1,9 @@
-//! `tutti compare --hosts N`: the libraries side by side on several hosts, which are namespaces of this machine.
+//! `tutti compare --hosts N`: the libraries side by side on several hosts, which are namespaces of this
+//! machine.
 //!
-//! Messages are measured between two hosts with one rank each, collectives on all hosts with all their ranks, and the
-//! start of a job by hosts and ranks. What one TCP connection gives without MPI is measured in the same turns.
+//! Messages are measured between two hosts with one rank each, collectives on all hosts with all their ranks,
+//! and the start of a job by hosts and ranks. What one TCP connection gives without MPI is measured in the
+//! same turns.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -71,8 +71,8 @@ impl Place {
 }
 
 impl Library {
-    /// The library `name`: Tutti installed under `home`, others under `peers`, among them `before`: another Tutti, for how
-    /// much a change to it helps.
+    /// The library `name`: Tutti installed under `home`, others under `peers`, among them `before`: another
+    /// Tutti, for how much a change to it helps.
     ///
     /// # Errors
     /// No such library, or it is not installed.
@@ -138,6 +138,13 @@ impl Library {
     pub fn variant(&self, name: &str, settings: &[(String, String)]) -> Library {
         let mut variant = Library { name: name.to_string(), ..self.clone() };
         variant.environment.extend(settings.iter().cloned());
+        variant
+    }
+
+    /// The same library under another name, with words for its launcher and settings.
+    pub fn variant_with(&self, name: &str, words: &[String], settings: &[(String, String)]) -> Library {
+        let mut variant = self.variant(name, settings);
+        variant.settings[0].extend_from_slice(words);
         variant
     }
 
@@ -223,7 +230,8 @@ fn openmpi(home: &Path) -> Library {
     }
 }
 
-/// Open MPI that gives the processor away while it waits, as where ranks share processors, and speaks TCP between hosts.
+/// Open MPI that gives the processor away while it waits, as where ranks share processors, and speaks TCP
+/// between hosts.
 fn yielding(openmpi: Library) -> Library {
     let words = |line: &str| line.split(' ').map(str::to_string).collect();
     let anywhere = words("--mca mpi_yield_when_idle 1");

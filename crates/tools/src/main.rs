@@ -1,20 +1,53 @@
 //! The command `tutti`: what is here (`info`), how fast it is (`bench`), and against the others (`compare`).
+//!
+//! # What is where
+//!
+//! The command `tutti`: `trace` (events of a program or a simulation as a picture: `read`, `path` for the
+//! critical path, `picture`), `info` (machine, settings, functions, what is chosen for a collective and
+//! why), `sim` (predicted times on any recorded machine, and of starting jobs of any size), `probe`
+//! (measures what this machine costs and keeps it in a file, which the launcher hands to the ranks of every
+//! job in the job object), `tune` (measures whole operations by all their algorithms and keeps, in the same
+//! file, by how much the model misses each; with `--hosts` also by each of a few lengths of segments),
+//! `bench` and `compare` (the same C programs, in `bench/`, on each library; tables, plots, goals, lost
+//! cells). The jobs of all libraries are alive at once and measure one cell each in turn (`session`,
+//! `crew`), because a shared machine changes its speed within seconds; between two cells ranks sleep
+//! outside MPI. On virtual machines something idle keeps the processors awake meanwhile (`awake`), as a
+//! hypervisor takes those that sleep away from whom it likes. `bench/reference.h` is what the machine does
+//! without MPI, in the same processes. `hosts` runs the same comparison on several hosts that `testbed`
+//! makes (`compare --hosts`; `bench/wire.c` is one TCP connection without MPI), after `network` has probed
+//! what goes between two of them (`probe --hosts`), `connections` the patterns of the NAS kernels
+//! (`bench/patterns.c`) with what the ranks count of their connections. `headlines` holds the papers'
+//! ratios as data (`headlines::list`): two ways of one operation, each the best of some algorithms under
+//! some settings, measured as jobs in turn or simulated by `coll` on recorded machines. `asp` measures a
+//! program of broadcasts on hosts of the testbed, and simulates it at the paper's size (`asp::simulated`;
+//! `asp::flat` is Open MPI's broadcast as a schedule, which nothing else uses; `cluster` has the paper's
+//! clusters). `tuning` has hundreds of scenarios in which programs find their algorithms while they run.
+//! `consistency` holds its rules as data too (`rules`) and applies them in pure functions
+//! (`check`). Entry points: `compare::run`, `hosts::run`, `connections::run`, `headlines::run`,
+//! `consistency::run`, `info::run`. Reading of output, medians, ratios, tables and plots are pure
+//! functions. Absent: any run-time crate of the library; libraries are measured from outside, as programs
+//! see them.
 #![deny(unsafe_code)]
 
+mod amounts;
 mod asp;
 mod awake;
+mod checkpoint;
 mod cluster;
 mod compare;
 mod connections;
 mod consistency;
 mod crew;
+mod files;
 mod headlines;
 mod hosts;
 mod info;
+mod io_server;
 mod job_end;
 mod library;
 mod network;
 mod options;
+mod overlap;
 mod probe;
 mod programs;
 mod reorder;
@@ -28,6 +61,7 @@ mod spread;
 mod start;
 mod trace;
 mod tune;
+mod tuning;
 mod waits;
 
 use clap::{Parser, Subcommand};
@@ -54,7 +88,7 @@ enum Command {
     /// Measure collectives by all their algorithms; jobs choose by what is found.
     Tune(tune::Options),
     /// Measure Tutti.
-    Bench(Bench),
+    Bench(Box<Bench>),
     /// Measure Tutti side by side with the other MPI libraries installed.
     Compare(options::Options),
     /// Hold operations against each other and against the machine; print what is slower than it should be.
@@ -63,11 +97,25 @@ enum Command {
     Headlines(headlines::Options),
     /// Count the connections of patterns like those of the NAS kernels, between hosts made for it.
     Connections(connections::Options),
-    /// Measure all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries.
+    /// Measure all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other
+    /// libraries.
     Asp(asp::Options),
+    /// Make MPI that communicates while it computes, from loops over time and space in C.
+    Overlap(overlap::Options),
+    /// Have a running mpirun write a checkpoint of its job.
+    Checkpoint(checkpoint::Options),
+    /// List the checkpoints in a directory.
+    Checkpoints(checkpoint::ListOptions),
     /// Several hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
+    /// Serve files: stripes of shared files, or files of its own (MPI-IO by names that begin with tutti:).
+    IoServer(io_server::Options),
+    /// Load packet programs into the kernel for the jobs of this host; takes CAP_BPF and CAP_NET_ADMIN.
+    Netd(tutti_netd::Options),
+    /// List, copy and check files of io-servers.
+    #[command(subcommand)]
+    Io(io_server::Errand),
     /// Keep processors from falling asleep: a part of those commands that measure.
     #[command(hide = true)]
     Awake,
@@ -86,6 +134,10 @@ struct Bench {
 enum Part {
     /// Measure how long ranks wait in all the ways there are, beside the other libraries told to yield.
     Waits(waits::Options),
+    /// Measure files: patterns of MPI-IO, alone and together, in memory, on a disk and on io-servers.
+    Io(files::Options),
+    /// Simulate in how many scenarios the best algorithm is found while a program runs.
+    Tune(tuning::Options),
 }
 
 fn main() -> ExitCode {
@@ -95,13 +147,24 @@ fn main() -> ExitCode {
         Command::Trace(options) => trace::run(&options),
         Command::Probe(options) => probe::run(&options),
         Command::Tune(options) => tune::run(&options),
-        Command::Bench(Bench { what: Some(Part::Waits(options)), .. }) => waits::run(&options),
-        Command::Bench(Bench { options, what: None }) => compare::run(&options.with_libraries(&["tutti"])),
+        Command::Bench(bench) => match *bench {
+            Bench { what: Some(Part::Waits(options)), .. } => waits::run(&options),
+            Bench { what: Some(Part::Io(options)), .. } => files::run(&options),
+            Bench { what: Some(Part::Tune(options)), .. } => tuning::run(&options).map(|text| show(&text)),
+            Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
+        },
+        Command::Compare(options) if options.ops == ["io"] => files::run(&files::Options::of(&options)),
         Command::Compare(options) => compare::run(&options.with_libraries(&library::NAMES)),
         Command::Consistency(options) => consistency::run(&options),
         Command::Headlines(options) => headlines::run(&options),
         Command::Connections(options) => connections::run(&options),
         Command::Asp(options) => asp::run(&options),
+        Command::IoServer(options) => io_server::serve(&options),
+        Command::Netd(options) => tutti_netd::serve(&options),
+        Command::Io(errand) => io_server::run(&errand),
+        Command::Overlap(options) => overlap::run(&options),
+        Command::Checkpoint(options) => checkpoint::run(&options),
+        Command::Checkpoints(options) => checkpoint::list(&options),
         Command::Awake => awake::spin(),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };

@@ -1,5 +1,5 @@
-//! What the network between two hosts costs, for `tutti probe --hosts` and for comparisons on several hosts: two ranks, one a
-//! host, and the parameters of the model that explain how fast their messages are.
+//! What the network between two hosts costs, for `tutti probe --hosts` and for comparisons on several hosts:
+//! two ranks, one a host, and the parameters of the model that explain how fast their messages are.
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +45,8 @@ pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, Strin
     Ok(path)
 }
 
-/// Tutti as it is where the network was probed (`tutti probe --hosts`), here between the first two hosts of `place`.
+/// Tutti as it is where the network was probed (`tutti probe --hosts`), here between the first two hosts of
+/// `place`.
 ///
 /// # Errors
 /// As [`probe`], or the model cannot be kept.
@@ -57,8 +58,8 @@ pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Libra
     Ok(tutti.variant(&tutti.name, &[setting]))
 }
 
-/// A message in a window takes its sender the overhead, or the network its bytes; alone, the overheads of both sides and the
-/// latency.
+/// A message in a window takes its sender the overhead, or the network its bytes; alone, the overheads of
+/// both sides and the latency.
 fn explain(samples: &[Sample], model: &mut Model) -> Result<(), String> {
     let seconds = |op: &str, bytes: u64| {
         let found = samples.iter().find(|sample| sample.cell.op == op && sample.cell.bytes == bytes);

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// Options of `bench` and `compare`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one.
+    /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one; `io`: files
+    /// instead (`tutti bench io`).
     #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from))]
     pub ops: Vec<String>,
     /// Sizes in bytes (K and M allowed), as a list or as MIN:MAX[:FACTOR].
@@ -20,7 +21,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = ["plain", "changing"].map(String::from),
           value_parser = ["plain", "changing"])]
     pub modes: Vec<String>,
-    /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi, or `before` for another build of Tutti). The first is compared with the others.
+    /// Libraries (tutti, mpich, mpich-p2p, openmpi, impi, or `before` for another build of Tutti). The first
+    /// is compared with the others.
     #[arg(long, value_delimiter = ',')]
     pub libraries: Vec<String>,
     /// Rounds over all cells and libraries; the median counts, and the least.
@@ -101,7 +103,8 @@ impl std::str::FromStr for Shape {
 /// Sizes in bytes, ascending.
 pub type Sizes = std::sync::Arc<Vec<u64>>;
 
-/// The operation of several threads: measured by a program of its own, as their level slows the other operations down.
+/// The operation of several threads: measured by a program of its own, as their level slows the other
+/// operations down.
 pub const IN_THREADS: &str = "rate";
 
 const OPERATIONS: [&str; 37] = [
@@ -190,11 +193,12 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(u64::from(number) * seconds))
 }
 
-/// A size such as 65536, 64K or 1M.
+/// A size such as 65536, 64K, 1M or 1G.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
     let value: u64 = digits.parse().map_err(|_| format!("{text:?} is not a size"))?;

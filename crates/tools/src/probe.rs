@@ -1,8 +1,10 @@
 //! `tutti probe`: measures what this machine costs, in seconds, and keeps it where jobs find it.
 //!
-//! Two threads pinned to processors at each distance stand for two ranks: a cache line, a copy and a hand-over cost the
-//! same between threads as between processes. With `--hosts` two ranks say what the network costs ([`network`]). Of several rounds the fastest counts, as what disturbs only adds. What cannot
-//! be seen without messages (overheads of the library) keeps its default, scaled where a measured price is a part of it.
+//! Two threads pinned to processors at each distance stand for two ranks: a cache line, a copy and a
+//! hand-over cost the same between threads as between processes. With `--hosts` two ranks say what the
+//! network costs ([`network`]). Of several rounds the fastest counts, as what disturbs only adds. What cannot
+//! be seen without messages (overheads of the library) keeps its default, scaled where a measured price is a
+//! part of it.
 
 use std::hint::{black_box, spin_loop};
 use std::io::IoSliceMut;
@@ -14,6 +16,7 @@ use std::time::Instant;
 use clap::Args;
 use tutti_base::config::Config;
 use tutti_coll::Model;
+use tutti_coll::tune::learned;
 use tutti_sys::cma::{self, Pid, RemoteSegment};
 use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::{files, process};
@@ -27,11 +30,12 @@ use crate::programs::Programs;
 /// Options of `tutti probe`.
 #[derive(Args)]
 pub struct Options {
-    /// Where to; by default where the launcher looks for it (TUTTI_MODEL_FILE, or the user's cache directory).
+    /// Where to; by default where the launcher looks for it (TUTTI_MODEL_FILE, or the user's cache
+    /// directory).
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Also what the network between the first two of these hosts costs. Libraries and programs must be found there under
-    /// the same names.
+    /// Also what the network between the first two of these hosts costs. Libraries and programs must be found
+    /// there under the same names.
     #[arg(long, value_delimiter = ',')]
     hosts: Vec<String>,
     /// The program in the place of ssh.
@@ -99,12 +103,11 @@ pub fn default_path(config: &Config) -> Option<PathBuf> {
 /// Longest model that is read, in bytes.
 pub const MODEL_BYTES: u64 = 1 << 20;
 
-/// Puts a file in place at once: who reads meanwhile reads the old one or the new one.
+/// Puts a model in place at once: who reads meanwhile reads the old one or the new one. What programs have
+/// learned since stays in the file.
 pub fn keep(path: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        std::fs::create_dir_all(directory)?;
-    }
-    files::write(path, text.as_bytes())
+    let old = files::read_text(path, MODEL_BYTES).unwrap_or_default();
+    files::keep(path, learned::carry_over(&old, text).as_bytes())
 }
 
 /// Everything that can be seen from here.
@@ -290,8 +293,9 @@ fn read_by_call(from: &[u8]) -> Option<f64> {
     complete.then_some(took)
 }
 
-/// So many readers of one memory by system calls serve best together: of the powers of two that there are processors for the first
-/// that twice as many do not exceed. Where more are always better, nothing is known, and the usual number stands.
+/// So many readers of one memory by system calls serve best together: of the powers of two that there are
+/// processors for the first that twice as many do not exceed. Where more are always better, nothing is known,
+/// and the usual number stands.
 fn source_readers(allowed: &[usize]) -> Option<f64> {
     let from = vec![1_u8; IN_CACHE];
     let rate = |readers: usize| {
@@ -322,7 +326,8 @@ fn source_readers(allowed: &[usize]) -> Option<f64> {
     None
 }
 
-/// Bytes a second of all copies beyond the caches at the same time, as many as there are processors (at most 16).
+/// Bytes a second of all copies beyond the caches at the same time, as many as there are processors (at most
+/// 16).
 fn memory_bandwidth(allowed: &[usize]) -> f64 {
     let total = thread::scope(|scope| {
         let copies: Vec<_> = allowed

@@ -1,4 +1,5 @@
-//! The C programs that are measured: compiled once for all libraries of the standard ABI, once for each other.
+//! The C programs that are measured: compiled once for all libraries of the standard ABI, once for each
+//! other.
 
 use crate::library::Library;
 use crate::run::{self, End};
@@ -6,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("asp", include_str!("../../../examples/asp/asp.c")),
     ("tutti-bench", include_str!("../bench/tutti-bench.c")),
     ("rate-bench", include_str!("../bench/rate-bench.c")),
     ("start", include_str!("../bench/start.c")),
     ("victim", include_str!("../bench/victim.c")),
+    ("files-bench", include_str!("../bench/files-bench.c")),
     ("patterns", include_str!("../bench/patterns.c")),
     ("waits", include_str!("../bench/waits.c")),
     ("waits-threads", include_str!("../bench/waits-threads.c")),

@@ -1,5 +1,5 @@
-//! `tutti sim reorder`: what it brings to let the ranks of a grid be reordered (MPI_Cart_create), as bytes times distance before and
-//! after, on this or any recorded machine.
+//! `tutti sim reorder`: what it brings to let the ranks of a grid be reordered (MPI_Cart_create), as bytes
+//! times distance before and after, on this or any recorded machine.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,8 @@ pub struct Options {
     /// So many machines of this kind, joined by a network.
     #[arg(long, default_value_t = 1)]
     hosts: u32,
-    /// On which cores the ranks are before: compact, scatter, random:SEED, or a list of processors (0,4,8-11).
+    /// On which cores the ranks are before: compact, scatter, random:SEED, or a list of processors
+    /// (0,4,8-11).
     #[arg(long, default_value = "compact", value_parser = sim::binding)]
     bind: Binding,
 }

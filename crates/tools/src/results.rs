@@ -63,9 +63,10 @@ impl Series {
         self.values.len()
     }
 
-    /// Its time by another's, if both have one. In a round they took turns one right after the other, so that what disturbs for longer
-    /// (where a hypervisor puts the processors, for one: two that share a cache answer each other five times as fast as two that do
-    /// not) is the same for both: for the median it is the ratio of each round that counts.
+    /// Its time by another's, if both have one. In a round they took turns one right after the other, so that
+    /// what disturbs for longer (where a hypervisor puts the processors, for one: two that share a cache
+    /// answer each other five times as fast as two that do not) is the same for both: for the median it is
+    /// the ratio of each round that counts.
     fn by(&self, other: &Series, measure: Measure) -> Option<f64> {
         let in_pairs = measure == Measure::Median && self.values.len() == other.values.len();
         if !in_pairs {
@@ -86,7 +87,8 @@ pub struct Ratio {
     pub best: String,
 }
 
-/// The name under which one TCP connection without MPI is measured. It is nobody's peer, so it is in no ratio.
+/// The name under which one TCP connection without MPI is measured. It is nobody's peer, so it is in no
+/// ratio.
 pub const TCP: &str = "tcp";
 /// Start of a job: init, barrier, finalize. Milliseconds.
 pub const START: &str = "start";
@@ -94,7 +96,8 @@ pub const START: &str = "start";
 pub const KILLED: &str = "killed";
 
 impl Results {
-    /// None yet; `kept_awake`: while they are measured, processors are kept from falling asleep ([`crate::awake`]).
+    /// None yet; `kept_awake`: while they are measured, processors are kept from falling asleep
+    /// ([`crate::awake`]).
     pub fn new(kept_awake: bool) -> Results {
         Results { kept_awake, ..Results::default() }
     }

@@ -1,12 +1,13 @@
-//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim start`: how long
-//! the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's ranks ([`reorder`]); `tutti sim asp`: a program
-//! of broadcasts ([`asp::simulated`]).
+//! `tutti sim`: how long a collective would take, by algorithm, on this or any recorded machine; `tutti sim
+//! start`: how long the start of a job ([`start`]); `tutti sim reorder`: what it brings to reorder a grid's
+//! ranks ([`reorder`]); `tutti sim asp`: a program of broadcasts ([`asp::simulated`]); `tutti sim
+//! checkpoint`: what checkpoints cost ([`checkpoint::simulated`]).
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use tutti_base::config::Config;
-use tutti_coll::registry::Node;
+use tutti_coll::generator::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
@@ -14,7 +15,7 @@ use tutti_sys::files;
 use tutti_topo::{Level, Machine};
 
 use crate::spread::Spread;
-use crate::{asp, reorder, start};
+use crate::{asp, checkpoint, reorder, start};
 
 /// Which operation, with how many bytes and ranks.
 #[derive(Args, Clone)]
@@ -22,7 +23,8 @@ pub struct Operation {
     /// The operation: barrier, bcast, gather, ...
     #[arg(long, default_value = "bcast", value_parser = collective)]
     pub collective: Collective,
-    /// Bytes: of all data for bcast, reduce, allreduce and scan, or else of one rank's block (K and M allowed).
+    /// Bytes: of all data for bcast, reduce, allreduce and scan, or else of one rank's block (K and M
+    /// allowed).
     #[arg(long, default_value = "8", value_parser = crate::options::bytes)]
     pub bytes: u64,
     /// Ranks.
@@ -31,7 +33,8 @@ pub struct Operation {
     /// The operator of a reduction does not commute.
     #[arg(long)]
     pub ordered: bool,
-    /// What the machine costs, as `tutti probe` found it; by default, if this machine is asked for, what jobs use.
+    /// What the machine costs, as `tutti probe` found it; by default, if this machine is asked for, what jobs
+    /// use.
     #[arg(long)]
     pub model: Option<PathBuf>,
 }
@@ -43,8 +46,12 @@ enum Other {
     Start(start::Options),
     /// What it brings to let the ranks of a grid be reordered, as MPI_Cart_create does: bytes times distance.
     Reorder(reorder::Options),
-    /// All shortest paths at the size of the paper: in all and in broadcasts, by what Tutti chooses and by broadcasts that know no hosts.
+    /// All shortest paths at the size of the paper: in all and in broadcasts, by what Tutti chooses and by
+    /// broadcasts that know no hosts.
     Asp(asp::simulated::Options),
+    /// How long the coordination of a checkpoint takes at any size, by Tutti and by what the paper does, and
+    /// what checkpoints cost beside the program.
+    Checkpoint(checkpoint::simulated::Options),
 }
 
 /// Options of `tutti sim`.
@@ -79,7 +86,8 @@ pub struct Setup {
     /// Bytes of a segment.
     #[arg(long)]
     segment: Option<String>,
-    /// What ranks of one machine share: any (only messages), shared (flags and banks), exposed (each other's memory too).
+    /// What ranks of one machine share: any (only messages), shared (flags and banks), exposed (each other's
+    /// memory too).
     #[arg(long, default_value = "exposed", value_parser = ["any", "shared", "exposed"])]
     node: String,
     /// Exposed memory is copied by system calls, not mapped.
@@ -96,6 +104,10 @@ pub fn run(options: &Options) -> Result<(), String> {
         Some(Other::Start(options)) => start::run(options),
         Some(Other::Reorder(options)) => reorder::run(options),
         Some(Other::Asp(options)) => asp::simulated::run(options),
+        Some(Other::Checkpoint(options)) => {
+            crate::show(&checkpoint::simulated::text(options)?);
+            Ok(())
+        }
         None => {
             crate::show(&table(&options.setup)?);
             Ok(())
@@ -217,8 +229,8 @@ impl Operation {
         Shape { commutative: !self.ordered, ..Shape::new(self.collective, self.ranks, 0, count) }
     }
 
-    /// The model of the file that was named; or else that of this machine, or the defaults if nobody probed it (or if
-    /// another machine is meant).
+    /// The model of the file that was named; or else that of this machine, or the defaults if nobody probed
+    /// it (or if another machine is meant).
     ///
     /// # Errors
     /// The file cannot be read.

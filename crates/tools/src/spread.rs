@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use tutti_base::Machines;
-use tutti_coll::registry::Node;
+use tutti_coll::generator::Node;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model};
 use tutti_topo::{Level, Machine};
@@ -21,6 +21,9 @@ pub struct Spread {
     /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
     #[arg(long, default_value = "core")]
     pub map_by: Near,
+    /// The network between them copies what one sends to all: reliable multicast works.
+    #[arg(long)]
+    pub multicast: bool,
 }
 
 /// Where neighbours are.
@@ -73,6 +76,7 @@ impl Spread {
             oversubscribed: layout.crowded(),
             node: Node::Exposed,
             reach: Reach::Mapped,
+            multicast: self.multicast,
             layout: Arc::new(layout),
             model: Arc::new(model),
             ..Environment::flat(ranks, 1)
@@ -87,7 +91,7 @@ mod tests {
     const LAPTOP: &str = include_str!("../../../fixtures/machines/laptop-4x2.txt");
 
     fn check(hosts: u32, map_by: Near, ranks: u32, expected: &[u32]) {
-        let spread = |hosts_share| Spread { hosts, hosts_share, map_by };
+        let spread = |hosts_share| Spread { hosts, hosts_share, map_by, multicast: false };
         assert_eq!(spread(false).hosts_of(ranks), expected);
         let machine = Machine::parse(LAPTOP).expect("it is right");
         let most = |share| {

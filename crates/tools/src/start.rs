@@ -1,5 +1,5 @@
-//! `tutti sim start`: how long a job of any size takes to start, by scheme, and what memory a rank needs; from a model that is
-//! fitted to measured runs.
+//! `tutti sim start`: how long a job of any size takes to start, by scheme, and what memory a rank needs;
+//! from a model that is fitted to measured runs.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,13 @@ use tutti_coll::start::{
 };
 use tutti_sys::files;
 
+use crate::amounts::{bytes, costs, seconds};
+
 /// Options of `tutti sim start`.
 #[derive(Args)]
 pub struct Options {
-    /// Measured runs, a line each: `time tree:8+request HOSTS RANKS SECONDS`, `memory adaptive HOSTS RANKS BYTES`, and
-    /// `shared PROCESSORS` if all hosts are one machine.
+    /// Measured runs, a line each: `time tree:8+request HOSTS RANKS SECONDS`, `memory adaptive HOSTS RANKS
+    /// BYTES`, and `shared PROCESSORS` if all hosts are one machine.
     #[arg(long)]
     runs: Option<PathBuf>,
     /// Ranks on each host of the jobs that are predicted.
@@ -55,32 +57,12 @@ fn report(options: &Options, runs: &Runs) -> String {
     let mut text =
         "T = T_init + T_connect, the costs of what lies on the longest path (Yu 2006, section 2.7)\n"
             .to_string();
-    text += &costs(&TERMS, &times, runs.times.len(), seconds);
+    text += &costs(&TERMS, &MEANINGS, &times, runs.times.len(), seconds);
     text += &measured(runs, &times);
     text += &predicted(options, &times);
     text += "\nmemory of a rank\n";
-    text += &costs(&MEMORY_TERMS, &memory, runs.memory.len(), bytes);
+    text += &costs(&MEMORY_TERMS, &[""; 4], &memory, runs.memory.len(), bytes);
     text += &predicted_memory(options, &memory);
-    text
-}
-
-/// What came out of the fit.
-fn costs<const N: usize>(
-    names: &[&str; N],
-    fitted: &Fitted<N>,
-    runs: usize,
-    show: fn(f64) -> String,
-) -> String {
-    let mut text = match runs {
-        0 => "no run: all costs are assumed\n".to_string(),
-        runs => format!("fitted to {runs} runs, which differ from it by {:.0} %\n", fitted.error * 100.0),
-    };
-    for (k, name) in names.iter().enumerate() {
-        let told = if fitted.told[k] { "" } else { "  (assumed)" };
-        let meaning = if N == MEANINGS.len() { MEANINGS[k] } else { "" };
-        text += format!("  {name:12} {:>10}{told}  {meaning}", show(fitted.costs[k])).trim_end();
-        text.push('\n');
-    }
     text
 }
 
@@ -146,37 +128,6 @@ fn predicted_memory(options: &Options, memory: &Fitted<4>) -> String {
 impl Options {
     fn jobs(&self) -> impl Iterator<Item = Job> {
         self.ranks.iter().map(|&ranks| Job { hosts: ranks.div_ceil(self.per_host), ranks, shared: 0 })
-    }
-}
-
-/// With a unit that suits it.
-fn seconds(value: f64) -> String {
-    let (value, unit) = match value {
-        value if value >= 1.0 => (value, "s"),
-        value if value >= 1e-3 => (value * 1e3, "ms"),
-        value if value >= 1e-6 => (value * 1e6, "us"),
-        value if value > 0.0 => (value * 1e9, "ns"),
-        _ => return "0".to_string(),
-    };
-    format!("{} {unit}", digits(value))
-}
-
-fn bytes(value: f64) -> String {
-    let (value, unit) = match value {
-        value if value >= 1e9 => (value / 1e9, "GB"),
-        value if value >= 1e6 => (value / 1e6, "MB"),
-        value if value >= 1e3 => (value / 1e3, "kB"),
-        value => (value, "B"),
-    };
-    format!("{} {unit}", digits(value))
-}
-
-/// Three digits.
-fn digits(value: f64) -> String {
-    match value {
-        value if value >= 100.0 => format!("{value:.0}"),
-        value if value >= 10.0 => format!("{value:.1}"),
-        value => format!("{value:.2}"),
     }
 }
 

@@ -1,16 +1,17 @@
-//! `tutti tune`: measures whole operations by every algorithm, beside what the model says of them, and keeps what the model
-//! misses.
+//! `tutti tune`: measures whole operations by every algorithm, beside what the model says of them, and keeps
+//! what the model misses.
 //!
-//! The model's parameters are probed one by one; how they work together in an operation is only an assumption of the
-//! simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms that have a chance, in
-//! turn, over several rounds. Measured by predicted time is the algorithm's correction
-//! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table shows where
-//! the model alone chooses well, and what is lost where it does not.
+//! The model's parameters are probed one by one; how they work together in an operation is only an assumption
+//! of the simulator. Here each cell (an operation, a size, a number of ranks) is measured by all algorithms
+//! that have a chance, in turn, over several rounds. Measured by predicted time is the algorithm's correction
+//! ([`tutti_coll::model::Correction`]), which selection multiplies its predictions by from then on. The table
+//! shows where the model alone chooses well, and what is lost where it does not.
 //!
-//! On several hosts ([`Options::hosts`]) the segments of levels that overlap are measured too, in the few best lengths: what is kept
-//! then belongs to a length, and selection takes the one that was fastest.
+//! On several hosts ([`Options::hosts`]) the segments of levels that overlap are measured too, in the few
+//! best lengths: what is kept then belongs to a length, and selection takes the one that was fastest.
 //!
-//! A job forces one algorithm of every collective, so there are as many jobs as the collective with the most algorithms has.
+//! A job forces one algorithm of every collective, so there are as many jobs as the collective with the most
+//! algorithms has.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tutti_base::Machines;
 use tutti_base::config::Config;
+use tutti_coll::generator::{Need, Segmentation};
 use tutti_coll::model::{Correction, size_class, variant};
 use tutti_coll::select::{refusal, variants};
 use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, registry, select};
@@ -86,7 +88,8 @@ pub struct Options {
     programs: PathBuf,
 }
 
-/// So many lengths of segments of an algorithm are measured: what the model takes, and what it takes for the next best.
+/// So many lengths of segments of an algorithm are measured: what the model takes, and what it takes for the
+/// next best.
 const SEGMENTS: usize = 4;
 
 impl Options {
@@ -143,9 +146,9 @@ impl Row {
         some.iter().map(move |mode| Ask { op: op.clone(), mode: mode.clone(), bytes })
     }
 
-    /// Makes of the times of all rounds one an algorithm. A shared machine is slower in some rounds than in others, so an
-    /// algorithm's time counts by those of the others in the same round, the median of rounds, and the fastest round says how
-    /// long that is.
+    /// Makes of the times of all rounds one an algorithm. A shared machine is slower in some rounds than in
+    /// others, so an algorithm's time counts by those of the others in the same round, the median of rounds,
+    /// and the fastest round says how long that is.
     fn settle(&mut self) {
         let rounds = self.tried.iter().map(|one| one.rounds.len()).max().unwrap_or(0);
         let always: Vec<&Tried> =
@@ -301,7 +304,8 @@ fn predicted(operation: &Operation, environment: &Environment, hopeless: f64) ->
 
 /// Whether segments of several lengths are measured: where levels overlap, they decide most.
 fn by_segments(generator: &Generator) -> bool {
-    generator.requires.several_hosts && generator.parameters.segment && !generator.parameters.frames
+    generator.requires(Need::SeveralHosts)
+        && generator.parameters.segments().is_some_and(|kind| kind != Segmentation::Frames)
 }
 
 /// An algorithm with its best parameters, or the best ones for the best few lengths of segments.
@@ -527,7 +531,7 @@ mod tests {
         let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
         let machines = Machines::apart(4, 2);
         let environment = choice::environment_on(&hosts, &machines, &Config::default(), Model::default());
-        let environment = Environment { node: tutti_coll::registry::Node::Exposed, ..environment };
+        let environment = Environment { node: tutti_coll::generator::Node::Exposed, ..environment };
         let operation = Operation {
             collective: Collective::Bcast,
             bytes: 4 << 20,

@@ -235,12 +235,7 @@ mod tests {
                 text += "\n";
             }
         }
-        let file = fixtures.join("distances.txt");
-        if std::env::var_os("TUTTI_BLESS").is_some() {
-            std::fs::write(&file, &text).unwrap();
-        }
-        let expected = std::fs::read_to_string(&file).unwrap_or_default();
-        assert!(text == expected, "{} differs; now it is\n{text}", file.display());
+        tutti_golden::check("distances.txt", &text);
     }
 
     #[test]

@@ -77,8 +77,14 @@ fn run(config: &Config, rank: u32, path: PathBuf, address: &str) {
             .expect("processors");
     }
     let began = Instant::now();
-    let identity =
-        Identity { rank, ranks: 2, job_id: 1, secret: Secret([7; 32]), interface: address.to_string() };
+    let identity = Identity {
+        rank,
+        ranks: 2,
+        job_id: 1,
+        secret: Secret([7; 32]),
+        interface: address.to_string(),
+        is_kept: false,
+    };
     let directory = Box::new(Folder { path, rank, asked: Vec::new() });
     let mut link = FabricLink::new(config, &identity, directory).expect("a link");
     let opened = began.elapsed();

@@ -49,7 +49,24 @@ pub trait Directory: fmt::Debug + Send {
     /// The next answer, if one has come; in any order. Never blocks.
     fn poll(&mut self) -> Option<Answer>;
 
-    /// What becomes readable when answers may have come, for a sleeper to wait on; `None` when answers are there at once.
+    /// Has `rank` told that it has to connect to this process, which cannot connect to it; false if nobody
+    /// can be asked for that. Never blocks.
+    fn call(&mut self, _rank: u32) -> bool {
+        false
+    }
+
+    /// Whether [`Directory::call`] works.
+    fn can_call(&self) -> bool {
+        false
+    }
+
+    /// The next rank that had this process called, if one has. Never blocks.
+    fn called(&mut self) -> Option<u32> {
+        None
+    }
+
+    /// What becomes readable when answers or calls may have come, for a sleeper to wait on; `None` when
+    /// answers are there at once.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 }
 

@@ -10,6 +10,13 @@ pub struct Peer(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header(pub [u64; 3]);
 
+/// Records that the link itself sends have this in the lowest byte of their first word; those of its owner do
+/// not.
+pub const LINK_KIND: u64 = 0xfe;
+/// With this bit in the first word the owner must not leave the record, whatever room it takes. Records that
+/// are sent do not have it.
+pub const KEEP: u64 = 1 << 15;
+
 /// The link has no room for this record now: poll, then try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
@@ -78,6 +85,32 @@ pub trait Link {
     /// As [`Link::has_room`]; and if there is none, asks the peer to ring this process's doorbell when
     /// it makes some. For the last look before parking.
     fn want_room(&mut self, to: Peer, bytes: usize) -> bool;
+
+    /// Sends a record once for all of `to` (S8), written by `fill`. Those that it does not go to are added to
+    /// `rest`: they have to be sent to one by one. What a link sends to one peer by both ways keeps its
+    /// order.
+    ///
+    /// # Errors
+    /// [`Full`] when there is no room now, or it is not known yet who hears; `fill` was not called and `rest`
+    /// is as it was.
+    fn multicast(
+        &mut self,
+        to: &[Peer],
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+        rest: &mut Vec<Peer>,
+    ) -> Result<(), Full> {
+        let _ = (header, bytes, fill);
+        rest.extend_from_slice(to);
+        Ok(())
+    }
+
+    /// A record that was to go to a peer with others', and has to be sent to it by itself: in this order,
+    /// before anything else.
+    fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
+        None
+    }
 
     /// Whether records to `to` go over a connection between hosts, where one of [`Link::max_payload`] is as good as many short ones.
     fn is_connected(&self, _to: Peer) -> bool {

@@ -13,9 +13,10 @@ use tutti_sys::clock;
 use tutti_sys::job::Job;
 
 use crate::bridges::{Bridges, Way};
-use crate::link::{Full, Header, Link, Peer, Sink, Verdict};
+use crate::link::{Full, Header, LINK_KIND, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
 use crate::looks::Looks;
+use crate::multicast::carrier::Casting;
 use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
@@ -33,6 +34,8 @@ pub struct Links<F> {
     near: ShmLink,
     job: Arc<Job>,
     far: Option<Box<F>>,
+    /// Multicast to other hosts.
+    casting: Option<Box<Casting>>,
     looks: Looks,
     bridges: Bridges<F>,
 }
@@ -43,7 +46,19 @@ impl<F: FarLink> Links<F> {
         let job = Arc::clone(near.job());
         debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
         let bridges = Bridges::new(job.header().world_size);
-        Links { near, job, far, looks: Looks::default(), bridges }
+        Links { near, job, far, casting: None, looks: Looks::default(), bridges }
+    }
+
+    /// The same with multicast to other hosts.
+    #[must_use]
+    pub fn with_casting(self, casting: Option<Box<Casting>>) -> Links<F> {
+        Links { casting, ..self }
+    }
+
+    /// Multicast to other hosts, if there may be any. The next poll looks at it.
+    pub fn casting(&mut self) -> Option<&mut Casting> {
+        self.looks.at_once();
+        self.casting.as_deref_mut()
     }
 
     /// The link to other hosts, if there are any. The next poll looks at it.
@@ -61,7 +76,8 @@ impl<F: FarLink> Links<F> {
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
         let (rests, until) = self.far().map_or((true, None), |far| far.before_sleep(descriptors));
         let (all_rest, first) = self.bridges.before_sleep(descriptors);
-        (rests && all_rest, until.into_iter().chain(first).min())
+        let due = self.casting.as_ref().and_then(|casting| casting.before_sleep(descriptors));
+        (rests && all_rest, until.into_iter().chain(first).chain(due).min())
     }
 
     /// As [`FarLink::is_flushed`], for all that goes over the network.
@@ -81,6 +97,25 @@ impl<S: Sink> Sink for InTheWorld<'_, S> {
     #[inline]
     fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
         self.sink.arrived(Peer(self.job.world_rank(from.0)), header, payload)
+    }
+}
+
+/// Keeps what the link says to itself from its owner.
+struct Sieve<'a, S> {
+    casting: Option<&'a mut Casting>,
+    sink: &'a mut S,
+}
+
+impl<S: Sink> Sink for Sieve<'_, S> {
+    #[inline]
+    fn arrived(&mut self, from: Peer, header: Header, payload: &[u8]) -> Verdict {
+        if header.0[0] & 0xff != LINK_KIND {
+            return self.sink.arrived(from, header, payload);
+        }
+        if let Some(casting) = &mut self.casting {
+            casting.told(from, header, payload, self.sink);
+        }
+        Verdict::Taken
     }
 }
 
@@ -203,14 +238,45 @@ impl<F: FarLink> Link for Links<F> {
         }
         match self.job.local_rank(from.0) {
             Some(local) => self.near.poll_peer(Peer(local), &mut InTheWorld { sink, job: &self.job }),
-            None => self.far.as_mut().is_some_and(|far| far.poll_peer(from, sink)),
+            None => {
+                let Links { far, casting, .. } = self;
+                let Some(far) = far else { return false };
+                let taken = far.poll_peer(from, &mut Sieve { casting: casting.as_deref_mut(), sink });
+                taken | casting.as_mut().is_some_and(|casting| casting.poll(&mut **far, sink))
+            }
         }
     }
 
     #[inline]
     fn pending(&self) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.pending();
-        crossed || self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
+        crossed
+            || self.near.pending()
+            || self.far.as_ref().is_some_and(|far| far.pending())
+            || self.casting.as_ref().is_some_and(|casting| casting.pending())
+    }
+
+    fn multicast(
+        &mut self,
+        to: &[Peer],
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+        rest: &mut Vec<Peer>,
+    ) -> Result<(), Full> {
+        let others: Vec<Peer> = to.iter().copied().filter(|peer| self.is_elsewhere(*peer)).collect();
+        let (Some(far), Some(casting), false) = (&mut self.far, &mut self.casting, others.is_empty()) else {
+            rest.extend_from_slice(to);
+            return Ok(());
+        };
+        casting.send(&mut **far, &others, header, bytes, fill, rest)?;
+        rest.extend(to.iter().filter(|peer| !others.contains(peer)));
+        TRAFFIC.network.add(bytes as u64);
+        Ok(())
+    }
+
+    fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
+        self.casting.as_mut()?.handed_back()
     }
 
     fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {
@@ -256,7 +322,11 @@ impl<F: FarLink> Links<F> {
             return taken;
         }
         let begun = clock::ticks();
-        let found = far.poll(sink);
+        let casting = &mut self.casting;
+        let mut found = far.poll(&mut Sieve { casting: casting.as_deref_mut(), sink });
+        if let Some(casting) = casting {
+            found |= casting.poll(&mut **far, sink);
+        }
         self.looks.looked(begun, clock::ticks(), found);
         found | taken
     }

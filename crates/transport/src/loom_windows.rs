@@ -8,6 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::active::{Room, Tally};
 use crate::loans::Loans;
 use crate::loom_tests::model;
 use crate::mutex::Mutex;
@@ -99,5 +100,86 @@ fn loom_memory_moves_after_the_last_loan_has_ended() {
         }
         shared.0.end();
         reader.join().unwrap();
+    });
+}
+
+/// What a target and its origins share, with a log of two records.
+#[derive(Default)]
+struct Epoch {
+    posts: [Tally; 2],
+    completed: Tally,
+    room: Room,
+    log: [UnsafeCell<u32>; 2],
+}
+
+const RECORD: u32 = 8;
+
+fn wait(tally: &Tally, until: u32) {
+    while tally.now() != until {
+        thread::yield_now();
+    }
+}
+
+impl Epoch {
+    /// An origin, which leaves a record in each of so many epochs.
+    fn be_origin(&self, me: usize, epochs: u32) {
+        for epoch in 1..=epochs {
+            wait(&self.posts[me], epoch);
+            let place = self.room.take(RECORD, 2 * RECORD).expect("the log was cleared before the post");
+            self.log[(place / RECORD) as usize].with_mut(|record| {
+                // SAFETY: see above.
+                unsafe { *record = 10 * epoch + me as u32 }
+            });
+            self.completed.count();
+        }
+    }
+
+    /// Posts to the first `origins`.
+    fn post(&self, origins: usize) {
+        self.posts[..origins].iter().for_each(Tally::count);
+    }
+
+    /// The sum of what the `origins` have left when so many epochs are completed in all.
+    fn collect(&self, origins: usize, completed: u32) -> u32 {
+        wait(&self.completed, completed);
+        assert_eq!(self.room.taken(), origins as u32 * RECORD);
+        let read = |record: &UnsafeCell<u32>| {
+            record.with(|record| {
+                // SAFETY: see above.
+                unsafe { *record }
+            })
+        };
+        let sum = self.log[..origins].iter().map(read).sum();
+        self.room.clear();
+        sum
+    }
+}
+
+#[test]
+fn loom_a_target_finds_what_one_origin_has_left_epoch_by_epoch() {
+    model(|| {
+        let shared = Arc::new(Epoch::default());
+        let other = Arc::clone(&shared);
+        let origin = thread::spawn(move || other.be_origin(0, 2));
+        for (epoch, sum) in [(1, 10), (2, 20)] {
+            shared.post(1);
+            assert_eq!(shared.collect(1, epoch), sum);
+        }
+        origin.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_target_finds_what_two_origins_have_left() {
+    model(|| {
+        let shared = Arc::new(Epoch::default());
+        // Origins that wait too have too many interleavings.
+        shared.post(2);
+        let origins = [0, 1].map(|me| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || shared.be_origin(me, 1))
+        });
+        assert_eq!(shared.collect(2, 2), 10 + 11);
+        origins.into_iter().for_each(|origin| origin.join().unwrap());
     });
 }

@@ -34,6 +34,7 @@ const OWNED_EARLY: std::ops::RangeInclusive<usize> = 2049..=8192;
 /// Asks for the cache lines that the next payload of this size will be written to, while there is time: the
 /// receiver's processor still holds them from the round before, and stores that wait for them delay the record.
 #[inline]
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "there is no such instruction"))]
 fn own_early(start: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..bytes).step_by(64) {

@@ -5,8 +5,12 @@
 mod constants;
 mod entries;
 mod family;
+mod fortran;
+mod fortran_f08;
 mod fronts;
 mod header;
+mod launchers;
+mod packets;
 mod spec;
 
 use std::fs;
@@ -36,7 +40,7 @@ pub fn write(root: &Path) -> Result<(), Vec<String>> {
             .map_err(|error| vec![format!("{path}: {error}")])?;
         println!("wrote {path}");
     }
-    Ok(())
+    packets::write(root)
 }
 
 /// Fails if a generated file is not what the tables say.
@@ -47,7 +51,7 @@ pub fn check(root: &Path) -> Result<(), Vec<String>> {
         .filter(|output| stale(output))
         .map(|(path, _)| format!("{path}: stale; run `cargo xtask generate`"))
         .collect();
-    if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+    if complaints.is_empty() { packets::check(root) } else { Err(complaints) }
 }
 
 fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
@@ -70,6 +74,11 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     for (path, text) in fronts {
         outputs.push((path, format_rust(root, &format!("{RUST_BANNER}{text}"))?));
     }
+    let (foreign, page) = launchers::files(root)?;
+    let foreign = format_rust(root, &format!("{RUST_BANNER}{foreign}"))?;
+    outputs.extend([("crates/launch/src/generated/foreign.rs".to_string(), foreign), page]);
+    outputs.extend(fortran::files(&spec, &fronts::tables(root, &spec)?)?);
+    outputs.extend(fortran_f08::files(&spec));
     outputs.push(("crates/abi/tests/every_function.c".to_string(), header::every_function(&spec)));
     Ok(outputs)
 }

@@ -1,5 +1,5 @@
-//! `xtask/tidy.allow`: files and functions that are too long and known to be. The list may only shrink: an entry
-//! that is not needed any more is a complaint.
+//! `xtask/tidy.allow`: files and functions that are too long and known to be. The list may only shrink: an
+//! entry that is not needed any more is a complaint.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

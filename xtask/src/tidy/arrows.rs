@@ -13,16 +13,28 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("topo", &["base", "sys"]),
     ("transport", &["base", "sys"]),
     ("coll", &["base", "data", "topo"]),
-    ("core", &["base", "sys", "data", "topo", "transport", "coll"]),
-    ("io", &["base", "sys", "data", "transport", "coll", "core"]),
+    // The kernel's packet program: what ranks and `tutti netd` share of it.
+    ("offload", &["sys", "transport", "coll"]),
+    ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload"]),
+    ("storage", &["base", "sys", "data"]),
+    ("io", &["base", "sys", "data", "transport", "coll", "core", "storage"]),
     ("abi", &["base", "data", "core", "io"]),
+    // For tests: whoever has golden files.
+    ("golden", &[]),
     // They meet the library when they are loaded, by its interface.
     ("fronts", &[]),
     ("fronts-mpich", &[]),
     ("fronts-openmpi", &[]),
-    ("launch", &["base", "sys", "topo"]),
+    ("checkpoint", &["sys"]),
+    ("launch", &["base", "sys", "topo", "checkpoint"]),
+    // A compiler: it meets the library as any program does, by what it writes.
+    ("overlap", &[]),
     ("testbed", &["base", "sys"]),
-    ("tools", &["base", "sys", "topo", "coll", "launch", "testbed"]),
+    ("netd", &["sys", "offload"]),
+    (
+        "tools",
+        &["base", "sys", "topo", "coll", "checkpoint", "launch", "testbed", "storage", "offload", "netd"],
+    ),
 ];
 
 /// Complains about every arrow that is not allowed.

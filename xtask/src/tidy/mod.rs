@@ -2,19 +2,35 @@
 
 mod allowed;
 mod arrows;
+mod circles;
+mod columns;
+mod floors;
+mod imports;
+mod picture;
+mod scan;
 mod sources;
+mod table;
 
 use std::path::Path;
 use std::process::Command;
 
-/// Runs all checks and gives all complaints.
-pub fn run(root: &Path) -> Result<(), Vec<String>> {
+/// Runs all checks and gives all complaints. What `xtask/floors.txt` records as too much is lowered with
+/// `lower`.
+pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     let mut complaints = crate::generate::check(root).err().unwrap_or_default();
     let files = tracked_files(root)?;
     complaints.extend(arrows::check(root)?);
     complaints.extend(sources::check(root, &files)?);
     complaints.extend(entries(root)?);
+    complaints.extend(picture::check(root, lower)?);
+    complaints.extend(floors::check(root, &files, lower)?);
     if complaints.is_empty() { Ok(()) } else { Err(complaints) }
+}
+
+/// Prints which file of a crate uses which.
+pub fn imports(root: &Path, name: &str) -> Result<(), Vec<String>> {
+    print!("{}", floors::imports(root, &tracked_files(root)?, name)?);
+    Ok(())
 }
 
 /// Files under version control, relative to the root.

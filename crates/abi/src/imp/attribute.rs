@@ -1,5 +1,5 @@
-//! Attributes (MPI-5 section 7.7): keys with C callbacks, and the attributes of communicators and datatypes. Those
-//! of windows are set and read through [`set`], [`get`] and [`delete`] here.
+//! Attributes (MPI-5 section 7.7): keys with C callbacks, and the attributes of communicators and datatypes.
+//! Those of windows are set and read through [`set`], [`get`] and [`delete`] here.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Collective communication (MPI-5 chapter 6): arguments become an [`Operation`], the form decides how it runs.
+//! Collective communication (MPI-5 chapter 6): arguments become an [`Operation`], the form decides how it
+//! runs.
 //!
 //! # Safety
 //! [`Operation::new`] wants memory as MPI-5 asks of the caller of the function; the wrapper passes that on.
@@ -44,8 +45,8 @@ struct Part {
     may_be_in_place: bool,
 }
 
-/// What the argument `root` says: between two groups a rank of the other one, MPI_ROOT, or MPI_PROC_NULL where another
-/// member of the own group is the root (MPI-5 section 6.2.3).
+/// What the argument `root` says: between two groups a rank of the other one, MPI_ROOT, or MPI_PROC_NULL
+/// where another member of the own group is the root (MPI-5 section 6.2.3).
 fn part(root: c_int, comm: &Communicator) -> Result<Part> {
     let peers = comm.peers().size();
     let known = u32::try_from(root).ok().filter(|root| *root < peers);
@@ -78,7 +79,8 @@ fn array<'s>(address: Address, items: i64, handle: In<'s, Datatype>) -> Result<A
     items_at((address, handle.name()), address, count_of(items, handle)?, datatype(handle)?)
 }
 
-/// As [`array`] at a place beside an address that must not be null itself; `name` is that of the datatype's argument.
+/// As [`array`] at a place beside an address that must not be null itself; `name` is that of the datatype's
+/// argument.
 #[inline]
 fn items_at<'s>(
     (address, name): (Address, &str),
@@ -211,15 +213,16 @@ pub(super) fn perform(
 ) -> Result<()> {
     let process = process()?;
     let (id, request) = match form {
-        Form::Blocking(_) => return collective::run(&mut call.held, process, comm, operation),
+        Form::Blocking(_) => return collective::perform(&mut call.held, process, comm, operation),
         Form::Nonblocking(request) => {
             request.check()?;
             (collective::start(&call.held, process, comm, operation), request)
         }
         Form::Persistent(info, request) => {
-            info.optional()?;
+            let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
+            let wishes = collective::Wishes::take(&mut entries.unwrap_or_default());
             request.check()?;
-            (collective::persistent(&mut call.held, process, comm, operation)?, request)
+            (collective::persistent(&mut call.held, process, comm, operation, &wishes)?, request)
         }
     };
     request.set(handle_of(id))
@@ -241,8 +244,8 @@ fn words<const N: usize>(
     Words { collective, in_place, root, counts, datatypes, operator: 0 }
 }
 
-/// Runs the operation of `words` on other memory, if the communicator has done it before and it is simple. The
-/// arguments were found right then; only the addresses are new.
+/// Runs the operation of `words` on other memory, if the communicator has done it before and it is simple.
+/// The arguments were found right then; only the addresses are new.
 #[inline(always)]
 fn again(
     call: &mut Call,
@@ -550,8 +553,9 @@ pub fn alltoall(
     perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
 }
 
-/// What every member sends and receives by lists of its own: those of what is `received` come last in `all`, and alone where it is
-/// exchanged in place. `sides` reads what is sent and received; of what is sent there is nothing in place.
+/// What every member sends and receives by lists of its own: those of what is `received` come last in `all`,
+/// and alone where it is exchanged in place. `sides` reads what is sent and received; of what is sent there
+/// is nothing in place.
 #[inline(always)]
 fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
     call: &mut Call,
@@ -623,7 +627,8 @@ pub fn alltoallw(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    // The types are lists here; what tells them from those of MPI_Alltoallv is that there is none beside them.
+    // The types are lists here; what tells them from those of MPI_Alltoallv is that there is none beside
+    // them.
     let said = words(Collective::Alltoallv, 0, buffers, [0; 2], []);
     let received = [recvcounts, rdispls, recvtypes.numbers()];
     let all = [sendcounts, sdispls, sendtypes.numbers(), recvcounts, rdispls, recvtypes.numbers()];
@@ -672,7 +677,8 @@ pub fn reduce(
     perform(call, comm, &whole.said(said), form)
 }
 
-/// The reductions that every rank gets a result of, as long as what it gives: MPI_Allreduce, MPI_Scan, MPI_Exscan.
+/// The reductions that every rank gets a result of, as long as what it gives: MPI_Allreduce, MPI_Scan,
+/// MPI_Exscan.
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's functions have, and which")]
 pub fn reduce_everywhere(
     call: &mut Call,

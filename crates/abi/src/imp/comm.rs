@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
+use tutti_core::collective;
 use tutti_core::communicator::intercommunicator::{self, Leaders};
 use tutti_core::communicator::split::{self, HardwareSplit, SplitType};
 use tutti_core::communicator::{Communicator, Relation, create};
@@ -274,13 +275,14 @@ pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: 
 /// MPI_Comm_set_info: hints that Tutti does not know are kept and given back.
 pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
     let entries = info.get()?.borrow(&call.held).clone();
-    *comm.get()?.info.borrow_mut(&call.held) = entries;
-    Ok(())
+    collective::set_info(&mut call.held, process()?, comm.get()?, entries)
 }
 
 /// MPI_Comm_get_info.
 pub fn get_info(call: &mut Call, comm: In<Comm>, info_used: HandleOut<Info>) -> Result<()> {
-    let entries = comm.get()?.info.borrow(&call.held).clone();
+    let comm = comm.get()?;
+    let mut entries = comm.info.borrow(&call.held).clone();
+    collective::add_used(&mut entries, comm.collectives.tune(&call.held, process()?));
     info_used.create(GiantCell::new(entries)).map(drop)
 }
 

@@ -235,8 +235,9 @@ pub fn match_size(
     datatype.set(handle_of(&call.held, Data::match_size(typeclass, size)?)?)
 }
 
-/// MPI_Type_get_value_index. Pairs without a name are given only for indices of type `MPI_COUNT` and `MPI_OFFSET`: mpi4py
-/// 4.1 fails on any that C's own integer types (`intptr_t`, which is `MPI_AINT`, among them) could have led to.
+/// MPI_Type_get_value_index. Pairs without a name are given only for indices of type `MPI_COUNT` and
+/// `MPI_OFFSET`: mpi4py 4.1 fails on any that C's own integer types (`intptr_t`, which is `MPI_AINT`, among
+/// them) could have led to.
 pub fn get_value_index(
     call: &mut Call,
     value_type: In<Datatype>,
@@ -264,8 +265,8 @@ pub fn commit(_call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     Ok(())
 }
 
-/// MPI_Type_free. A pair of MPI_Type_get_value_index, which a program cannot know to be predefined, may be freed:
-/// its handle becomes null, nothing else happens.
+/// MPI_Type_free. A pair of MPI_Type_get_value_index, which a program cannot know to be predefined, may be
+/// freed: its handle becomes null, nothing else happens.
 pub fn free(call: &mut Call, datatype: HandleOut<Datatype>) -> Result<()> {
     let input = datatype.input()?;
     let object = input.get()?;

@@ -1,7 +1,8 @@
 //! Processes of other jobs (MPI-5 chapter 11): started, met at ports, parted from.
 //!
 //! # Safety
-//! Lists of strings come as C has them, ended by a null pointer or counted; the caller vouches for them (MPI-5 section 2.5).
+//! Lists of strings come as C has them, ended by a null pointer or counted; the caller vouches for them
+//! (MPI-5 section 2.5).
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
@@ -84,7 +85,8 @@ pub unsafe fn spawn(
 /// MPI_Comm_spawn_multiple.
 ///
 /// # Safety
-/// The lists have `count` items each, at the root, and consist of strings and of lists of strings as for [`spawn`].
+/// The lists have `count` items each, at the root, and consist of strings and of lists of strings as for
+/// [`spawn`].
 #[allow(clippy::too_many_arguments, reason = "as many as the standard's function has")]
 pub unsafe fn spawn_multiple(
     call: &mut Call,

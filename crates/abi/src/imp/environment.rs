@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_double, c_int};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
-use tutti_core::giant::GiantCell;
+use tutti_core::giant::{GiantCell, Held};
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, Process, ThreadLevel};
 use tutti_core::{progress_thread, trace};
@@ -15,7 +15,7 @@ use crate::errors;
 use crate::generated::constants::*;
 use crate::handles;
 use crate::imp::session;
-use crate::kind::{Comm, Info};
+use crate::kind::{Comm, Datatype, Errhandler, File, Group, Info, Kind, Message, Op, Stored, Win};
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, TextOut};
 
@@ -71,14 +71,12 @@ fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     attend(call, process)
 }
 
-/// Has messages taken in while the program computes, if it wants that. The last that a call does which has brought up the process.
+/// Has messages taken in while the program computes, if it wants that. The last that a call does which has
+/// brought up the process.
 pub(super) fn attend(call: &mut Call, process: &'static Process) -> Result<()> {
-    if process.config.progress_thread {
-        // When the call began, there were no locks.
-        call.held.secure();
-        progress_thread::start(process)?;
-    }
-    Ok(())
+    // When the call began, there were no locks.
+    call.held.secure();
+    progress_thread::start(process)
 }
 
 /// MPI_Finalize.
@@ -89,6 +87,9 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;
     let sessions = session::any_open(&call.held);
+    if process.config.report_leaks {
+        report_leaks(call, process);
+    }
     if !sessions {
         process::finalize(&mut call.held, process);
     }
@@ -96,6 +97,43 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     handles::clear_predefined::<Comm>(MPI_COMM_SELF);
     phase::world_ends(sessions);
     Ok(())
+}
+
+/// Says how many objects of each kind the program has not freed (`TUTTI_REPORT_LEAKS`). Allowed, but often a
+/// mistake: a request that is left does not show that its communication is complete (MPI-5 section 11.2.2).
+fn report_leaks(call: &Call, process: &Process) {
+    let requests = |held: &Held| process.messages.borrow(held).state.requests.held_by_users();
+    let lanes = process.messages.lanes();
+    let counts = [
+        (lanes.map(|lane| process.in_lane(&call.held, lane, requests)).sum(), "a request"),
+        left::<Message>(),
+        left::<Comm>(),
+        left::<Group>(),
+        left::<Datatype>(),
+        left::<Op>(),
+        left::<Win>(),
+        left::<File>(),
+        left::<Info>(),
+        left::<Errhandler>(),
+    ];
+    let told: Vec<String> =
+        counts.iter().filter(|(count, _)| *count > 0).map(|&(count, what)| words(count, what)).collect();
+    if !told.is_empty() {
+        eprintln!("tutti: rank {}: in MPI_Finalize there are left: {}", process.rank, told.join(", "));
+    }
+}
+
+fn left<K: Stored>() -> (usize, &'static str) {
+    // SAFETY: the references are dropped at once.
+    (unsafe { handles::all::<K>() }.len(), <K as Kind>::WHAT)
+}
+
+/// `a request` and `3 requests`.
+fn words(count: usize, what: &str) -> String {
+    match what.split_once(' ') {
+        Some((_, noun)) if count > 1 => format!("{count} {noun}s"),
+        _ => what.to_string(),
+    }
 }
 
 /// MPI_Initialized.
@@ -180,8 +218,10 @@ pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Resul
     hw_info.create(GiantCell::new(entries)).map(drop)
 }
 
-/// MPI_Pcontrol: there is no profile to control.
-pub fn pcontrol(_level: c_int) -> Result<()> {
+/// MPI_Pcontrol: from level 0 to the next higher one time does not count for tuning, so that a program can
+/// bracket what it wants to be fast.
+pub fn pcontrol(level: c_int) -> Result<()> {
+    tutti_core::inside::counts(level > 0);
     Ok(())
 }
 
@@ -202,4 +242,15 @@ fn clock(read: unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -> c_i
     // SAFETY: a valid place for the result; CLOCK_MONOTONIC always exists.
     unsafe { read(libc::CLOCK_MONOTONIC, &raw mut time) };
     time
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_words() {
+        assert_eq!(words(1, "an info object"), "an info object");
+        assert_eq!(words(3, "a matched message"), "3 matched messages");
+    }
 }

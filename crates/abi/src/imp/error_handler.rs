@@ -18,6 +18,7 @@ use crate::generated::callbacks::{
 use crate::generated::constants::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
 };
+use crate::handles;
 use crate::kind::{Comm, Errhandler, File};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
@@ -31,13 +32,25 @@ pub fn predefined(number: usize) -> Option<ErrorHandler> {
     all.into_iter().find(|(raw, _)| raw.bits() == number).map(|(_, handler)| handler)
 }
 
-/// Returns a handle for a handler that an object has (MPI_Comm_get_errhandler).
+/// Returns a handle for a handler that an object has (MPI_Comm_get_errhandler): the one that the user has
+/// already, which he then frees once more.
 pub fn return_handle(handler: &ErrorHandler, errhandler: HandleOut<Errhandler>) -> Result<()> {
     match handler {
         ErrorHandler::Fatal => errhandler.set(MPI_ERRORS_ARE_FATAL),
         ErrorHandler::Abort => errhandler.set(MPI_ERRORS_ABORT),
         ErrorHandler::Return => errhandler.set(MPI_ERRORS_RETURN),
-        ErrorHandler::User(_) => errhandler.create(handler.clone()).map(drop),
+        ErrorHandler::User(_) => {
+            // SAFETY: the references are dropped at once.
+            let known = unsafe { handles::all::<Errhandler>() };
+            match known.iter().find(|(_, known)| *known == handler) {
+                Some(&(raw, known)) => {
+                    errhandler.set(raw)?;
+                    known.give_again();
+                    Ok(())
+                }
+                None => errhandler.create(handler.clone()).map(drop),
+            }
+        }
     }
 }
 
@@ -52,7 +65,8 @@ unsafe fn create(kind: HandlerKind, callback: usize, errhandler: HandleOut<Errha
     let dialect = dialect::spoken();
     let function = move |mut handle: usize, mut code: i32| {
         let (handle, code) = (&raw mut handle, &raw mut code);
-        // SAFETY: the user's function, with the arguments that MPI-5 section 9.3 gives it. Handles are numbers.
+        // SAFETY: the user's function, with the arguments that MPI-5 section 9.3 gives it. Handles are
+        // numbers.
         unsafe {
             match kind {
                 HandlerKind::Communicator => {
@@ -121,9 +135,13 @@ pub unsafe fn create_session(
     unsafe { create(HandlerKind::Session, function.map_or(0, |function| function as usize), errhandler) }
 }
 
-/// MPI_Errhandler_free. The predefined ones may be freed too: their handle becomes null, nothing else happens.
+/// MPI_Errhandler_free. The predefined ones may be freed too: their handle becomes null, nothing else
+/// happens.
 pub fn free(_call: &mut Call, errhandler: HandleOut<Errhandler>) -> Result<()> {
     if predefined(errhandler.input()?.raw().bits()).is_some() {
+        return errhandler.set_null();
+    }
+    if errhandler.input()?.get()?.take_back() {
         return errhandler.set_null();
     }
     errhandler.remove().map(drop)
@@ -223,8 +241,8 @@ pub fn call_file(call: &mut Call, fh: In<File>, errorcode: c_int) -> Result<()> 
     call_handler(call, &handler, fh.raw().bits(), errorcode)
 }
 
-/// Calls the handler of an object that the program knows by `handle`. A handler that ends the job does so when
-/// the error that this returns is raised.
+/// Calls the handler of an object that the program knows by `handle`. A handler that ends the job does so
+/// when the error that this returns is raised.
 pub fn call_handler(call: &Call, handler: &ErrorHandler, handle: usize, errorcode: c_int) -> Result<()> {
     CODES.borrow(&call.held).class_of(errorcode)?;
     match handler.call(handle, errorcode) {

@@ -1,8 +1,8 @@
 //! Files (MPI-5 chapter 14).
 //!
 //! # Safety
-//! [`Memory::user`] wants what MPI-5 section 2.5 asks of the caller of the function, and so do the program's functions for
-//! representations of data; the wrapper passes that on.
+//! [`Memory::user`] wants what MPI-5 section 2.5 asks of the caller of the function, and so do the program's
+//! functions for representations of data; the wrapper passes that on.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -212,7 +212,8 @@ pub fn close(call: &mut Call, fh: HandleOut<File>) -> Result<()> {
 pub fn delete(call: &mut Call, filename: Text, info: In<Info>) -> Result<()> {
     info.optional()?;
     let name = filename.bytes()?;
-    call.held.release_while(|| file::delete(name))
+    let process = process()?;
+    call.held.release_while(|| file::delete(process, name))
 }
 
 /// MPI_File_set_size.
@@ -248,8 +249,8 @@ pub fn set_info(call: &mut Call, fh: In<File>, info: In<Info>) -> Result<()> {
 
 /// MPI_File_get_info.
 pub fn get_info(call: &mut Call, fh: In<File>, info_used: HandleOut<Info>) -> Result<()> {
-    let hints = fh.get()?.hints(&call.held);
-    info_used.create(GiantCell::new(hints.in_force())).map(drop)
+    let info = fh.get()?.info(&call.held);
+    info_used.create(GiantCell::new(info)).map(drop)
 }
 
 /// MPI_File_set_view.
@@ -384,8 +385,8 @@ fn narrow(function: Option<MPI_Datarep_conversion_function>, extra: Extra) -> Op
         let mut position = 0;
         while position < items.count() {
             let count = (items.count() - position).min(c_int::MAX as u64);
-            // SAFETY: the user's function, with the arguments that MPI-5 section 14.5.3 gives it: it finds the items by their
-            // position in both buffers.
+            // SAFETY: the user's function, with the arguments that MPI-5 section 14.5.3 gives it: it finds
+            // the items by their position in both buffers.
             let code = unsafe {
                 function(
                     items.base().cast(),

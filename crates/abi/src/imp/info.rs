@@ -18,8 +18,9 @@ pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
     (number == MPI_INFO_ENV.bits()).then(|| GiantCell::new(Entries::of_start(&start())))
 }
 
-/// How this process was started, as far as the process itself can tell, before MPI_Init too. Not what MPI_Init_thread asks for:
-/// a thread level is one of a start only if it was asked for there (MPI-5 section 11.2.1), which our launcher has no word for.
+/// How this process was started, as far as the process itself can tell, before MPI_Init too. Not what
+/// MPI_Init_thread asks for: a thread level is one of a start only if it was asked for there (MPI-5 section
+/// 11.2.1), which our launcher has no word for.
 fn start() -> StartDescription {
     let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
     let asked = StartDescription::asked_for();

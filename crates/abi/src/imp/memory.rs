@@ -1,7 +1,8 @@
 //! Message buffers: an address, a count and a datatype become a [`Message`].
 //!
 //! # Safety
-//! [`Buffer::user`] wants what MPI-5 section 2.5 asks of the caller of the function; the wrapper passes that on.
+//! [`Buffer::user`] wants what MPI-5 section 2.5 asks of the caller of the function; the wrapper passes that
+//! on.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::{Buffer, Run};
@@ -111,7 +112,8 @@ pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>)
     message_of(address, items, datatype(handle)?)
 }
 
-/// A buffer of a message, if it is one run of memory, with its datatype: what needs no [`Buffer`]. `None`: see [`message`].
+/// A buffer of a message, if it is one run of memory, with its datatype: what needs no [`Buffer`]. `None`:
+/// see [`message`].
 ///
 /// # Errors
 /// As [`message`].

@@ -1,12 +1,13 @@
 //! What the functions of MPI do at this layer: check arguments, convert, call core.
 //!
 //! # How to implement a function
-//! 1. Write `pub fn name(call: &mut Call, ...) -> Result<()>` in the module of its chapter. One function serves a
-//!    family: MPI_X, MPI_X_c (and MPI_X_x), and with a [`Form`](crate::form::Form) as last parameter also MPI_IX and
-//!    MPI_X_init.
-//! 2. Add a line to `spec/implemented.tsv`, in the order of the names (LC_ALL=C): `MPI_Bcast<TAB>collective::bcast<TAB>form`,
-//!    a fourth column for constant arguments that come right after `call` (`p2p::Mode::Ready`). A line for an exact
-//!    name (`MPI_Op_create_c`) wins over that of its family.
+//! 1. Write `pub fn name(call: &mut Call, ...) -> Result<()>` in the module of its chapter. One function
+//!    serves a family: MPI_X, MPI_X_c (and MPI_X_x), and with a [`Form`](crate::form::Form) as last parameter
+//!    also MPI_IX and MPI_X_init.
+//! 2. Add a line to `spec/implemented.tsv`, in the order of the names (LC_ALL=C):
+//!    `MPI_Bcast<TAB>collective::bcast<TAB>form`, a fourth column for constant arguments that come right
+//!    after `call` (`p2p::Mode::Ready`). A line for an exact name (`MPI_Op_create_c`) wins over that of its
+//!    family.
 //! 3. `cargo xtask generate`, commit what it writes. After a conflict in a generated file: generate again.
 //!
 //! Parameters, in the order of the standard:
@@ -30,13 +31,14 @@
 //! | callback `MPI_X_function *` | `Option<MPI_X_function>` | an `unsafe extern "C" fn` |
 //! | the rest (`argc`, `argv`) | raw pointers | |
 //!
-//! Functions marked `bare` in `spec/annotations.tsv` get no `call`; those marked `value` get the raw C arguments and
-//! return their result.
+//! Functions marked `bare` in `spec/annotations.tsv` get no `call`; those marked `value` get the raw C
+//! arguments and return their result.
 //!
-//! Errors: return `Err(Error)`; the wrapper calls the error handler of the function's communicator (window, file,
-//! session), else that of MPI_COMM_SELF. To blame another object, set `call.at` first. Messages begin with
-//! `argument NAME ...`. References from `.get()` live until the call ends, also when the handle is freed meanwhile
-//! by a callback or another thread. Never keep a [`GiantCell`](tutti_core::giant::GiantCell) borrow across a callback.
+//! Errors: return `Err(Error)`; the wrapper calls the error handler of the function's communicator (window,
+//! file, session), else that of MPI_COMM_SELF. To blame another object, set `call.at` first. Messages begin
+//! with `argument NAME ...`. References from `.get()` live until the call ends, also when the handle is freed
+//! meanwhile by a callback or another thread. Never keep a [`GiantCell`](tutti_core::giant::GiantCell) borrow
+//! across a callback.
 //!
 //! A kind of object is declared in [`crate::kind`]: put the type of its objects there, and how its predefined
 //! ones are made (`predefined(number)` in the module of the kind).

@@ -40,7 +40,8 @@ fn both<'s>(
     Ok((message, target))
 }
 
-/// Both sides of an operation that are the same items, where the origin's are one run of memory; `None`: see [`both`].
+/// Both sides of an operation that are the same items, where the origin's are one run of memory; `None`: see
+/// [`both`].
 #[inline(always)]
 fn run_and_target<'s>(
     (address, count, datatype): (Address, i64, In<'s, Datatype>),
@@ -98,8 +99,8 @@ pub fn put(
     put_any(call, origin, target, window)
 }
 
-/// MPI_Put of whatever it is. Not compiled into its caller, so that what it keeps in memory stays in registers there; the same holds
-/// for the others like it.
+/// MPI_Put of whatever it is. Not compiled into its caller, so that what it keeps in memory stays in
+/// registers there; the same holds for the others like it.
 #[inline(never)]
 fn put_any(
     call: &mut Call,

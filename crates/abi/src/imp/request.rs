@@ -181,8 +181,8 @@ fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, Re
     Ok(Vec::new())
 }
 
-/// Whether all of `active` are over, after one look at what has arrived if need be: also when some are over, since
-/// the others need it.
+/// Whether all of `active` are over, after one look at what has arrived if need be: also when some are over,
+/// since the others need it.
 fn all_over_soon(call: &mut Call, active: &[(usize, RequestId)]) -> Result<bool> {
     let process = process()?;
     let all_over = |call: &Call| {

@@ -67,8 +67,8 @@ fn level_of(info: &Entries) -> ThreadLevel {
     }
 }
 
-/// An error handler given for a new object; the null handle stands for the default. It gets the errors of this
-/// call too.
+/// An error handler given for a new object; the null handle stands for the default. It gets the errors of
+/// this call too.
 fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -> Result<ErrorHandler> {
     let handler = errhandler.optional()?.cloned().unwrap_or(ErrorHandler::Fatal);
     handler.check_kind(kind)?;
@@ -76,8 +76,8 @@ fn handler_for(call: &mut Call, errhandler: In<Errhandler>, kind: HandlerKind) -
     Ok(handler)
 }
 
-/// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it still, or
-/// perhaps later.
+/// MPI_Session_finalize. The last session takes the process out of the job, unless the world model needs it
+/// still, or perhaps later.
 pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     call.at = At::Session(session.input()?.raw());
     let closed = session.remove()?;

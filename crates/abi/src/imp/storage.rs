@@ -1,5 +1,5 @@
-//! Memory for the program (MPI-5 section 9.2): large pieces are shared with the other ranks of the node from the start, so
-//! that collectives work in them in place.
+//! Memory for the program (MPI-5 section 9.2): large pieces are shared with the other ranks of the node from
+//! the start, so that collectives work in them in place.
 
 use std::ptr::NonNull;
 

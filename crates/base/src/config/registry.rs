@@ -1,8 +1,8 @@
 //! The rows of the registry, and how the values of settings are written.
 
 use super::{
-    Config, Connections, CopyBy, ForeignMpi, InitialErrorHandler, Mapped, MappedHome, OneSided, RemoteRead,
-    SingleCopy, Starter,
+    Checkpoint, Config, Connections, CopyBy, ForeignMpi, InitialErrorHandler, Mapped, MappedHome, Multicast,
+    Offload, OneSided, RemoteRead, SingleCopy, Starter, Tune, TuneSearch,
 };
 use crate::PortRange;
 
@@ -75,6 +75,23 @@ pub static SETTINGS: &[Setting] = &[
         doc: "from here on TUTTI_SINGLE_COPY=auto reads in any case, below where that is the faster way at present",
         set: |c, v| size(v).map(|x| c.single_copy_bytes = x),
         show: |c| c.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_IO_MOUNT",
+        kind: "file",
+        doc: "the mount file of the io-servers that have the files whose names begin with tutti:",
+        set: |c, v| {
+            c.io_mount = v.to_string();
+            Ok(())
+        },
+        show: |c| c.io_mount.clone(),
+    },
+    Setting {
+        name: "TUTTI_IO_NEAR",
+        kind: "0 | 1",
+        doc: "whether io-servers on this host lend their open files, so that data do not pass through them",
+        set: |c, v| flag(v).map(|x| c.io_near = x),
+        show: |c| u8::from(c.io_near).to_string(),
     },
     Setting {
         name: "TUTTI_REMOTE_READ",
@@ -175,6 +192,27 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| (c.progress_thread as u8).to_string(),
     },
     Setting {
+        name: "TUTTI_TUNE",
+        kind: "off | known | on",
+        doc: "on: try algorithms of collectives that repeat while the program runs, keep to the best, and keep it in the model file for later runs; known: take what earlier runs have learned",
+        set: |c, v| one_of(&Tune::NAMES, v).map(|x| c.tune = x),
+        show: |c| c.tune.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_OFFLOAD",
+        kind: "auto | on | off",
+        doc: "small barriers, broadcasts and allreduces between hosts by the kernel's packet program; auto: where `tutti netd` runs",
+        set: |c, v| one_of(&Offload::NAMES, v).map(|x| c.offload = x),
+        show: |c| c.offload.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_TUNE_SEARCH",
+        kind: "halving | row | attributes | factorial",
+        doc: "what tuning tries next: all in turn and the better half again; each in a row; one attribute after the other; the ends of all attributes first",
+        set: |c, v| one_of(&TuneSearch::NAMES, v).map(|x| c.tune_search = x),
+        show: |c| c.tune_search.name().to_string(),
+    },
+    Setting {
         name: "TUTTI_CHECK_TYPES",
         kind: "0 | 1",
         doc: "refuse a receive whose datatype does not match the sender's, and operators on MPI_CHAR (debugging)",
@@ -187,6 +225,20 @@ pub static SETTINGS: &[Setting] = &[
         doc: "1 adds the one check of arguments that takes time: whether blocks that a collective receives overlap",
         set: |c, v| flag(v).map(|x| c.check_arguments = x),
         show: |c| (c.check_arguments as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_BACKTRACE",
+        kind: "0 | 1",
+        doc: "say where in its program a rank was that crashes (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)",
+        set: |c, v| flag(v).map(|x| c.backtrace = x),
+        show: |c| (c.backtrace as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_REPORT_LEAKS",
+        kind: "0 | 1",
+        doc: "say in MPI_Finalize how many requests, communicators, datatypes and others were not freed",
+        set: |c, v| flag(v).map(|x| c.report_leaks = x),
+        show: |c| (c.report_leaks as u8).to_string(),
     },
     Setting {
         name: "TUTTI_INITIAL_ERROR_HANDLER",
@@ -268,11 +320,38 @@ pub static SETTINGS: &[Setting] = &[
         show: |c| c.agent.clone(),
     },
     Setting {
+        name: "TUTTI_DEBUGGER",
+        kind: "command",
+        doc: "what mpirun --debug starts each rank's program under: xterm -e gdb --args; empty: ranks wait for a debugger in MPI_Init",
+        set: |c, v| {
+            c.debugger = v.to_string();
+            Ok(())
+        },
+        show: |c| c.debugger.clone(),
+    },
+    Setting {
         name: "TUTTI_LAUNCH_RADIX",
         kind: "count",
         doc: "other hosts that each host starts (read by mpirun); 0: the first starts all",
         set: |c, v| size(v).map(|x| c.launch_radix = x),
         show: |c| c.launch_radix.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT",
+        kind: "no | now | stop",
+        doc: "written by a program while it runs (MPI_T): now has mpirun keep the job, stop end it with that",
+        set: |c, v| one_of(&Checkpoint::NAMES, v).map(|x| c.checkpoint = x),
+        show: |c| c.checkpoint.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_STOP",
+        kind: "text",
+        doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP; read by mpirun), a step of tutti checkpoints --steps",
+        set: |c, v| {
+            c.checkpoint_stop = v.to_string();
+            Ok(())
+        },
+        show: |c| c.checkpoint_stop.clone(),
     },
     Setting {
         name: "TUTTI_INTERFACE",
@@ -287,7 +366,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "TUTTI_PORT_RANGE",
         kind: "LOW-HIGH",
-        doc: "ports of the launcher's daemons and of MPI_Open_port, LOW-HIGH; empty: any that are free (sockets of ranks are any)",
+        doc: "ports at which ranks (two each, UDP and TCP), the launcher's daemons and MPI_Open_port are reached; empty: any that are free",
         set: |c, v| port_range(v).map(|x| c.port_range = x),
         show: |c| c.port_range.map_or(String::new(), |ports| ports.to_string()),
     },
@@ -353,6 +432,20 @@ pub static SETTINGS: &[Setting] = &[
         doc: "most connections of a rank at a time; 0: by the limit on descriptors",
         set: |c, v| size(v).map(|x| c.max_connections = x),
         show: |c| c.max_connections.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MULTICAST",
+        kind: "auto | on | off",
+        doc: "collectives between hosts as one payload for all, where the network copies it: tried after some operations of a communicator, from the first one on, or never",
+        set: |c, v| multicast(v).map(|x| c.multicast = x),
+        show: |c| c.multicast.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_MULTICAST_WINDOW",
+        kind: "count",
+        doc: "datagrams that a sender multicasts before all have acknowledged the first",
+        set: |c, v| size(v).map(|x| c.multicast_window = x.clamp(1, 4096)),
+        show: |c| c.multicast_window.to_string(),
     },
     Setting {
         name: "TUTTI_ONE_SIDED",
@@ -494,6 +587,10 @@ fn port_range(text: &str) -> std::result::Result<Option<PortRange>, String> {
 
 fn connections(text: &str) -> std::result::Result<Connections, String> {
     one_of(&Connections::NAMES, text)
+}
+
+fn multicast(text: &str) -> std::result::Result<Multicast, String> {
+    one_of(&Multicast::NAMES, text)
 }
 
 fn one_sided(text: &str) -> std::result::Result<OneSided, String> {

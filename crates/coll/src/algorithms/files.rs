@@ -1,9 +1,10 @@
-//! Two phases between ranks and a file (collective buffering): ranks that are in charge of windows of the file read or write
-//! them whole, and exchange what is in them with the ranks whose bytes these are.
+//! Two phases between ranks and a file (collective buffering): ranks that are in charge of windows of the
+//! file read or write them whole, and exchange what is in them with the ranks whose bytes these are.
 //!
-//! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message know from their tables how long it
-//! is. Windows are dealt out in turn, so that a window of a file always has the same rank in charge. A round is an iteration of one loop: one
-//! window of each in charge; with two rounds in flight a window is exchanged while the one before is on its way to the device.
+//! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message
+//! know from their tables how long it is. Windows are dealt out in turn, so that a window of a file always
+//! has the same rank in charge. A round is an iteration of one loop: one window of each in charge; with two
+//! rounds in flight a window is exchanged while the one before is on its way to the device.
 
 use crate::build::{Builder, block};
 use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
@@ -66,8 +67,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of this rank in each window, that of the
-/// receive buffer those of every rank in each window of this one.
+/// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of
+/// this rank in each window, that of the receive buffer those of every rank in each window of this one.
 pub fn write(exchange: &Exchange<'_>) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));
@@ -91,7 +92,8 @@ pub fn write(exchange: &Exchange<'_>) -> Schedule {
     b.finish()
 }
 
-/// Those in charge read, and give every rank what is its. The tables are those of [`write`] the other way round.
+/// Those in charge read, and give every rank what is its. The tables are those of [`write`] the other way
+/// round.
 pub fn read(exchange: &Exchange<'_>) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     let slots = exchange.own().map(|_| b.temporary(exchange.slot * u64::from(exchange.in_flight)));

@@ -1,13 +1,29 @@
-//! Neighbourhood collectives: a block to every destination, one from every source (MPI-5 section 8.6), in one hop.
+//! Neighbourhood collectives: a block to every destination, one from every source (MPI-5 section 8.6), in one
+//! hop.
 
 use std::collections::HashMap;
 
 use crate::build::{self, Builder};
+use crate::generator::need::ANY;
+use crate::generator::parameters::FIXED;
+use crate::generator::{Generator, entry};
+use crate::ir::LANES;
 use crate::ir::{BufferId, Division, Edge, Span, StepId, Table};
+use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
-use crate::verify::LANES;
+use crate::work;
 
-/// The lanes of several messages between the same two ranks: used in turn, so that each side may do all of them at the same time.
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::NeighborAllgather, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
+    entry(C::NeighborAllgatherv, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
+    entry(C::NeighborAlltoall, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
+    entry(C::NeighborAlltoallv, "direct", ANY, FIXED, direct, work::messages::neighbourhood),
+];
+
+/// The lanes of several messages between the same two ranks: used in turn, so that each side may do all of
+/// them at the same time.
 #[derive(Default)]
 struct Lanes(HashMap<u32, Vec<StepId>>);
 

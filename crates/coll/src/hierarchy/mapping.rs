@@ -1,11 +1,12 @@
-//! Who takes which vertex of a communication graph, so that those that talk much are near one another: what the topologies of
-//! MPI-5 chapter 8 ask for with `reorder`.
+//! Who takes which vertex of a communication graph, so that those that talk much are near one another: what
+//! the topologies of MPI-5 chapter 8 ask for with `reorder`.
 //!
-//! The groups of the [`Hierarchy`] are split in two, again and again, and the graph with them: each time into as many vertices as
-//! there are ranks on either side, with as little as possible between the two (recursive bisection; Träff 2002 uses the same
-//! for clusters of SMPs). A cut starts from several orders of the vertices, those along the dimensions of a grid among them, and is
-//! then improved by exchanging pairs (Kernighan and Lin 1970). Everything is integers and ties go to the smallest number, so
-//! all ranks find the same mapping from the same graph.
+//! The groups of the [`Hierarchy`] are split in two, again and again, and the graph with them: each time into
+//! as many vertices as there are ranks on either side, with as little as possible between the two (recursive
+//! bisection; Träff 2002 uses the same for clusters of SMPs). A cut starts from several orders of the
+//! vertices, those along the dimensions of a grid among them, and is then improved by exchanging pairs
+//! (Kernighan and Lin 1970). Everything is integers and ties go to the smallest number, so all ranks find the
+//! same mapping from the same graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -39,8 +40,8 @@ impl Traffic {
         Traffic { neighbours, orders: vec![(0..vertices).collect()] }
     }
 
-    /// Of a grid in row-major order (the last dimension varies fastest) in which neighbours exchange `weight`, among
-    /// `vertices` vertices: those beyond the grid talk to nobody.
+    /// Of a grid in row-major order (the last dimension varies fastest) in which neighbours exchange
+    /// `weight`, among `vertices` vertices: those beyond the grid talk to nobody.
     pub fn grid(dims: &[u32], periodic: &[bool], vertices: u32, weight: u64) -> Traffic {
         let size: u32 = dims.iter().product();
         let strides: Vec<u32> = (0..dims.len()).map(|place| dims[place + 1..].iter().product()).collect();
@@ -80,7 +81,8 @@ impl Traffic {
         })
     }
 
-    /// What goes between vertices times the distance of the ranks that take them (vertex v is taken by `ranks[v]`).
+    /// What goes between vertices times the distance of the ranks that take them (vertex v is taken by
+    /// `ranks[v]`).
     pub fn cost(&self, hierarchy: &Hierarchy, ranks: &[u32]) -> u64 {
         let of = |(one, other, weight): (u32, u32, u64)| {
             weight.saturating_mul(hierarchy.distance(ranks[one as usize], ranks[other as usize]).into())
@@ -252,7 +254,8 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// The vertices of a part by their distance from one at its rim; parts that do not hang together one after the other.
+/// The vertices of a part by their distance from one at its rim; parts that do not hang together one after
+/// the other.
 fn breadth_first(traffic: &Traffic, within: &BTreeSet<u32>) -> Vec<u32> {
     let mut open = within.clone();
     let mut order = Vec::with_capacity(within.len());

@@ -1,9 +1,9 @@
 //! The ring of an allgather: neighbours around it are near one another wherever that is possible.
 //!
-//! The paper sorts all pairs by distance, then by ranks, and takes a pair if both have fewer than two neighbours and are not
-//! connected yet (Algorithm 2). Pairs at one distance are those between the subgroups of a group, each by then a path with
-//! two free ends. So within a group only ends need to be looked at, in the order of their ranks: the first end takes the next
-//! one that is not the other end of its own path.
+//! The paper sorts all pairs by distance, then by ranks, and takes a pair if both have fewer than two
+//! neighbours and are not connected yet (Algorithm 2). Pairs at one distance are those between the subgroups
+//! of a group, each by then a path with two free ends. So within a group only ends need to be looked at, in
+//! the order of their ranks: the first end takes the next one that is not the other end of its own path.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

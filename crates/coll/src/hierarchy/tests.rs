@@ -1,5 +1,6 @@
-//! Trees and rings against the paper's greedy algorithms over all pairs, on recorded and on random machines, and against the
-//! golden files of `fixtures/topologies`. With TUTTI_BLESS=1 in the environment those are written anew.
+//! Trees and rings against the paper's greedy algorithms over all pairs, on recorded and on random machines,
+//! and against the golden files of `fixtures/topologies`. With TUTTI_BLESS=1 in the environment those are
+//! written anew.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use proptest::prelude::*;
 use tutti_topo::{Machine, ProcessorSet};
 
 use super::*;
-use crate::algorithms::tree::Form;
 use crate::shape::Params;
+use crate::tree::Form;
 
 const STAR: Form = Form::Kary(Params::FLAT);
 
@@ -79,7 +80,8 @@ fn greedy_tree(ranks: u32, weight: impl Fn(u32, u32) -> u8, root: u32) -> Vec<Op
     parents
 }
 
-/// Algorithm 2: the pairs of neighbours, each sorted, all sorted; without the last one, which closes the ring.
+/// Algorithm 2: the pairs of neighbours, each sorted, all sorted; without the last one, which closes the
+/// ring.
 fn greedy_path(ranks: u32, weight: impl Fn(u32, u32) -> u8) -> Vec<(u32, u32)> {
     let mut sets: Vec<u32> = (0..ranks).collect();
     let mut degree = vec![0; ranks as usize];
@@ -330,16 +332,11 @@ fn show_tree(hierarchy: &Hierarchy, root: u32, rank: u32, depth: usize, text: &m
 
 fn check_golden(file: &str, title: &str, name: &str, binding: &[usize], root: u32) {
     let text = show(title, name, binding, root);
-    let path = fixtures("topologies").join(format!("{file}.txt"));
-    if std::env::var_os("TUTTI_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &text).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(text == expected, "{} differs; now it is\n{text}", path.display());
+    tutti_golden::check(&format!("topologies/{file}.txt"), &text);
 }
 
-/// The pictures of the paper are not part of its text: these bindings are ones that give what the text says of them.
+/// The pictures of the paper are not part of its text: these bindings are ones that give what the text says
+/// of them.
 #[test]
 fn trees_and_rings_are_as_recorded() {
     let figure = [3, 6, 0, 1, 8, 4, 5, 9, 2, 7, 11, 10];

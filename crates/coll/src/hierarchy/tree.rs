@@ -1,16 +1,17 @@
 //! The tree of a broadcast, or upwards of a reduction: no data pass a long way twice.
 //!
-//! The paper sorts all pairs by distance, then whether they touch the root, then by ranks, and takes a pair if the two are not
-//! connected yet (Algorithm 1). Where distances come from nested groups that gives, level by level, a star of the leaders
-//! of the subgroups of every group around the leader of the group: least weight, and of those least depth. A star of many is
-//! slow where each of its rays costs the centre something, so the leaders of a group may also form a tree of any [`Form`]:
+//! The paper sorts all pairs by distance, then whether they touch the root, then by ranks, and takes a pair
+//! if the two are not connected yet (Algorithm 1). Where distances come from nested groups that gives, level
+//! by level, a star of the leaders of the subgroups of every group around the leader of the group: least
+//! weight, and of those least depth. A star of many is slow where each of its rays costs the centre
+//! something, so the leaders of a group may also form a tree of any [`Form`]:
 //! [`Params::FLAT`](crate::Params::FLAT) is the paper's.
 //!
-//! Every subtree is a range of [`Hierarchy::order`]. Where that is the order of ranks, a subtree's data are consecutive
-//! and a reduction keeps its operands in order.
+//! Every subtree is a range of [`Hierarchy::order`]. Where that is the order of ranks, a subtree's data are
+//! consecutive and a reduction keeps its operands in order.
 
 use super::Hierarchy;
-use crate::algorithms::tree::{Form, Node};
+use crate::tree::{Form, TreeNode};
 
 /// A child of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Tree {
             let group = hierarchy.range(level, hierarchy.index(level, rank));
             let star = Star::new(hierarchy, finer, group, root);
             let me = star.of(position);
-            let node = Node::new(form(groups.distance), star.starts.len() as u32, star.centre, false, me);
+            let node = TreeNode::new(form(groups.distance), star.starts.len() as u32, star.centre, false, me);
             for part in node.left.iter().chain(&node.right) {
                 for child in 0..part.count {
                     let first = part.first + child * part.size;
@@ -74,7 +75,8 @@ impl Tree {
         tree
     }
 
-    /// The children, the furthest first, and of those the one with the largest subtree: the order in which to feed them.
+    /// The children, the furthest first, and of those the one with the largest subtree: the order in which to
+    /// feed them.
     pub fn far_first(&self) -> Vec<Child> {
         let mut children = self.children.clone();
         children.sort_by_key(|child| std::cmp::Reverse((child.distance, child.high - child.low)));

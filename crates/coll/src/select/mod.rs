@@ -1,22 +1,23 @@
 //! Which algorithm, with which parameters: the one of least time.
 //!
-//! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is certain to take longer than
-//! the best so far; where the ranks are too many for that at the first use of a shape, closed forms decide. What was measured
-//! corrects both ([`Model::correction`](crate::Model::correction)).
-//! Nothing in Tutti is a table of sizes.
+//! Closed forms ([`crate::cost`]) say in which order to simulate the candidates, each only until it is
+//! certain to take longer than the best so far; where the ranks are too many for that at the first use of a
+//! shape, closed forms decide. What was measured corrects both
+//! ([`Model::correction`](crate::Model::correction)). Nothing in Tutti is a table of sizes.
 //!
-//! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a choice, and of
-//! two that are as good as each other the one registered first wins, so
-//! sizes that differ little rarely differ in that.
+//! All ranks choose the same: only what is equal on all of them is looked at. Sizes of one [`class`] share a
+//! choice, and of two that are as good as each other the one registered first wins, so sizes that differ
+//! little rarely differ in that.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::cost::Environment;
+use crate::generator::{Generator, Need, Radix};
 use crate::hierarchy::Ignored;
 use crate::ir::Schedule;
 use crate::neighbours::Neighbours;
-use crate::registry::{FILE_READ, FILE_WRITE, Generator, registry};
+use crate::registry::{FILE_READ, FILE_WRITE, registry};
 use crate::shape::{Collective, Params, Shape};
 use crate::simulate::Load;
 
@@ -29,12 +30,12 @@ pub use search::closed_form;
 pub use usable::refusal;
 
 use search::{Effort, FIRST_USE, STUDY, closer, correction, simulated};
-use usable::{allowed, asks, floods, ordered};
+use usable::{allowed, asks, floods, ordered, situation};
 
 /// Times that differ by less are equal.
 const EQUAL: f64 = 1.02;
-/// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which costs those that wait
-/// for each other more than the simulation knows.
+/// The same of two algorithms between hosts where ranks share processors: when each gets one is chance, which
+/// costs those that wait for each other more than the simulation knows.
 const EQUAL_CROWDED: f64 = 1.1;
 /// The same where one asks before it sends, and so waits more than the other.
 const EQUAL_ASKING: f64 = 1.05;
@@ -64,6 +65,8 @@ enum Forced {
     No,
     Yes,
     DoesNotSuit,
+    /// It was tried while the program ran ([`crate::tune`]).
+    Tried,
 }
 
 /// An algorithm with its parameters, and why.
@@ -86,10 +89,21 @@ impl Choice {
         self.forced == Forced::Yes
     }
 
+    /// A candidate that is tried whatever the model says of it.
+    pub(crate) fn tried(candidate: &Candidate, shape: &Shape, environment: &Environment) -> Choice {
+        let Candidate { generator, params, time, .. } = *candidate;
+        let environment = environment.clone();
+        Choice { generator, params, time, forced: Forced::Tried, shape: *shape, environment }
+    }
+
+    /// Whether it is the same algorithm with the same parameters.
+    pub fn is_same(&self, other: &Choice) -> bool {
+        std::ptr::eq(self.generator, other.generator) && self.params == other.params
+    }
+
     /// It in numbers, for others who would choose the same: [`Choice::of_words`].
     pub fn words(&self) -> [u64; 4] {
-        let index = registry().iter().position(|other| std::ptr::eq(other, self.generator));
-        let index = index.expect("a choice is a registered algorithm") as u64;
+        let index = number_of(self.generator);
         let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
         [
             index | u64::from(ignored.bits()) << 16 | u64::from(window) << 24 | u64::from(readers) << 32,
@@ -97,6 +111,13 @@ impl Choice {
             segment,
             self.time.to_bits(),
         ]
+    }
+
+    /// It in a word, equal for equal choices in any run: the algorithm's name and its parameters.
+    pub fn label(&self) -> String {
+        let Params { radix, fan_out, segment, window, readers, ignored } = self.params;
+        let name = self.generator.name;
+        format!("{name}:{radix}:{fan_out}:{segment}:{window}:{readers}:{}", ignored.bits())
     }
 
     /// What another rank has chosen for `shape`, by the model; `None` if the words say nothing that suits.
@@ -123,6 +144,7 @@ impl Choice {
             Forced::Yes => "as it was forced",
             Forced::DoesNotSuit => "as the forced one does not suit",
             Forced::No => "by the model",
+            Forced::Tried => "as it was tried while the program ran",
         };
         let Shape { collective, ranks, .. } = self.shape;
         let hosts = self.environment.layout.on_hosts();
@@ -142,24 +164,31 @@ impl Choice {
     }
 }
 
-/// The class of a count: the next higher one of four an octave. Powers of two are in it themselves, so limits that are
-/// powers of two (the eager size) do not lie inside a class.
+/// The place of an algorithm among the registered ones.
+pub(crate) fn number_of(generator: &Generator) -> u64 {
+    let place = registry().iter().position(|other| std::ptr::eq(other, generator));
+    place.expect("a choice is a registered algorithm") as u64
+}
+
+/// The class of a count: the next higher one of four an octave. Powers of two are in it themselves, so limits
+/// that are powers of two (the eager size) do not lie inside a class.
 pub fn class(count: u64) -> u64 {
     let Some(octave) = count.checked_ilog2() else { return 0 };
     let (power, step) = (1 << octave, (1_u64 << octave).div_ceil(4));
     (count - power).div_ceil(step).saturating_mul(step).saturating_add(power)
 }
 
-/// The parameters in their simplest form: what makes no difference among these ranks is left out, so that nothing is looked at twice.
+/// The parameters in their simplest form: what makes no difference among these ranks is left out, so that
+/// nothing is looked at twice.
 fn simplest(generator: &Generator, mut params: Params, environment: &Environment) -> Params {
     if !environment.layout.hierarchy().levels().any(|distance| params.ignored.contains(distance)) {
         params.ignored = Ignored::NONE;
     }
     let most_far = environment.layout.hosts();
-    if generator.parameters.leaders {
+    if generator.parameters.radix() == Some(Radix::Leaders) {
         params.radix = params.radix.min(environment.ranks_on_node);
         params.fan_out = params.fan_out.min(most_far);
-    } else if generator.requires.several_hosts {
+    } else if generator.requires(Need::SeveralHosts) {
         params.radix = params.radix.min(most_far);
     }
     params
@@ -180,13 +209,18 @@ pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
     let Shape { collective, count, unit_bytes, commutative, .. } = common(shape, environment);
     // A datatype of 2^48 bytes is none.
     [
-        u64::from(commutative) | (environment.node as u64) << 1 | (collective as u64) << 8 | unit_bytes << 16,
+        u64::from(commutative)
+            | (environment.node as u64) << 1
+            | u64::from(environment.multicast) << 7
+            | (collective as u64) << 8
+            | unit_bytes << 16,
         count,
     ]
 }
 
-/// One algorithm with its best parameters for each length of segments that is worth a try, the best first. Where
-/// they have been measured ([`Model::correction`](crate::Model::correction)), selection looks at all of those.
+/// One algorithm with its best parameters for each length of segments that is worth a try, the best first.
+/// Where they have been measured ([`Model::correction`](crate::Model::correction)), selection looks at all of
+/// those.
 pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape, environment);
     let mut segments: Vec<u64> = generator.candidates(&shape).iter().map(|params| params.segment).collect();
@@ -202,15 +236,15 @@ pub fn variants(generator: &Generator, shape: &Shape, environment: &Environment)
     variants
 }
 
-/// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left out if the
-/// others are simulated.
+/// A candidate for every algorithm that can be used, the best first. An algorithm that has no chance is left
+/// out if the others are simulated.
 pub fn candidates(shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let shape = common(shape, environment);
     of_each(timed(None, &shape, environment, &FIRST_USE))
 }
 
-/// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that is `forced`, as in
-/// [`select`].
+/// As [`candidates`], for exactly this count, with more effort, and for every algorithm; or for the one that
+/// is `forced`, as in [`select`].
 pub fn study(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Vec<Candidate> {
     let shape = Shape { rank: 0, in_place: false, own: 0, ..ordered(shape, environment) };
     of_each(timed(forced, &shape, environment, &STUDY))
@@ -232,8 +266,8 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     let name = forced.and_then(|text| text.split(':').next()).map(str::trim);
     let several = environment.layout.hosts() > 1;
     let possible = |generator: &&Generator| {
-        generator.suits_on(shape, environment.layout.hierarchy())
-            && generator.requires.are_met(environment.node, environment.layout.hosts())
+        generator.collective == shape.collective
+            && generator.meets(&situation(shape, environment)).is_ok()
             && name.is_none_or(|name| generator.name == name)
     };
     let mut all: Vec<Candidate> = Vec::new();
@@ -264,8 +298,8 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     all
 }
 
-/// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by parameters if these
-/// follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
+/// The algorithm of least time for `shape`, or the one that is `forced`, if it suits: by name, and by
+/// parameters if these follow (`knomial:radix=4:segment=32768:window=8`, segments in bytes).
 pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) -> Choice {
     let common = common(shape, environment);
     let mut choices = Vec::new();
@@ -282,19 +316,22 @@ pub fn select(shape: &Shape, environment: &Environment, forced: Option<&str>) ->
     Choice { generator, params, time, forced: wanted, shape: common, environment: environment.clone() }
 }
 
-/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are what takes
-/// the time, the first of those with which the ranks work least, as there may be more ranks than processors. If that
-/// makes little difference, several leaders of a host are better than one where messages ask: the network has something to do also while
-/// one of them has no processor. Messages that ask nobody wait in the kernel instead, so that several leaders of one algorithm take turns
-/// for nothing (1 MiB on 4 hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and 10.7 ms, reduce 9.3 and 12). And few
-/// messages at a time are better than many, which only fill the queues of the network until one overflows (12 blocks of
-/// 256 KiB at once over 200 Mbit/s took twice their time).
+/// The one of least time. Of equal times the first wins; between hosts, where the bytes on the network are
+/// what takes the time, the first of those with which the ranks work least, as there may be more ranks than
+/// processors. If that makes little difference, several leaders of a host are better than one where messages
+/// ask: the network has something to do also while one of them has no processor. Messages that ask nobody
+/// wait in the kernel instead, so that several leaders of one algorithm take turns for nothing (1 MiB on 4
+/// hosts of 4 ranks, 1 Gbit/s, one and four leaders: bcast 9.0 and 10.7 ms, reduce 9.3 and 12). And few
+/// messages at a time are better than many, which only fill the queues of the network until one overflows (12
+/// blocks of 256 KiB at once over 200 Mbit/s took twice their time). What is brief and on hosts that share
+/// processors goes by work too: every message is some for both ends (barrier of 4 hosts of 4 ranks on 2
+/// processors: 211 us with 8 messages, 137 with 6; allgather of 8 bytes 294 and 167).
 fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) -> Option<&'a Candidate> {
     let least = choices.iter().map(|choice| choice.time).fold(f64::INFINITY, f64::min);
     let crowded = environment.layout.hosts() > 1 && environment.layout.crowded();
     let tells = |choice: &Candidate| choice.simulated && !asks(&choice.params, shape, environment);
     let best_tells = choices.iter().any(|choice| choice.time <= least && tells(choice));
-    let limit = |choice: &Candidate| match crowded {
+    let limit = |choice: &Candidate| match crowded && least >= BRIEF {
         true if best_tells && !tells(choice) => least * EQUAL_ASKING,
         true => least * EQUAL_CROWDED,
         false => least * EQUAL,
@@ -307,12 +344,17 @@ fn best<'a>(choices: &'a [Candidate], shape: &Shape, environment: &Environment) 
     let equal: Vec<&Candidate> =
         near.filter(|choice| choice.time <= best_of(choice.generator) * EQUAL).collect();
     let first = *equal.first()?;
-    if environment.layout.hosts() == 1 || least < BRIEF || !first.simulated {
+    if environment.layout.hosts() == 1 || !first.simulated {
         return Some(first);
     }
-    let leaders = |choice: &Candidate| match choice.generator.parameters.leaders {
-        true => choice.params.radix.min(environment.ranks_on_node),
-        false => 1,
+    if least < BRIEF {
+        let works_less = |one: &&Candidate, two: &&Candidate| one.work.total_cmp(&two.work);
+        let simulated = equal.into_iter().filter(|choice| choice.simulated && crowded);
+        return simulated.min_by(works_less).or(Some(first));
+    }
+    let leaders = |choice: &Candidate| match choice.generator.parameters.radix() {
+        Some(Radix::Leaders) => choice.params.radix.min(environment.ranks_on_node),
+        _ => 1,
     };
     let takes_turns = |choice: &Candidate| {
         let same = |other: &&&Candidate| std::ptr::eq(other.generator, choice.generator);
@@ -380,7 +422,8 @@ impl Plan {
         Plan::chosen(shape, select(shape, environment, forced), None)
     }
 
-    /// Generates what was chosen, for this or another shape of its class, and for a rank with these neighbours.
+    /// Generates what was chosen, for this or another shape of its class, and for a rank with these
+    /// neighbours.
     pub fn chosen(shape: &Shape, choice: Choice, neighbours: Option<&Arc<Neighbours>>) -> Plan {
         let hierarchy = Some(choice.environment.layout.hierarchy());
         let ordered = ordered(shape, &choice.environment);
@@ -399,7 +442,8 @@ impl Plan {
         Plan { shape: *shape, choice, schedule }
     }
 
-    /// Whether what the ranks that share a cache touch is more than it holds, or nearly so: then copies had better pass it by.
+    /// Whether what the ranks that share a cache touch is more than it holds, or nearly so: then copies had
+    /// better pass it by.
     pub fn exceeds_cache(&self) -> bool {
         let Environment { layout, model, .. } = &self.choice.environment;
         let footprint = Load::new(&self.shape).footprint() * f64::from(layout.cache_ranks());

@@ -1,12 +1,12 @@
 //! The search of a selection: which candidates are simulated, in which order, and until when.
 //!
-//! Closed forms ([`crate::cost`]) say what is likely to be good; the simulator says how long it takes; what was measured corrects
-//! both. Nothing is chosen here.
+//! Closed forms ([`crate::cost`]) say what is likely to be good; the simulator says how long it takes; what
+//! was measured corrects both. Nothing is chosen here.
 
 use super::Candidate;
 use super::usable::{asks, fits};
 use crate::cost::{self, Environment};
-use crate::registry::Generator;
+use crate::generator::{Generator, Need, Radix};
 use crate::shape::{Params, Shape};
 use crate::simulate::{Bound, Load, predict};
 
@@ -22,7 +22,8 @@ pub(super) struct Effort {
     tasks_of_rank: u64,
     /// Of all candidates together so many on one host,
     tasks_of_all: u64,
-    /// but at least so many candidates, and on several hosts, where each takes milliseconds, all that are made for these and so many
+    /// but at least so many candidates, and on several hosts, where each takes milliseconds, all that are
+    /// made for these and so many
     least: u32,
     /// whose closed form is less than so many times the best;
     unlikely: f64,
@@ -30,7 +31,8 @@ pub(super) struct Effort {
     hopeless: f64,
 }
 
-/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: some ten milliseconds with ranks by the hundred.
+/// At the first use of a shape, while all ranks wait, and perhaps for the processors too: some ten
+/// milliseconds with ranks by the hundred.
 pub(super) const FIRST_USE: Effort = Effort {
     ranks: 256,
     ranks_across: 64,
@@ -64,12 +66,14 @@ const PARAMS_OF_LEADERS: usize = 8;
 const LONG: f64 = 1e-3;
 /// at most so many times.
 const MOST_TIMES: f64 = 8.0;
-/// By how much longer it takes than simulated if receivers are asked first (a bcast of 4 MiB in segments of 256 KiB on 4 hosts of 4
-/// ranks 1.0 to 1.2 times, in segments of 64 KiB 0.93): who is asked may be waiting for a processor, and the link has nothing to do.
+/// By how much longer it takes than simulated if receivers are asked first (a bcast of 4 MiB in segments of
+/// 256 KiB on 4 hosts of 4 ranks 1.0 to 1.2 times, in segments of 64 KiB 0.93): who is asked may be waiting
+/// for a processor, and the link has nothing to do.
 const ASKED: f64 = 1.08;
 
-/// The few parameters of one algorithm that are looked at closer than by its closed form: the best, the best for each length
-/// of segments that was measured, and between hosts the best whose messages ask nobody, of which closed forms know nothing.
+/// The few parameters of one algorithm that are looked at closer than by its closed form: the best, the best
+/// for each length of segments that was measured, and between hosts the best whose messages ask nobody, of
+/// which closed forms know nothing.
 pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environment) -> Vec<Candidate> {
     let place = (shape.ranks, environment.layout.hosts());
     let mut taken: Vec<Candidate> = Vec::new();
@@ -79,9 +83,9 @@ pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environme
         let is_measured =
             || environment.model.has_measured(shape.collective, (one.generator.name, bytes), place);
         let is_new = taken.iter().all(|other| other.params.segment != segment);
-        let several = one.generator.requires.several_hosts;
+        let several = one.generator.requires(Need::SeveralHosts);
         let most = match several {
-            true if one.generator.parameters.leaders => PARAMS_OF_LEADERS,
+            true if one.generator.parameters.radix() == Some(Radix::Leaders) => PARAMS_OF_LEADERS,
             true => PARAMS_ACROSS,
             false => PARAMS_OF_ONE,
         };
@@ -100,7 +104,7 @@ pub(super) fn closer(own: Vec<Candidate>, shape: &Shape, environment: &Environme
 
 /// The time of an algorithm without simulation: all that there is for ranks by the ten thousand.
 pub fn closed_form(generator: &Generator, shape: &Shape, params: &Params, environment: &Environment) -> f64 {
-    if generator.requires.several_hosts {
+    if generator.requires(Need::SeveralHosts) {
         return cost::of_levels(generator.work, shape, params, environment);
     }
     (generator.work)(shape, params).time(environment)
@@ -119,7 +123,7 @@ pub(super) fn simulated(
     let tasks =
         effort.tasks.max(effort.tasks_of_rank * u64::from(shape.ranks)) * if several { times } else { 1 };
     // Closed forms know nothing of levels that overlap.
-    let levels = |index: &usize| all[*index].generator.requires.several_hosts;
+    let levels = |index: &usize| all[*index].generator.requires(Need::SeveralHosts);
     let least = ((0..all.len()).filter(levels).count() as u32).saturating_add(effort.least);
     let tasks_of_all = if several { 0 } else { effort.tasks_of_all.saturating_mul(times) };
     let loads = Load::all(shape);
@@ -140,8 +144,8 @@ pub(super) fn simulated(
     found.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
-/// In which order to simulate: what is for several hosts first, then the best of each algorithm before the second best, as closed
-/// forms compare parameters better than algorithms.
+/// In which order to simulate: what is for several hosts first, then the best of each algorithm before the
+/// second best, as closed forms compare parameters better than algorithms.
 fn by_promise(all: &[Candidate]) -> Vec<usize> {
     let own = |index: usize| {
         let name = all[index].generator.name;
@@ -149,7 +153,7 @@ fn by_promise(all: &[Candidate]) -> Vec<usize> {
     };
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|&one, &two| own(one).cmp(&own(two)).then(all[one].time.total_cmp(&all[two].time)));
-    order.sort_by_key(|&one| !all[one].generator.requires.several_hosts);
+    order.sort_by_key(|&one| !all[one].generator.requires(Need::SeveralHosts));
     order
 }
 
@@ -173,12 +177,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What the simulator says of a candidate, whose times are to be multiplied by `factor`; `None` if it is hopeless.
+    /// What the simulator says of a candidate, whose times are to be multiplied by `factor`; `None` if it is
+    /// hopeless.
     fn simulate(&mut self, candidate: Candidate, factor: f64) -> Option<Candidate> {
         let Candidate { generator, params, .. } = candidate;
         let environment = self.environment;
-        // While the network is busy processors have other things to do, and hosts may share them: of algorithms that are bound by the
-        // network, those win that work less.
+        // While the network is busy processors have other things to do, and hosts may share them: of
+        // algorithms that are bound by the network, those win that work less.
         let processors: u32 = environment.layout.pools().iter().map(|pool| pool.processors).sum();
         let several = environment.layout.hosts() > 1;
         let weight = if several { 0.25 / f64::from(processors.max(1)) } else { 0.0 };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Model;
-use crate::registry::Node;
+use crate::generator::{Node, Parameter};
 use crate::simulate::{Binding, Layout, Reach};
 use Collective as C;
 use tutti_base::Machines;
@@ -101,14 +101,15 @@ fn long_messages_to_many_hosts_wait_for_each_other() {
     for (bytes, waits) in [(16 << 10, false), (256 << 10, true)] {
         let shape = Shape::new(C::Alltoall, 16, 0, bytes);
         let choice = select(&shape, &environment, None);
-        let narrow = !choice.generator.parameters.window || choice.params.window <= 4;
+        let narrow = !choice.generator.parameters.has(Parameter::Window) || choice.params.window <= 4;
         assert!(narrow && (waits || choice.generator.name != "levels"), "{}", choice.reason());
         let refusal = refusal(levels, &shape, &environment);
         assert_eq!(refusal.is_none(), waits, "{bytes}: {refusal:?}");
     }
 }
 
-/// Whoever is asked for a long segment may be waiting for a processor meanwhile (4 MiB: 49 ms; in segments that ask nobody 38).
+/// Whoever is asked for a long segment may be waiting for a processor meanwhile (4 MiB: 49 ms; in segments
+/// that ask nobody 38).
 #[test]
 fn long_data_go_in_segments_that_ask_nobody() {
     let hosts: Vec<u32> = (0..16).map(|rank| rank / 4).collect();
@@ -126,7 +127,8 @@ fn long_data_go_in_segments_that_ask_nobody() {
     assert_eq!(choice.generator.name, "levels_slices", "{}", choice.reason());
 }
 
-/// On a server of 128 cores, what is chosen at the first use takes (almost) as short as the best of all candidates.
+/// On a server of 128 cores, what is chosen at the first use takes (almost) as short as the best of all
+/// candidates.
 #[test]
 fn many_cores_get_what_is_best_for_them() {
     let path = format!("{}/../../fixtures/machines/epyc-2x64-nps4.txt", env!("CARGO_MANIFEST_DIR"));

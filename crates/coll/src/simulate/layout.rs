@@ -1,7 +1,7 @@
 //! Where the ranks run: which processors each may use, and how far two of them are apart.
 //!
-//! Ranks that may run on the same processors form a [`Pool`], which runs as many of them at a time as it has processors.
-//! A rank bound to a core of its own is a pool of one; ranks that are not bound share one pool.
+//! Ranks that may run on the same processors form a [`Pool`], which runs as many of them at a time as it has
+//! processors. A rank bound to a core of its own is a pool of one; ranks that are not bound share one pool.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -82,8 +82,8 @@ impl Layout {
         }
     }
 
-    /// Ranks confined to sets of processors of `machine`. `hosts` machines that are all alike; the first of them is filled
-    /// first.
+    /// Ranks confined to sets of processors of `machine`. `hosts` machines that are all alike; the first of
+    /// them is filled first.
     pub fn on(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
         let per_host = sets.len().div_ceil(hosts.max(1) as usize).max(1);
         Layout::placed(machine, sets, hosts, |rank| (rank / per_host) as u32)
@@ -134,8 +134,8 @@ impl Layout {
         Layout::on_machines(hosts, &Machines::apart(count, cores))
     }
 
-    /// The same where hosts may be one machine, such as the containers of a job: those share its cores, its memory and its caches, but
-    /// reach each other by the network alone.
+    /// The same where hosts may be one machine, such as the containers of a job: those share its cores, its
+    /// memory and its caches, but reach each other by the network alone.
     ///
     /// # Panics
     /// If one of the hosts has no machine: a bug of the caller.
@@ -162,7 +162,8 @@ impl Layout {
         }
     }
 
-    /// `ranks` ranks dealt out to `hosts` machines like cards, put on their cores by `binding`: neighbours are on different hosts.
+    /// `ranks` ranks dealt out to `hosts` machines like cards, put on their cores by `binding`: neighbours
+    /// are on different hosts.
     pub fn dealt(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
         let hosts = hosts.clamp(1, ranks.max(1));
         let sets = sets(machine, binding, ranks, |rank| rank / hosts as usize);
@@ -179,6 +180,18 @@ impl Layout {
     /// Number of ranks.
     pub fn ranks(&self) -> u32 {
         self.places.len() as u32
+    }
+
+    /// A number that is equal for equal layouts in any run, and hardly for others.
+    pub fn fingerprint(&self) -> u64 {
+        let words = |place: &Place| {
+            [place.host, place.pool, place.memory, place.cache, place.board].into_iter().chain(place.at)
+        };
+        let pools = self.pools.iter().flat_map(|pool| [pool.processors, pool.ranks]);
+        // FNV-1a, word by word.
+        self.places.iter().flat_map(words).chain(pools).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+            (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3).rotate_left(23)
+        })
     }
 
     /// Where `rank` is.
@@ -321,7 +334,8 @@ fn order(machine: &Machine, binding: &Binding) -> Vec<usize> {
     }
 }
 
-/// Boards in turn, in each its packages in turn, and so on inwards: by the reversed digits of the place in the table.
+/// Boards in turn, in each its packages in turn, and so on inwards: by the reversed digits of the place in
+/// the table.
 fn scatter(machine: &Machine, compact: &[usize]) -> Vec<usize> {
     const TURNS: [Level; 4] = [Level::Board, Level::Package, Level::Numa, Level::L3];
     let mut keyed: Vec<(Vec<usize>, usize)> = compact

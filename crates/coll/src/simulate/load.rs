@@ -17,8 +17,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// The operation that `shape` (any rank's) is part of. Where counts differ from rank to rank all blocks are taken to be
-    /// of equal size: `shape.count` for gatherv, scatterv and alltoallv, or some usual size if that is 0.
+    /// The operation that `shape` (any rank's) is part of. Where counts differ from rank to rank all blocks
+    /// are taken to be of equal size: `shape.count` for gatherv, scatterv and alltoallv, or some usual size
+    /// if that is 0.
     pub fn new(shape: &Shape) -> Load {
         use Collective as C;
         let own = if shape.collective.is_of_files() { shape.own } else { 0 };

@@ -1,8 +1,8 @@
 //! All ranks of one operation, event by event.
 //!
-//! A rank is a processor's program: it starts what its cursor lets it, does the work that has come up, one piece after the
-//! other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a length when they begin; what
-//! they cause elsewhere (a message arrives, a flag is seen) are events.
+//! A rank is a processor's program: it starts what its cursor lets it, does the work that has come up, one
+//! piece after the other, and gives its processor away when there is none. Pieces of work ([`Task`]) have a
+//! length when they begin; what they cause elsewhere (a message arrives, a flag is seen) are events.
 
 mod queue;
 mod steps;
@@ -77,6 +77,12 @@ struct Rank {
     operations: u32,
     /// It has done one more, and computes.
     computes: bool,
+    /// So many parts it has still to compute beside its operation.
+    parts: u32,
+    /// Until when it moves its operation on before it computes, and whether that will wake it.
+    pushes: (Time, bool),
+    /// When it began its second operation.
+    second_begin: Time,
     /// It may not begin another one before others have left an earlier one.
     held_back: bool,
     end: Option<Time>,
@@ -96,6 +102,8 @@ pub(super) struct Run {
     pub forced: u64,
     /// Work of all ranks on data and messages.
     pub work: Time,
+    /// When each rank began its second operation, if there was one.
+    pub second_begins: Vec<Time>,
     /// For each operation, the sums over the ranks of when they began and ended it.
     pub turns: Vec<[Time; 2]>,
     /// It was not simulated to its end, which lies beyond the last moment that was of interest.
@@ -153,6 +161,9 @@ impl<'a> Machine<'a> {
                 rests: 0,
                 operations: 0,
                 computes: false,
+                parts: series.computes_beside().parts(),
+                pushes: (series.computes_beside().pushed(), false),
+                second_begin: 0,
                 held_back: false,
                 end: None,
             }
@@ -192,15 +203,15 @@ impl<'a> Machine<'a> {
         self.run_on()
     }
 
-    /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in loops
-    /// that were cut short) are completed when nothing else happens any more.
+    /// Runs to the end. Steps that nothing completes (there are none in schedules that were proved, but in
+    /// loops that were cut short) are completed when nothing else happens any more.
     pub fn run(self) -> Run {
         self.run_on().0
     }
 
     fn run_on(mut self) -> (Run, Vec<trace::Event>) {
-        // Where ranks share processors nobody says which of them run side by side; so not those that talk first, which are
-        // neighbours or at distances that are powers of two.
+        // Where ranks share processors nobody says which of them run side by side; so not those that talk
+        // first, which are neighbours or at distances that are powers of two.
         let ranks = self.ranks.len() as u64;
         let stride = stride(ranks);
         for place in 0..ranks {
@@ -232,9 +243,11 @@ impl<'a> Machine<'a> {
             }
         }
         let ends = self.ranks.iter().map(|rank| rank.end.unwrap_or(self.now)).collect();
+        let second_begins = self.ranks.iter().map(|rank| rank.second_begin).collect();
         (
             Run {
                 ends,
+                second_begins,
                 tasks: self.tasks,
                 forced: self.forced,
                 work: self.prices.work,
@@ -280,7 +293,8 @@ impl<'a> Machine<'a> {
     fn go(&mut self, rank: u32) {
         loop {
             self.advance(rank);
-            if self.ranks[rank as usize].ready.is_empty() && self.again(rank) {
+            let is_idle = self.ranks[rank as usize].ready.is_empty();
+            if is_idle && (self.computes_beside(rank) || self.again(rank)) {
                 continue;
             }
             let Some(task) = self.ranks[rank as usize].ready.pop_front() else {
@@ -301,7 +315,7 @@ impl<'a> Machine<'a> {
 
     /// Notes a piece of work that lasts until `end`.
     fn observe(&mut self, rank: u32, task: Task, end: Time) {
-        if matches!(task.work, Work::Request(_) | Work::Clear(..) | Work::Compute) {
+        if matches!(task.work, Work::Request(_) | Work::Clear(..) | Work::Compute(_)) {
             return;
         }
         let Instance { step, iteration } = task.instance;
@@ -309,6 +323,10 @@ impl<'a> Machine<'a> {
         let schedule = self.schedule(rank);
         let (action, peer, what, lane, value) = match &schedule.steps[step.0 as usize].kind {
             Kind::Send { peer, lane, from } => (Action::Send, at(*peer), Some(from), *lane, 0),
+            Kind::Multicast { group, lane, from } => {
+                let first = schedule.groups[usize::from(*group)][0];
+                (Action::Send, first, Some(from), *lane, 0)
+            }
             Kind::Recv { peer, lane, into } => (Action::Receive, at(*peer), Some(into), *lane, 0),
             Kind::Copy { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
             Kind::Pack { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
@@ -342,20 +360,43 @@ impl<'a> Machine<'a> {
         &series.of(self.ranks[rank as usize].operations)[rank as usize]
     }
 
+    /// A rank whose operation has nothing for it to do computes the next part of what there is beside it.
+    fn computes_beside(&mut self, rank: u32) -> bool {
+        let schedule = self.schedule(rank);
+        let state = &mut self.ranks[rank as usize];
+        if state.parts == 0 {
+            return false;
+        }
+        let (until, is_noted) = state.pushes;
+        if self.now < until && !state.cursor.finished(schedule) {
+            if !is_noted {
+                state.pushes = (until, true);
+                self.at(until, Event::Go(rank));
+            }
+            return false;
+        }
+        state.parts -= 1;
+        let instance = Instance { step: StepId(0), iteration: 0 };
+        state.ready.push_back(Task { instance, work: Work::Compute(self.series.computes_beside().part()) });
+        true
+    }
+
     /// A rank that has done an operation computes, and begins the next one, if there is one and it may.
     fn again(&mut self, rank: u32) -> bool {
         let (schedule, times) = (self.schedule(rank), self.series.order.len() as u32);
         let state = &mut self.ranks[rank as usize];
-        if state.end.is_some() || !(state.held_back || state.cursor.finished(schedule)) {
+        let is_over = state.held_back || state.parts == 0 && state.cursor.finished(schedule);
+        if state.end.is_some() || !is_over {
             return false;
         }
         if !std::mem::take(&mut state.held_back) {
             if !std::mem::take(&mut state.computes) {
                 self.turns[state.operations as usize][1] += self.now;
-                if state.operations + 1 < times && self.series.computes(rank) > 0 {
+                let seconds = self.series.computes(rank);
+                if state.operations + 1 < times && seconds > 0 {
                     state.computes = true;
                     let instance = Instance { step: StepId(0), iteration: 0 };
-                    state.ready.push_back(Task { instance, work: Work::Compute });
+                    state.ready.push_back(Task { instance, work: Work::Compute(seconds) });
                     return true;
                 }
             }
@@ -375,11 +416,16 @@ impl<'a> Machine<'a> {
             return false;
         }
         self.turns[state.operations as usize][0] += self.now;
+        if state.operations == 1 {
+            state.second_begin = self.now;
+        }
         let schedule = self.schedule(rank);
+        let beside = self.series.computes_beside();
         let state = &mut self.ranks[rank as usize];
         state.cursor.reset(schedule);
         state.parting = schedule.parting();
         (state.wrote, state.lends) = (false, false);
+        (state.parts, state.pushes) = (beside.parts(), (self.now + beside.pushed(), false));
         true
     }
 
@@ -429,7 +475,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// From one rank of a pool to another that has work: those that wait are asked in between, as they look for themselves.
+    /// From one rank of a pool to another that has work: those that wait are asked in between, as they look
+    /// for themselves.
     fn switch(&self, pool: usize) -> Time {
         let processors = &self.pools[pool];
         if !processors.is_crowded() || self.prices.look == 0 {

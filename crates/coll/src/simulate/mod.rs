@@ -1,17 +1,20 @@
 //! How long a collective takes: runs the schedules of all ranks on a [`Model`] of the machine.
 //!
-//! The model is LogGP's (latency, overhead, gap, bytes; by distance) with what decides within a node added: flags move as
-//! cache lines and their readers queue; copies slow down when the data leave the cache, and those of one memory controller
-//! share its bandwidth; readers of one rank's memory share what it can give; ranks that share a processor run one at a
-//! time, keep it while they have work and a little longer, and hand it over at the price of a switch. Which of them run side by
-//! side is chance in truth; here partners of the first step do not.
+//! The model is LogGP's (latency, overhead, gap, bytes; by distance) with what decides within a node added:
+//! flags move as cache lines and their readers queue; copies slow down when the data leave the cache, and
+//! those of one memory controller share its bandwidth; readers of one rank's memory share what it can give;
+//! ranks that share a processor run one at a time, keep it while they have work and a little longer, and hand
+//! it over at the price of a switch. Which of them run side by side is chance in truth; here partners of the
+//! first step do not.
 //!
-//! What programs feel of an operation in which ranks need not wait for each other is the work of the busiest of them, not the
-//! end of the last: [`Prediction::steady_seconds`] is what each of several operations in a row takes.
+//! What programs feel of an operation in which ranks need not wait for each other is the work of the busiest
+//! of them, not the end of the last: [`Prediction::steady_seconds`] is what each of several operations in a
+//! row takes.
 //!
-//! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on every rank. Loops
-//! of many iterations settle to a period; beyond a bound on the work, two cut runs are extended by a straight line
-//! ([`Prediction::exact`] says so). For ranks by the million there are the closed forms of [`crate::cost`].
+//! Everything happens in whole picoseconds and in a fixed order: the same question has the same answer on
+//! every rank. Loops of many iterations settle to a period; beyond a bound on the work, two cut runs are
+//! extended by a straight line ([`Prediction::exact`] says so). For ranks by the million there are the closed
+//! forms of [`crate::cost`].
 
 mod layout;
 mod load;
@@ -25,16 +28,16 @@ mod tests;
 pub use layout::{Binding, Layout, Place, Pool};
 pub use load::Load;
 pub use prices::Reach;
-pub use series::{Series, Turn};
+pub use series::{Beside, Series, Turn};
 
 use tutti_base::trace::Event;
 
 use machine::{Machine, Run};
 use prices::Prices;
 
+use crate::generator::Generator;
 use crate::ir::{Order, Schedule};
 use crate::model::Model;
-use crate::registry::Generator;
 use crate::shape::Params;
 
 /// How much of an operation is worth simulating.
@@ -72,8 +75,8 @@ pub struct Stage<'a> {
 pub struct Prediction {
     /// From the beginning, which all ranks share, to the end of the last rank.
     pub seconds: f64,
-    /// What each of many such operations in a row takes: those that wait for nobody run ahead, so that it is the work of the
-    /// busiest rank or core that counts.
+    /// What each of many such operations in a row takes: those that wait for nobody run ahead, so that it is
+    /// the work of the busiest rank or core that counts.
     pub steady_seconds: f64,
     /// The mean of the ends of all ranks.
     pub mean_seconds: f64,
@@ -83,7 +86,8 @@ pub struct Prediction {
     pub tasks: u64,
     /// Whether all iterations of all loops were simulated.
     pub exact: bool,
-    /// Whether [`Prediction::steady_seconds`] are certain to be more than were of interest; then no more is known.
+    /// Whether [`Prediction::steady_seconds`] are certain to be more than were of interest; then no more is
+    /// known.
     pub gave_up: bool,
 }
 
@@ -101,12 +105,23 @@ pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Predi
     summary(&run, stage)
 }
 
-/// Runs operations one after the other, all of which do `load` (but for their roots). Returns when each began and ended.
+/// Runs operations one after the other, all of which do `load` (but for their roots). Returns when each began
+/// and ended.
 pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<Turn> {
     assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
     let run = whole(series, load, stage);
     let mean = |sum: &u64| *sum as f64 / series.ranks() as f64 * 1e-12;
     run.turns.iter().map(|[begin, end]| Turn { begin_seconds: mean(begin), end_seconds: mean(end) }).collect()
+}
+
+/// What one of the operations takes each rank, in seconds, once all have found their pace: from its second to
+/// the end of the last. There are two at least.
+pub fn periods(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<f64> {
+    assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
+    assert!(series.order.len() > 1, "one operation has no pace");
+    let run = whole(series, load, stage);
+    let more = (series.order.len() - 1) as f64;
+    run.ends.iter().zip(&run.second_begins).map(|(end, begin)| (end - begin) as f64 * 1e-12 / more).collect()
 }
 
 /// Schedules that were not cut short.

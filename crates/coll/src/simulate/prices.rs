@@ -29,15 +29,16 @@ pub(super) enum Way {
 pub(super) enum Lines {
     /// In its own cache, or not changed since it has read them.
     Known,
-    /// In the cache of their owner, who has just written them: each has to come over, and to go back when it is written again.
+    /// In the cache of their owner, who has just written them: each has to come over, and to go back when it
+    /// is written again.
     Fresh,
-    /// In the cache of who has read them last, where all wait for who writes them next: a root that gives others its memory to read, or who
-    /// writes into memory that its owner has read.
+    /// In the cache of who has read them last, where all wait for who writes them next: a root that gives
+    /// others its memory to read, or who writes into memory that its owner has read.
     Read,
 }
 
-/// What is lent to be read and is no longer than this travels by value, beside the bank, unless it can be mapped and all ranks have processors
-/// of their own.
+/// What is lent to be read and is no longer than this travels by value, beside the bank, unless it can be
+/// mapped and all ranks have processors of their own.
 const CARRIED_BYTES: u64 = 32 << 10;
 /// More of what a rank has read is not in its own cache any more.
 const OWN_CACHE_BYTES: u64 = 128 << 10;
@@ -51,7 +52,8 @@ pub(super) struct Prices<'a> {
     reach: Reach,
     /// What can be mapped is lent even where it is so short that it could travel by value.
     lends_short: bool,
-    /// Seconds a byte. None where ranks share processors: who reads and who writes again often do so on the same one.
+    /// Seconds a byte. None where ranks share processors: who reads and who writes again often do so on the
+    /// same one.
     rewrite_byte: f64,
     pub step: Time,
     pub overhead: Time,
@@ -77,13 +79,13 @@ pub(super) struct Prices<'a> {
     boards: Vec<Server>,
     /// Out of a host, and into it.
     networks: Vec<[Server; 2]>,
-    /// What all ranks have worked on data and messages, and to sleep where they share processors, without their waits for what they
-    /// share.
+    /// What all ranks have worked on data and messages, and to sleep where they share processors, without
+    /// their waits for what they share.
     pub work: Time,
 }
 
-/// A device that files are on: what an access takes before its first byte, and each byte (a page cache in memory, or a server beside it; a
-/// disk behind is slower, but writes wait for no disk).
+/// A device that files are on: what an access takes before its first byte, and each byte (a page cache in
+/// memory, or a server beside it; a disk behind is slower, but writes wait for no disk).
 const DEVICE_ACCESS_SECONDS: f64 = 10e-6;
 const DEVICE_BYTE_SECONDS: f64 = 0.5e-9;
 
@@ -166,7 +168,8 @@ impl<'a> Prices<'a> {
         self.memories[layout.place(owner).memory as usize].book(now, service)
     }
 
-    /// The sender's part of a message: into the transport. When the rank is done, and when the network is, if it takes part.
+    /// The sender's part of a message: into the transport. When the rank is done, and when the network is, if
+    /// it takes part.
     pub fn send(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let overhead = self.overhead_between(layout, from, to);
         let own = now + overhead + time(bytes as f64 * (self.model.message_byte + self.beyond(0)));
@@ -177,7 +180,8 @@ impl<'a> Prices<'a> {
         (end, end.max(carried))
     }
 
-    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. When the rank is done.
+    /// The receiver's part: out of the transport, where the bytes are in the sender's cache. When the rank is
+    /// done.
     pub fn take(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let distance = layout.distance(from, to);
         let far = match distance {
@@ -190,15 +194,16 @@ impl<'a> Prices<'a> {
         own.max(self.memory(now, layout, to, bytes)).max(self.link(now, layout, from, to, bytes))
     }
 
-    /// When the host of `to` has what another one has sent and the network carries to it until `now`: its interface takes in one
-    /// message at a time.
+    /// When the host of `to` has what another one has sent and the network carries to it until `now`: its
+    /// interface takes in one message at a time.
     pub fn land(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         // The first bytes came while the last ones were on the way.
         let begin = now.saturating_sub(self.service(bytes));
         self.network(begin, layout, (to, from), bytes, 1).max(now)
     }
 
-    /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many pairs meet.
+    /// Bytes pass from one memory controller of a host to another, and from board to board: on the way many
+    /// pairs meet.
     fn link(&mut self, now: Time, layout: &Layout, from: u32, to: u32, bytes: u64) -> Time {
         let (from, to) = (layout.place(from), layout.place(to));
         if from.host != to.host || from.memory == to.memory {
@@ -217,8 +222,9 @@ impl<'a> Prices<'a> {
         let readers = &mut self.readers[peer as usize];
         readers.retain(|end| *end > now);
         let more = ((readers.len() + 1) as f64 / self.model.source_readers.max(1.0)).max(1.0);
-        // Twice as many as serve best take somewhat longer than twice the time: the kernel's locks move from one to the other
-        // (Chakraborty and others, Contention-aware kernel-assisted MPI collectives, 2017). Roots are the same everywhere.
+        // Twice as many as serve best take somewhat longer than twice the time: the kernel's locks move from
+        // one to the other (Chakraborty and others, Contention-aware kernel-assisted MPI collectives, 2017).
+        // Roots are the same everywhere.
         more * more.sqrt().sqrt()
     }
 
@@ -228,8 +234,8 @@ impl<'a> Prices<'a> {
         self.overhead + if far { time(self.model.network_overhead) } else { 0 }
     }
 
-    /// When what asks for a long message, or allows it, leaves the host of `from` that has it ready `now`: it waits behind the bytes that the
-    /// interface has already, not behind messages that are still in memory.
+    /// When what asks for a long message, or allows it, leaves the host of `from` that has it ready `now`: it
+    /// waits behind the bytes that the interface has already, not behind messages that are still in memory.
     pub fn leaves(&self, now: Time, layout: &Layout, from: u32, to: u32) -> Time {
         if layout.distance(from, to) != BETWEEN_HOSTS {
             return now;
@@ -243,8 +249,8 @@ impl<'a> Prices<'a> {
         time(bytes as f64 / self.model.network_bandwidth)
     }
 
-    /// When the interface of the first of `pair` has carried what it begins with at `begin`, out or in (`way`); at once if the second
-    /// is on its host.
+    /// When the interface of the first of `pair` has carried what it begins with at `begin`, out or in
+    /// (`way`); at once if the second is on its host.
     fn network(&mut self, begin: Time, layout: &Layout, pair: (u32, u32), bytes: u64, way: usize) -> Time {
         if layout.distance(pair.0, pair.1) != BETWEEN_HOSTS {
             return begin;
@@ -253,8 +259,8 @@ impl<'a> Prices<'a> {
         self.networks[layout.place(pair.0).host as usize][way].book(begin, service)
     }
 
-    /// From the start of a long message to when its first fragment can be taken, and from the end of its send to when its
-    /// last one has been.
+    /// From the start of a long message to when its first fragment can be taken, and from the end of its send
+    /// to when its last one has been.
     pub fn fragments(&self, layout: &Layout, from: u32, to: u32, bytes: u64) -> (Time, Time) {
         let latency = self.latency(layout.distance(from, to));
         let piece = (bytes as f64).min(self.model.fragment_bytes);

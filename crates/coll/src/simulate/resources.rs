@@ -11,8 +11,8 @@ pub(super) fn time(seconds: f64) -> Time {
     (seconds * 1e12).round() as Time
 }
 
-/// Serves in order of arrival. That gives the rate of all requests together, and the end of the last of them, exactly; of
-/// those that are served side by side in truth the first end early.
+/// Serves in order of arrival. That gives the rate of all requests together, and the end of the last of them,
+/// exactly; of those that are served side by side in truth the first end early.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Server {
     free: Time,
@@ -31,8 +31,8 @@ impl Server {
     }
 }
 
-/// The processors of a pool. A rank keeps one while it has work; where ranks are more than processors, the next one gets
-/// it at the price of a switch.
+/// The processors of a pool. A rank keeps one while it has work; where ranks are more than processors, the
+/// next one gets it at the price of a switch.
 #[derive(Clone, Debug)]
 pub(super) struct Processors {
     /// Those that are free, by the rank that had them last.
@@ -53,7 +53,8 @@ impl Processors {
         self.crowded
     }
 
-    /// When `rank`, which has work from `now` on, gets a processor; `None` if it has to wait for [`Processors::release`].
+    /// When `rank`, which has work from `now` on, gets a processor; `None` if it has to wait for
+    /// [`Processors::release`].
     pub fn acquire(&mut self, rank: u32, now: Time, switch: Time) -> Option<Time> {
         if !self.crowded {
             return Some(now);

@@ -1,10 +1,10 @@
-//! Operations that ranks do one after the other, with what they compute in between.
+//! Operations that ranks do one after the other, with what they compute in between and beside them.
 
 use super::resources::{Time, time};
 use crate::ir::Schedule;
 
-/// Several operations of the same load in a row, as a program calls them: each rank begins the next one when it is done with one and has
-/// computed. They may have different roots and algorithms.
+/// Several operations of the same load in a row, as a program calls them: each rank begins the next one when
+/// it is done with one and has computed. They may have different roots and algorithms.
 pub struct Series<'a> {
     /// The schedules of all ranks, of each operation that is different.
     operations: Vec<&'a [Schedule]>,
@@ -12,9 +12,43 @@ pub struct Series<'a> {
     pub(super) order: Vec<usize>,
     /// How long each rank computes after each operation but the last; nobody does if it is empty.
     computing: Vec<Time>,
+    /// What each rank computes between starting an operation and waiting for its end.
+    beside: Beside,
 }
 
-/// When the ranks began and ended an operation of a series: the means over them, in seconds since all began the first one.
+/// What programs do between the call that starts a non-blocking operation and the one that waits for it. What
+/// messages need of a rank meanwhile waits until it looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Beside {
+    /// Computation, in seconds.
+    pub seconds: f64,
+    /// How often the program looks (MPI_Test) meanwhile, at equal distances.
+    pub looks: u32,
+    /// What a look costs by itself, in seconds.
+    pub look_seconds: f64,
+    /// For how long the call that starts the operation moves it on, if it is not over sooner.
+    pub pushed_seconds: f64,
+}
+
+impl Beside {
+    /// In how many parts it is computed.
+    pub(super) fn parts(&self) -> u32 {
+        if self.seconds > 0.0 { self.looks + 1 } else { 0 }
+    }
+
+    /// How long each lasts, with the look at its end.
+    pub(super) fn part(&self) -> Time {
+        time(self.seconds / f64::from(self.looks + 1) + self.look_seconds)
+    }
+
+    /// How long the operation is moved on first.
+    pub(super) fn pushed(&self) -> Time {
+        time(self.pushed_seconds)
+    }
+}
+
+/// When the ranks began and ended an operation of a series: the means over them, in seconds since all began
+/// the first one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Turn {
     /// Of the ranks' beginnings.
@@ -26,7 +60,13 @@ pub struct Turn {
 impl<'a> Series<'a> {
     /// The same operation so many times, without a pause.
     pub fn repeated(schedules: &'a [Schedule], times: u32) -> Series<'a> {
-        Series { operations: vec![schedules], order: vec![0; times as usize], computing: Vec::new() }
+        let order = vec![0; times as usize];
+        Series { operations: vec![schedules], order, computing: Vec::new(), beside: Beside::default() }
+    }
+
+    /// The same where ranks compute beside each operation.
+    pub fn beside(self, beside: Beside) -> Series<'a> {
+        Series { beside, ..self }
     }
 
     /// `operations` in this order, at least one; each rank computes for so many seconds in between.
@@ -46,6 +86,7 @@ impl<'a> Series<'a> {
             operations,
             order,
             computing: computing_seconds.iter().map(|&seconds| time(seconds)).collect(),
+            beside: Beside::default(),
         }
     }
 
@@ -68,5 +109,10 @@ impl<'a> Series<'a> {
     /// How long `rank` computes after an operation.
     pub(super) fn computes(&self, rank: u32) -> Time {
         self.computing.get(rank as usize).copied().unwrap_or(0)
+    }
+
+    /// What each computes beside an operation.
+    pub(super) fn computes_beside(&self) -> &Beside {
+        &self.beside
     }
 }

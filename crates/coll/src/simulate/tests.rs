@@ -52,9 +52,10 @@ fn messages_cost_what_they_cost_by_hand() {
         check("flat", seconds(C::Bcast, "kary", flat, 8, ranks, ranks), expected);
     }
     for collective in Collective::ALL {
-        let all =
-            registry().iter().filter(|other| other.collective == collective && !other.requires.two_groups);
-        for generator in all.filter(|generator| generator.requires.node == crate::registry::Node::Any) {
+        let all = registry().iter().filter(|other| {
+            other.collective == collective && !other.requires(crate::generator::Need::TwoGroups)
+        });
+        for generator in all.filter(|generator| generator.node() == crate::generator::Node::Any) {
             let alone = seconds(collective, generator.name, WHOLE, 0, 1, 1);
             assert!(alone < 1e-6, "{generator:?}: {alone:e}");
         }
@@ -92,7 +93,7 @@ fn ranks_that_share_a_core_take_turns() {
 
 #[test]
 fn more_bytes_never_take_less_time() {
-    for generator in registry().iter().filter(|other| other.requires.node == crate::registry::Node::Any) {
+    for generator in registry().iter().filter(|other| other.node() == crate::generator::Node::Any) {
         for (ranks, cores) in [(4, 4), (5, 2)] {
             let suits = generator.suits(&Shape::new(generator.collective, ranks, 0, 1));
             let neighbours = generator.collective.is_of_neighbours();
@@ -246,7 +247,8 @@ fn a_host_passes_on_what_it_has() {
     assert!(steady_seconds > link && steady_seconds < 2.0 * link, "{steady_seconds:e}, a link: {link:e}");
 }
 
-/// The last turn of broadcasts of 8 bytes between two ranks with these roots, each rank computing for so long in between.
+/// The last turn of broadcasts of 8 bytes between two ranks with these roots, each rank computing for so long
+/// in between.
 fn last_turn(roots: &[u32], computing: [f64; 2]) -> Turn {
     let (model, layout) = (Model::default(), Layout::flat(2, 2));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
@@ -333,8 +335,8 @@ fn the_network_brings_segments_while_ranks_compute() {
     assert!(end_seconds - begin_seconds < link / 4.0, "{turns:?}, a link: {link:e}");
 }
 
-/// Around a ring of hosts that share processors, what asks for the next message waits behind the one that goes out; of two that exchange
-/// messages each has asked before.
+/// Around a ring of hosts that share processors, what asks for the next message waits behind the one that
+/// goes out; of two that exchange messages each has asked before.
 #[test]
 fn requests_wait_behind_what_leaves_their_host() {
     let layout = Layout::on_machines(&[0, 1, 2, 3], &tutti_base::Machines::shared(4, 2));
@@ -375,4 +377,64 @@ fn exchange_and_device_overlap() {
     // The device alone takes so long.
     let device = 16.0 * 1024.0 * 1024.0 * 0.5e-9;
     assert!(two > device && one > device);
+}
+
+/// What an operation takes each rank in a row where each computes beside it.
+fn beside(layout: &Layout, of: (Collective, &str), bytes: u64, beside: Beside) -> Vec<f64> {
+    let model = Model { network_bandwidth: 1.2e8, ..Model::default() };
+    let stage = Stage { model: &model, layout, reach: Reach::Mapped };
+    let load = Load::new(&Shape::new(of.0, layout.ranks(), 0, bytes));
+    let generator = generator(of.0, of.1);
+    let write = |rank| generator.generate_on(&load.shape_of(rank), &WHOLE, None);
+    let schedules: Vec<Schedule> = (0..layout.ranks()).map(write).collect();
+    periods(&Series::repeated(&schedules, 4).beside(beside), &load, &stage)
+}
+
+const TREE: (Collective, &str) = (Collective::Bcast, "knomial");
+
+#[test]
+fn computation_beside_an_operation_hides_what_needs_nobody() {
+    let m = Model::default();
+    let message = |bytes: f64| m.step + m.message_overhead + bytes * m.message_byte;
+    let computing = Beside { seconds: 1e-3, ..Beside::default() };
+    // The message comes while its receiver computes, who then takes it.
+    let node = Layout::flat(2, 2);
+    for period in beside(&node, TREE, 100, computing) {
+        check("root and leaf", period, 1e-3 + m.step + message(100.0));
+    }
+    // Looks cost what they cost.
+    let looking = Beside { looks: 3, look_seconds: 1e-6, ..computing };
+    check("with looks", beside(&node, TREE, 100, looking)[1], 1e-3 + 4.0 * (m.step + 1e-6) + message(100.0));
+}
+
+#[test]
+fn what_needs_both_ranks_goes_on_when_they_look() {
+    let hosts = Layout::on_machines(&[0, 1], &tutti_base::Machines::apart(2, 1));
+    let leaf = |with| beside(&hosts, TREE, 1 << 20, with)[1];
+    let alone = leaf(Beside::default());
+    let seconds = 4.0 * alone;
+    let with = |looks| leaf(Beside { seconds, looks, ..Beside::default() });
+    // Nobody answers the request before the computation is over; then the operation is as long as alone.
+    let (none, many) = (with(0), with(100));
+    assert!(none > seconds + 0.9 * alone, "{none:e}, {seconds:e} and {alone:e}");
+    // What the network carries needs nobody once it was asked for.
+    assert!(many > seconds && many < seconds + 0.2 * alone, "{many:e}, {seconds:e} and {alone:e}");
+    // Pushed, it is over before any computation; but no longer than it is to be.
+    let pushed = |pushed_seconds| leaf(Beside { seconds, pushed_seconds, ..Beside::default() });
+    assert!(pushed(1.0) < seconds + 1.1 * alone, "{:e}", pushed(1.0));
+    assert!(pushed(0.0) == none && pushed(alone / 100.0) < none + alone / 50.0);
+}
+
+/// At scale the same, and the same on every call.
+#[test]
+fn many_ranks_compute_beside() {
+    let layout = Layout::flat(256, 256);
+    let longest = |looks| {
+        let computing = Beside { seconds: 1e-3, looks, ..Beside::default() };
+        let found = beside(&layout, (Collective::Allreduce, "recursive_doubling"), 1024, computing);
+        found.into_iter().fold(0.0, f64::max)
+    };
+    let (few, many) = (longest(0), longest(32));
+    assert!(many < few && many > 1e-3, "{many:e} {few:e}");
+    assert_eq!(longest(32), many);
 }

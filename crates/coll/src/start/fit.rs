@@ -1,5 +1,5 @@
-//! Costs from runs: least squares of the relative errors, no cost below zero, and what the runs do not tell stays near what is
-//! assumed.
+//! Costs from runs: least squares of the relative errors, no cost below zero, and what the runs do not tell
+//! stays near what is assumed.
 
 /// How much the assumed costs count against the runs.
 const ASSUMPTION: f64 = 1e-9;
@@ -22,8 +22,9 @@ pub struct Fitted<const N: usize> {
 
 /// The costs that explain `rows` (how often each term counts, and what was measured) best.
 ///
-/// In units of what is assumed, with x the wanted costs: minimal |A x - 1|^2 + a |x - 1|^2 for x >= 0, where a row of A has
-/// its terms divided by what was measured. Coordinate descent on the normal equations: few terms, any number of rows.
+/// In units of what is assumed, with x the wanted costs: minimal |A x - 1|^2 + a |x - 1|^2 for x >= 0, where
+/// a row of A has its terms divided by what was measured. Coordinate descent on the normal equations: few
+/// terms, any number of rows.
 pub fn fit<const N: usize>(rows: &[([f64; N], f64)], assumed: &[f64; N]) -> Fitted<N> {
     let scaled: Vec<[f64; N]> = rows
         .iter()

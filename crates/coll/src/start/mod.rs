@@ -1,9 +1,10 @@
-//! How long the start of a job takes, and what memory a rank needs: T = T_init + T_connect (yu-2006, section 2.7).
+//! How long the start of a job takes, and what memory a rank needs: T = T_init + T_connect (yu-2006, section
+//! 2.7).
 //!
-//! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn where the others are ([`Exchange`]). What it
-//! does is counted along the longest path, term by term ([`Scheme::terms`]); each term has a cost that is fitted to measured
-//! runs by least squares ([`fit`]). So all schemes share the same constants, and a few runs on a few hosts say what each of them
-//! would take at a million ranks.
+//! A [`Scheme`] says how processes are started ([`Spread`]) and how they learn where the others are
+//! ([`Exchange`]). What it does is counted along the longest path, term by term ([`Scheme::terms`]); each
+//! term has a cost that is fitted to measured runs by least squares ([`fit`]). So all schemes share the same
+//! constants, and a few runs on a few hosts say what each of them would take at a million ranks.
 //!
 //! Runs are text, a line a run (`#` begins a comment):
 //!
@@ -49,11 +50,13 @@ pub enum Exchange {
     Ring,
     /// Everybody connects to everybody.
     Static,
-    /// The launcher collects N - 1 numbers of each process and gives all of them to everybody (the paper's original).
+    /// The launcher collects N - 1 numbers of each process and gives all of them to everybody (the paper's
+    /// original).
     Combined,
     /// It gives each process only those that are for it (the paper's DR).
     Reassembled,
-    /// A ring of connections between the processes is built with its help, and all numbers pass through that (the paper's BC).
+    /// A ring of connections between the processes is built with its help, and all numbers pass through that
+    /// (the paper's BC).
     Bootstrap,
 }
 
@@ -150,7 +153,7 @@ impl Scheme {
 
 impl Spread {
     /// Agents one after the other on the longest path, and the children that are started on it.
-    fn path(self, job: &Job) -> (f64, f64) {
+    pub fn path(self, job: &Job) -> (f64, f64) {
         let others = job.hosts.saturating_sub(1);
         match self {
             Spread::Each => (0.0, f64::from(job.ranks)),

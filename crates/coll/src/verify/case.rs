@@ -344,8 +344,8 @@ impl Case {
         if let Some(bound) = self.window_bound() {
             return bound;
         }
-        // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few bytes.
-        // A leader has what all ranks of its host send to others.
+        // A root may hold the data of all; so may every rank of an allreduce in one hop, which is for few
+        // bytes. A leader has what all ranks of its host send to others.
         let of_all = self.collective.rooted()
             || matches!(self.collective, Collective::Allreduce | Collective::Alltoall)
             || self.pattern != Pattern::Whole;
@@ -354,8 +354,8 @@ impl Case {
         slots * send.max(recv).max(1) * blocks + self.frames_bound()
     }
 
-    /// More units than the bank of a rank may have: a few slots with something of every rank. In a pipeline that is a
-    /// segment, whatever the size of the operation.
+    /// More units than the bank of a rank may have: a few slots with something of every rank. In a pipeline
+    /// that is a segment, whatever the size of the operation.
     pub(super) fn bank_bound(&self) -> u64 {
         // Blocks differ in length by tables; none has more than twice the mean.
         let whole = 2 * self.count.max(1);

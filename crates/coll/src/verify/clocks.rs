@@ -1,8 +1,9 @@
-//! What happens before what, where every strand of a rank is one thread of events: its part of the schedule in program
-//! order. A thread's vector clock says how much of every thread it comes after; flags and messages carry clocks.
+//! What happens before what, where every strand of a rank is one thread of events: its part of the schedule
+//! in program order. A thread's vector clock says how much of every thread it comes after; flags and messages
+//! carry clocks.
 //!
-//! Whoever awaits a value learns what the first post that reached it knew, however late he looks: the least that
-//! any timing gives him.
+//! Whoever awaits a value learns what the first post that reached it knew, however late he looks: the least
+//! that any timing gives him.
 
 use std::rc::Rc;
 
@@ -77,7 +78,8 @@ impl Clocks {
         self.clocks[thread.0 as usize][other.0 as usize] >= epoch
     }
 
-    /// Whether some strand of `rank` comes after what `other` did in `epoch`: the rank leaves when all its strands have ended.
+    /// Whether some strand of `rank` comes after what `other` did in `epoch`: the rank leaves when all its
+    /// strands have ended.
     pub fn leaves_after(&self, rank: u32, other: Thread, epoch: u32) -> bool {
         self.threads(rank).any(|thread| self.knows(thread, other, epoch))
     }

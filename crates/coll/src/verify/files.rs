@@ -1,5 +1,5 @@
-//! A file for the verifier: symbolic bytes, of which each rank sees some. What ranks give is written once, to its place; what nobody gave is
-//! not touched.
+//! A file for the verifier: symbolic bytes, of which each rank sees some. What ranks give is written once, to
+//! its place; what nobody gave is not touched.
 
 use super::Fault;
 use super::case::{Case, Pattern, Sums, sums};
@@ -93,8 +93,8 @@ impl Case {
         self.file().map_or(1, |(window, ..)| u64::from(window))
     }
 
-    /// Where the bytes of a rank are: pieces of the file that look like chance, some nobody's. Of what is read, some are those of the next
-    /// rank too.
+    /// Where the bytes of a rank are: pieces of the file that look like chance, some nobody's. Of what is
+    /// read, some are those of the next rank too.
     pub(super) fn view(&self, rank: u32) -> Vec<u64> {
         let (Some((.., seed)), Some(bytes)) = (self.file(), self.file_bytes()) else { return Vec::new() };
         let owner = |piece: u64| {
@@ -148,7 +148,8 @@ impl Case {
         slots.windows(self.ranks as usize + 1).step_by(self.ranks as usize).map(round).max().unwrap_or(0)
     }
 
-    /// More units than the temporaries of a rank may have where there is a file: a window a round in flight, twice where ranks read the same.
+    /// More units than the temporaries of a rank may have where there is a file: a window a round in flight,
+    /// twice where ranks read the same.
     pub(super) fn window_bound(&self) -> Option<u64> {
         self.file().map(|(window, ..)| 2 * u64::from(window) * u64::from(self.params.window))
     }

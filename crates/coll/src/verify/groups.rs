@@ -1,5 +1,6 @@
-//! What the collectives of an intercommunicator start from and must end with (MPI-5 chapter 6, the paragraphs on
-//! intercommunicators): one group gets what the other gives. The sizes of blocks differ between the groups where they may.
+//! What the collectives of an intercommunicator start from and must end with (MPI-5 chapter 6, the paragraphs
+//! on intercommunicators): one group gets what the other gives. The sizes of blocks differ between the groups
+//! where they may.
 
 use std::ops::Range;
 

@@ -2,15 +2,15 @@
 
 use std::collections::HashMap;
 
+use super::Fault;
 use super::case::{Case, Sums};
 use super::clocks::{Clocks, Thread, Waiter};
 use super::memory::{Memory, Place, Run};
 use super::signals::Signals;
 use super::value::Values;
-use super::{Fault, LANES};
 use crate::cursor::{Cursor, Instance};
 use crate::hierarchy::{self, Hierarchy};
-use crate::ir::{Index, Kind, Order, Schedule, Span};
+use crate::ir::{Index, Kind, LANES, Order, Schedule, Span};
 use crate::shape::Collective;
 
 /// One side of a message that waits for the other.
@@ -46,6 +46,8 @@ pub(super) struct Machine<'a> {
     signals: Option<Signals>,
     /// Who shares a host, if not all do.
     hosts: Option<&'a Hierarchy>,
+    /// Messages of a multicast that have not been received: by rank and step.
+    casts: HashMap<(u32, Instance), usize>,
     /// Whose a lane is: by rank, peer, lane and whether it is one to receive by.
     lanes: HashMap<(u32, u32, u16, bool), Thread>,
 }
@@ -80,6 +82,7 @@ impl<'a> Machine<'a> {
             awake: (0..schedules.len() as u32).rev().collect(),
             signals: signals.then(|| Signals::new(schedules.len())),
             hosts,
+            casts: HashMap::new(),
             lanes: HashMap::new(),
         }
     }
@@ -137,6 +140,7 @@ impl<'a> Machine<'a> {
         match kind {
             Kind::Send { peer, lane, from } => return self.send_or_recv(run, false, *peer, *lane, from),
             Kind::Recv { peer, lane, into } => return self.send_or_recv(run, true, *peer, *lane, into),
+            Kind::Multicast { group, lane, from } => return self.multicast(run, *group, *lane, from),
             Kind::Await { peer, flag, value } => {
                 let (peer, value) = (self.neighbour(run, *peer)?, value.at(run.instance.iteration));
                 let Run { rank, thread, instance } = run;
@@ -263,6 +267,35 @@ impl<'a> Machine<'a> {
         Ok(false)
     }
 
+    /// A multicast is a send to each member; it is complete when all of them are.
+    fn multicast(&mut self, run: Run, group: u16, lane: u16, from: &Span) -> Result<bool, Fault> {
+        let groups = &self.schedules[run.rank as usize].groups;
+        let members = groups.get(usize::from(group)).filter(|members| !members.is_empty());
+        let members = members.ok_or_else(|| Fault::new("has no such group, or nobody in it".into()))?;
+        if (1..).zip(members).any(|(next, member)| members[next..].contains(member)) {
+            return Err(Fault::new("sends twice to a member of a group".into()));
+        }
+        let mut is_complete = true;
+        for member in members {
+            is_complete &= self.send_or_recv(run, false, Index::from(*member), lane, from)?;
+        }
+        if !is_complete {
+            self.casts.insert((run.rank, run.instance), members.len());
+        }
+        Ok(is_complete)
+    }
+
+    /// Whether all of a multicast has been received, if it was one.
+    fn is_last(&mut self, rank: u32, instance: Instance) -> bool {
+        let Some(left) = self.casts.get_mut(&(rank, instance)) else { return true };
+        *left -= 1;
+        let is_last = *left == 0;
+        if is_last {
+            self.casts.remove(&(rank, instance));
+        }
+        is_last
+    }
+
     /// Completes every message from `sender` to `receiver` of which both sides are there.
     fn matches(&mut self, receiver: u32, sender: u32) -> Result<(), Fault> {
         let mut seen = 0_u64;
@@ -307,6 +340,9 @@ impl<'a> Machine<'a> {
             signals.message(self.schedules, (send.rank, send.instance), (recv.rank, recv.instance));
         }
         for side in [send, recv] {
+            if !self.is_last(side.rank, side.instance) {
+                continue;
+            }
             self.cursors[side.rank as usize].complete(side.instance);
             self.awake.push(side.rank);
         }

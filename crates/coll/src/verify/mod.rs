@@ -1,24 +1,26 @@
-//! Proves schedules: runs those of all ranks on symbolic data ([`value`], [`memory`]) against what the standard
-//! asks for ([`case`]; for a barrier, [`signals`]), with sends that complete only when they are
+//! Proves schedules: runs those of all ranks on symbolic data ([`value`], [`memory`]) against what the
+//! standard asks for ([`case`]; for a barrier, [`signals`]), with sends that complete only when they are
 //! received, and checks that nothing depends on timing ([`races`] within a rank, [`accesses`] between ranks).
 //!
 //! # One execution stands for all
-//! *Messages.* Steps without order do not conflict, messages match by program order, and what may start stays able to
-//! start; so every interleaving computes the same values and none gets stuck if one does not.
+//! *Messages.* Steps without order do not conflict, messages match by program order, and what may start stays
+//! able to start; so every interleaving computes the same values and none gets stuck if one does not.
 //!
-//! *Memory that ranks share*, in schedules of program order. A rank is a single thread of events, and what it does
-//! next depends on nothing but that it may go on. It may when it awaits a flag that has reached a value;
-//! a flag belongs to one rank and only grows, so that once it may go on it always may. Hence every interleaving runs the
-//! same events, each rank's in the same order, and gets stuck where one does. What an event reads is
-//! the same too: an await orders the rank after the *first* post that suffices, which in every interleaving comes
-//! before the await returns (a later one may be there as well, and orders more, never less). So the order by
-//! vector clocks ([`clocks`]) that is checked here holds in all interleavings. Any two conflicting accesses to a
-//! unit are ordered by it; therefore the write that a read sees is the last one before it in that order, the same
-//! one in every interleaving, and by induction along the order, so is its value. On the machine, a post releases
-//! and an await acquires, which makes that order the one of the memory model.
+//! *Memory that ranks share*, in schedules of program order. A rank is a single thread of events, and what it
+//! does next depends on nothing but that it may go on. It may when it awaits a flag that has reached a value;
+//! a flag belongs to one rank and only grows, so that once it may go on it always may. Hence every
+//! interleaving runs the same events, each rank's in the same order, and gets stuck where one does. What an
+//! event reads is the same too: an await orders the rank after the *first* post that suffices, which in every
+//! interleaving comes before the await returns (a later one may be there as well, and orders more, never
+//! less). So the order by vector clocks ([`clocks`]) that is checked here holds in all interleavings. Any two
+//! conflicting accesses to a unit are ordered by it; therefore the write that a read sees is the last one
+//! before it in that order, the same one in every interleaving, and by induction along the order, so is its
+//! value. On the machine, a post releases and an await acquires, which makes that order the one of the memory
+//! model.
 //!
-//! *Leaving.* A rank's own memory belongs to its caller again when it leaves. So at the end all accesses of others
-//! to what it exposed come before its last event. Banks are exempt: who uses one next waits until all have left.
+//! *Leaving.* A rank's own memory belongs to its caller again when it leaves. So at the end all accesses of
+//! others to what it exposed come before its last event. Banks are exempt: who uses one next waits until all
+//! have left.
 
 mod accesses;
 mod case;
@@ -40,9 +42,9 @@ pub use case::{Case, Pattern, Sums};
 use machine::Machine;
 
 use crate::cursor::Instance;
+use crate::generator::Association;
 use crate::hierarchy::Hierarchy;
 use crate::ir::{BufferId, Kind, Length, Loop, Order, Schedule, Span, Start, Step, Table};
-use crate::registry::Association;
 
 /// Why schedules are wrong, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +74,6 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// No schedule uses a lane from here on; a transport may count on it.
-pub const LANES: u16 = 16;
-
 /// Checks that `schedules` (one a rank) do what `case` asks for.
 ///
 /// # Errors
@@ -83,8 +82,9 @@ pub fn verify(case: &Case, schedules: &[Schedule]) -> Result<(), Fault> {
     verify_as(case, schedules, Association::Free)
 }
 
-/// Checks that `schedules` do what `case` asks for, and combine operands as `association` says: with an operator that does
-/// not commute, every element of the result is then one expression, whatever the numbers of a computer are.
+/// Checks that `schedules` do what `case` asks for, and combine operands as `association` says: with an
+/// operator that does not commute, every element of the result is then one expression, whatever the numbers
+/// of a computer are.
 ///
 /// # Errors
 /// The first fault found.
@@ -146,19 +146,25 @@ fn bounded(case: &Case, rank: u32, schedule: &Schedule) -> Result<(), Fault> {
     if let Some(step) = schedule.steps.iter().position(|step| !whole_entries(case, step)) {
         return Err(Fault::new(format!("step {step}: a span of a buffer with a table is one entry")));
     }
-    let log = u64::from(u32::BITS - case.ranks.leading_zeros());
-    let degree = u64::from(case.params.radix.min(case.ranks));
     // A rank may deal with each neighbour on its host, one by one where their ranks follow no rule.
-    let neighbours = if schedule.strands.is_empty() { 0 } else { u64::from(case.ranks) };
-    let edges = case.neighbours(rank);
-    let edges = (edges.sources.len() + edges.destinations.len()) as u64;
-    // Of a file, each has to do with those that access it, and these with all.
-    let members = if case.collective.is_of_files() { 2 * u64::from(case.ranks) } else { 0 };
-    let bound = 40 + 12 * log * (degree + 1) + 4 * neighbours + edges + members;
+    let neighbours = if schedule.strands.is_empty() { 0 } else { case.ranks };
+    let bound = most_steps(case, rank, neighbours);
     if schedule.steps.len() as u64 > bound {
         return Err(Fault::new(format!("{} steps, more than {bound}", schedule.steps.len())));
     }
     Ok(())
+}
+
+/// The most steps that a schedule may have: as the logarithm of the number of ranks, and some for each of the
+/// `neighbours` that a rank deals with one by one.
+pub fn most_steps(case: &Case, rank: u32, neighbours: u32) -> u64 {
+    let log = u64::from(u32::BITS - case.ranks.leading_zeros());
+    let degree = u64::from(case.params.radix.min(case.ranks));
+    let edges = case.neighbours(rank);
+    let edges = (edges.sources.len() + edges.destinations.len()) as u64;
+    // Of a file, each has to do with those that access it, and these with all.
+    let members = if case.collective.is_of_files() { 2 * u64::from(case.ranks) } else { 0 };
+    40 + 12 * log * (degree + 1) + 4 * u64::from(neighbours) + edges + members
 }
 
 /// Whether strands begin at steps, one after the other, and outside of loops.
@@ -176,7 +182,7 @@ fn are_strands(schedule: &Schedule) -> bool {
 fn is_local(kind: &Kind) -> bool {
     match kind {
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => false,
-        Kind::FileRead { .. } | Kind::FileWrite { .. } => false,
+        Kind::Multicast { .. } | Kind::FileRead { .. } | Kind::FileWrite { .. } => false,
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => true,
         Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => true,
         Kind::Pack { .. } | Kind::Unpack { .. } => true,

@@ -1,13 +1,13 @@
-//! What neighbourhood collectives start from and must end with: as if every rank sent its blocks one after the other to its
-//! destinations, and received those of its sources one after the other (MPI-5 section 8.6).
+//! What neighbourhood collectives start from and must end with: as if every rank sent its blocks one after
+//! the other to its destinations, and received those of its sources one after the other (MPI-5 section 8.6).
 
 use super::case::{Case, Expected, Pattern, sums};
 use crate::neighbours::Neighbours;
 use crate::shape::Collective;
 
 impl Case {
-    /// The neighbours of `rank`: of the pattern's grid, or those of a graph that looks like chance. There are edges that come
-    /// several times, and edges from a rank to itself.
+    /// The neighbours of `rank`: of the pattern's grid, or those of a graph that looks like chance. There are
+    /// edges that come several times, and edges from a rank to itself.
     pub fn neighbours(&self, rank: u32) -> Neighbours {
         match self.pattern {
             Pattern::Grid { dims, periodic } => grid(dims, periodic, rank),

@@ -148,6 +148,10 @@ impl Uses {
             Kind::Send { peer, lane, from } if from.is_signal() || !silent => {
                 Some((true, peer.at(iteration), *lane))
             }
+            // One for all of a group: members of two that use one lane must not be the same.
+            Kind::Multicast { group, lane, from } if from.is_signal() || !silent => {
+                Some((true, u64::MAX - u64::from(*group), *lane))
+            }
             Kind::Recv { peer, lane, into } if into.is_signal() || !silent => {
                 Some((false, peer.at(iteration), *lane))
             }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::registry::Association;
+use crate::generator::Association;
 
 /// The value of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,8 @@ impl Values {
         Atom { list: rank, element: element as u32 }
     }
 
-    /// `left op right`, or `None` where one is undefined, the elements differ, or the association is another one.
+    /// `left op right`, or `None` where one is undefined, the elements differ, or the association is another
+    /// one.
     pub fn combine(&mut self, left: Atom, right: Atom) -> Option<Atom> {
         if left == Atom::UNDEFINED || right == Atom::UNDEFINED || left.element != right.element {
             return None;

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use tutti_sys::directory::{Ended, RankEnd, Word};
+use tutti_sys::directory::{Ended, RankEnd, Reply, Word};
 use tutti_sys::job::Job;
 use tutti_transport::directory::{Address, Answer, Directory};
+
+/// Who is not heard calls again.
+const MOST_CALLS: usize = 1024;
 
 /// The way to the daemon.
 #[derive(Debug)]
@@ -16,6 +19,9 @@ pub struct DaemonDirectory {
     local: u32,
     /// What the socket had no room for; at most one entry a rank that this process sends to.
     unsaid: VecDeque<Word>,
+    /// What has come and was not asked for yet; of calls at most [`MOST_CALLS`].
+    answers: VecDeque<Answer>,
+    calls: VecDeque<u32>,
     /// Without a daemon there are no answers but this one.
     gone: bool,
 }
@@ -23,7 +29,31 @@ pub struct DaemonDirectory {
 impl DaemonDirectory {
     /// Of local rank `local`, over the socket that the daemon handed down.
     pub fn new(fd: OwnedFd, job: Arc<Job>, local: u32) -> DaemonDirectory {
-        DaemonDirectory { end: RankEnd::new(fd), job, local, unsaid: VecDeque::new(), gone: false }
+        DaemonDirectory {
+            end: RankEnd::new(fd),
+            job,
+            local,
+            unsaid: VecDeque::new(),
+            answers: VecDeque::new(),
+            calls: VecDeque::new(),
+            gone: false,
+        }
+    }
+
+    /// Takes what has come.
+    fn hear(&mut self) {
+        self.flush();
+        while !self.gone {
+            match self.end.hear() {
+                Ok(Reply::Address(rank, address)) => {
+                    self.answers.push_back((rank, Address::new(&address)));
+                }
+                Ok(Reply::Call(rank)) if self.calls.len() < MOST_CALLS => self.calls.push_back(rank),
+                Ok(Reply::Call(_)) => {}
+                Err(Ended::NotYet) => return,
+                Err(Ended::Gone) => self.gone = true,
+            }
+        }
     }
 
     fn say(&mut self, word: Word) {
@@ -58,15 +88,28 @@ impl Directory for DaemonDirectory {
     }
 
     fn poll(&mut self) -> Option<Answer> {
-        self.flush();
-        match self.end.hear() {
-            Ok((rank, address)) => Some((rank, Address::new(&address))),
-            Err(Ended::NotYet) => None,
-            Err(Ended::Gone) => {
-                self.gone = true;
-                None
-            }
+        if self.answers.is_empty() {
+            self.hear();
         }
+        self.answers.pop_front()
+    }
+
+    fn call(&mut self, rank: u32) -> bool {
+        if !self.unsaid.contains(&Word::Call(rank)) {
+            self.say(Word::Call(rank));
+        }
+        !self.gone
+    }
+
+    fn can_call(&self) -> bool {
+        true
+    }
+
+    fn called(&mut self) -> Option<u32> {
+        if self.calls.is_empty() {
+            self.hear();
+        }
+        self.calls.pop_front()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

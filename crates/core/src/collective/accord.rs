@@ -50,6 +50,13 @@ pub fn said(shape: &Shape) -> Said {
     Said { accord: (mixed >> 49) as u16, kind, bytes, turn: 0 }
 }
 
+/// The same of an operation by an algorithm that was tried or learned, of which this is a number.
+pub fn said_by(shape: &Shape, algorithm: u64) -> Said {
+    let Said { accord, kind, bytes, turn } = said(shape);
+    let mixed = algorithm.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    Said { accord: accord ^ (mixed >> 49) as u16, kind, bytes, turn }
+}
+
 /// Kinds are never 0.
 fn kind(collective: Collective) -> u8 {
     collective as u8 + 1
@@ -58,6 +65,11 @@ fn kind(collective: Collective) -> u8 {
 fn name(kind: u8) -> &'static str {
     let place = usize::from(kind).wrapping_sub(1);
     Collective::EVERY.get(place).map_or("another operation", |collective| collective.name())
+}
+
+fn is_rooted(kind: u8) -> bool {
+    let place = usize::from(kind).wrapping_sub(1);
+    Collective::EVERY.get(place).is_some_and(|collective| collective.rooted())
 }
 
 impl Accord {
@@ -164,6 +176,13 @@ fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, comm: &Co
              data must be equal"
         );
         return Error::new(ErrorClass::Truncate, reason);
+    }
+    if mine.accord != theirs.accord && !is_rooted(mine.kind) {
+        let reason = format!(
+            "{own} is done by another algorithm at rank {member} of {place} than at this rank; settings and \
+             info keys that choose algorithms must be equal"
+        );
+        return Error::new(ErrorClass::Other, reason);
     }
     if mine.accord != theirs.accord {
         let reason = format!("{own} has another root at rank {member} of {place} than at this rank");

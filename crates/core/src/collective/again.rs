@@ -9,18 +9,21 @@
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_coll::select::Choice;
 
 use super::accord::Accord;
-use super::flight::start_run;
+use super::flight::{Attempt, hope, start_run};
 use super::port::{CommPort, Ticket};
 use super::{
-    Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, refusals, waiting_for,
+    Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, offloaded, refusals,
+    waiting_for,
 };
 use crate::communicator::Communicator;
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
+use crate::wire::Signature;
 
 /// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
 ///
@@ -59,6 +62,9 @@ pub unsafe fn start_again(
     has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
 ) -> Option<RequestId> {
+    if comm.collectives.tune(held, process).is_on() {
+        return None;
+    }
     // SAFETY: passed on.
     Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, hope(process))? } {
         Attempt::Over(Ok(())) => RequestId::DONE,
@@ -70,20 +76,6 @@ pub unsafe fn start_again(
         }
         Attempt::Waits(run, ticket) => start_run(held, process, comm, run, ticket, None),
     })
-}
-
-/// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs to come back.
-#[inline]
-pub(super) fn hope(process: &Process) -> u32 {
-    process.waiting.flag_looks().min(8)
-}
-
-/// What became of an operation in the call for it.
-pub(super) enum Attempt {
-    /// It is over.
-    Over(Result<()>),
-    /// It has to wait for others.
-    Waits(Run, Ticket),
 }
 
 /// Begins the operation that `words` name on other memory, if it is at rest and simple enough, and does it if nothing is in the
@@ -102,10 +94,28 @@ unsafe fn attempt(
     looks: u32,
 ) -> Option<Attempt> {
     let its = &comm.collectives;
+    if offloaded::may_carry(held, comm, words.collective) {
+        return None;
+    }
     let mut state = its.state.borrow_mut(held);
+    let mut deferred = state.tune(process).is_on().then(|| its.deferred.borrow_mut(held));
+    let tuned = match &deferred {
+        Some(deferred) => Some(deferred.tuning.steady(words)?),
+        None => None,
+    };
     // SAFETY: passed on.
-    let place = unsafe { state.awaken(words, has_lists, addresses)? };
-    let tag = if let Channel::Own = its.channel { state.next_tag() } else { its.fixed_tag() };
+    let place = unsafe { state.awaken(words, has_lists, addresses, tuned)? };
+    if let Some(deferred) = &mut deferred {
+        deferred.tuning.repeated();
+    }
+    let is_tuned = deferred.is_some();
+    drop(deferred);
+    let signature = state.rest[place].as_ref().map_or(0, |run| run.signature);
+    let tag = if let Channel::Own = its.channel { state.next_tag(signature) } else { its.fixed_tag() };
+    if is_tuned {
+        // As every tuned one: see `deferred`.
+        state.next_tag(0);
+    }
     let run = state.rest[place].as_mut().expect("it was just found");
     let mut banks = its.node.banks(held);
     let mut ticket = match &mut banks {
@@ -147,8 +157,9 @@ impl Prepared {
 impl State {
     /// See [`Collectives::next_tag`].
     #[inline]
-    pub(super) fn next_tag(&mut self) -> i32 {
+    pub(super) fn next_tag(&mut self, signature: Signature) -> i32 {
         let number = self.operations % NUMBERS;
+        self.begun.note(number, signature);
         self.operations = self.operations.wrapping_add(1);
         (number << LANE_BITS) as i32
     }
@@ -163,9 +174,20 @@ impl State {
         words: &Words,
         has_lists: impl Fn(&[i64]) -> bool,
         [send, recv]: [*mut u8; 2],
+        tuned: Option<&Choice>,
     ) -> Option<usize> {
+        let is_meant = |run: &Run| match tuned {
+            None => !run.tuned,
+            Some(choice) => run.tuned && run.execution.plan().choice.is_same(choice),
+        };
+        let generation = self.generation;
         let said = |run: &Option<Run>| {
-            run.as_ref().is_some_and(|run| run.words.as_ref() == Some(words) && has_lists(&run.lists))
+            run.as_ref().is_some_and(|run| {
+                run.words.as_ref() == Some(words)
+                    && run.generation == generation
+                    && is_meant(run)
+                    && has_lists(&run.lists)
+            })
         };
         // Most programs repeat what they did last.
         if !self.rest.get(self.latest).is_some_and(said) {

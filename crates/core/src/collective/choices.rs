@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tutti_coll::registry::Node;
+use tutti_coll::generator::Node;
 use tutti_coll::select::{self, Choice};
 use tutti_coll::simulate::Reach;
 use tutti_coll::{Environment, Neighbours, Plan, Shape};
@@ -31,8 +31,11 @@ struct Kind {
     shape: Shape,
     node: Node,
     reach: Reach,
+    multicast: bool,
     /// Address of the layout, where ranks are bound; the choice keeps it alive.
     layout: usize,
+    /// What was asked for.
+    forced: Option<String>,
 }
 
 /// Where the members of a communicator are, as far as that decides.
@@ -66,8 +69,9 @@ impl Choices {
             Whose::Communicator => Arc::as_ptr(&environment.layout) as usize,
             Whose::Several => usize::MAX,
         };
-        let Environment { node, reach, .. } = *environment;
-        let kind = Kind { shape: select::common(shape, environment), node, reach, layout };
+        let Environment { node, reach, multicast, .. } = *environment;
+        let (shape_of_all, forced_name) = (select::common(shape, environment), forced.map(str::to_string));
+        let kind = Kind { shape: shape_of_all, node, reach, multicast, layout, forced: forced_name };
         let choice = self.0.entry(kind).or_insert_with(|| match (forced, found) {
             (None, Some(found)) => shared(shape, environment, found),
             _ => select::select(shape, environment, forced),

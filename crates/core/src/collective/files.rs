@@ -8,7 +8,7 @@ use tutti_coll::{Collective, Environment, Plan, Schedule, Shape};
 
 use super::accord::Accord;
 use super::port::{CommPort, Ticket};
-use super::{Activity, costs, refusals};
+use super::{Activity, places, refusals};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
@@ -72,7 +72,7 @@ pub fn start(
     let shape = Shape::new(collective, comm.size(), comm.rank().0, memory.bytes());
     let header = process.job.header();
     let environment =
-        Environment::in_job(comm.size(), header.local_ranks, header.processors, costs::model(process));
+        Environment::in_job(comm.size(), header.local_ranks, header.processors, places::model(process));
     let plan = Arc::new(Plan::on_file(&shape, environment, schedule));
     let mut execution = Execution::stepwise(plan);
     let (user, sums) = match write {

@@ -1,18 +1,18 @@
 //! Collective operations that the library itself needs: to agree on things, and to know its members.
 //!
 //! # Safety
-//! The memory of these operations is the library's own: vectors that outlive a blocking call, and [`Words`] that an
-//! operation in the background keeps alive.
+//! The memory of these operations is the library's own: vectors that outlive a blocking call, and buffers
+//! that an operation in the background keeps alive.
 #![allow(unsafe_code)]
 
-use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tutti_base::{Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::{Operation, Side, refusals, run, run_saying, start_keeping};
+use super::{Means, Operation, Side, multicast, refusals, run, run_by, start_keeping};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
@@ -26,36 +26,83 @@ use crate::request::RequestId;
 
 /// Numbers of the standard ABI for the types and the operator used here.
 const UINT32: u32 = 0x251;
+const UINT64: u32 = 0x259;
 const BYTE: u32 = 0x247;
 const MAX: u32 = 0x23;
 
-/// A maximum being taken in the background.
+/// Something that all members contribute to in the background: a maximum, maxima, or all parts. Its memory
+/// lives as long as the operation or this.
 #[derive(Debug)]
-pub struct Maximum {
+pub struct Collected<T> {
     /// Complete when it is known.
     pub request: RequestId,
-    words: Arc<Words>,
+    all: Buffer,
+    of: PhantomData<fn() -> T>,
 }
 
-/// Memory of an operation in the background: what goes in, and what comes out.
-#[derive(Debug)]
-pub struct Words(UnsafeCell<[u32; 2]>);
+/// One number: the maximum over all members.
+pub type Maximum = Collected<u32>;
+/// Element-wise maxima.
+pub type Maxima = Collected<Vec<u64>>;
+/// What each member gave, one after the other.
+pub type Gathering = Collected<Vec<u8>>;
 
-// SAFETY: only touched under the giant lock: by the engine, and after the operation is over by its owner.
-unsafe impl Send for Words {}
-// SAFETY: as above.
-unsafe impl Sync for Words {}
+/// What is made of the bytes that have come.
+pub trait OfBytes {
+    /// It.
+    fn of_bytes(bytes: Vec<u8>) -> Self;
+}
 
-impl Maximum {
-    /// The maximum, once the request is complete.
+impl OfBytes for u32 {
+    fn of_bytes(bytes: Vec<u8>) -> u32 {
+        bytes.first_chunk().copied().map_or(0, u32::from_ne_bytes)
+    }
+}
+
+impl OfBytes for Vec<u64> {
+    fn of_bytes(bytes: Vec<u8>) -> Vec<u64> {
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
+    }
+}
+
+impl OfBytes for Vec<u8> {
+    fn of_bytes(bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+}
+
+impl<T: OfBytes> Collected<T> {
+    /// It, once the request is complete.
     ///
     /// # Errors
     /// What went wrong with a message.
-    pub fn finish(&self, held: &Held, process: &Process) -> Result<u32> {
+    pub fn finish(&self, held: &Held, process: &Process) -> Result<T> {
         completion::finish(held, process, self.request).result?;
-        // SAFETY: the operation is over, so nobody else touches the words.
-        let [_, highest] = unsafe { *self.words.0.get() };
-        Ok(highest)
+        Ok(T::of_bytes(self.all.to_vec()))
+    }
+
+    /// Starts an operation on `mine` under the number of `tag`, which gives `blocks` times as much.
+    fn start(
+        held: &Held,
+        process: &Process,
+        comm: &Arc<Communicator>,
+        tag: i32,
+        mine: Vec<u8>,
+        (collective, element, blocks): (Collective, u32, usize),
+    ) -> Collected<T> {
+        let bytes = mine.len();
+        let (mine, all) = (Buffer::owned(mine), Buffer::owned(vec![0; bytes * blocks]));
+        let datatype = datatype(element);
+        let count = bytes as u64 / datatype.size().max(1) as u64;
+        let array = |buffer: &Buffer| Side::Block(Array { base: buffer.start(), count, datatype });
+        // SAFETY: both buffers are kept until the operation is over, by who moves it on.
+        let operation = unsafe { Operation::new(collective, array(&mine), array(&all)) };
+        let operation = match collective {
+            Collective::Allreduce => operation.reducing(maximum_on(datatype), true),
+            _ => operation,
+        };
+        let request = start_keeping(held, process, comm, &operation, tag, [mine, all.clone()]);
+        Collected { request, all, of: PhantomData }
     }
 }
 
@@ -63,19 +110,9 @@ fn datatype(code: u32) -> &'static Datatype {
     Datatype::predefined(code).expect("a number of a predefined datatype")
 }
 
-/// Of one word from each member; without `from` that is the one at `into`.
-fn maximum_of(from: Option<*mut u32>, into: *mut u32) -> Operation<'static> {
-    let side =
-        |base: *mut u32| Side::Block(Array { base: base.cast(), count: 1, datatype: datatype(UINT32) });
-    // SAFETY: callers give words that outlive the operation.
-    let operation =
-        unsafe { Operation::new(Collective::Allreduce, from.map_or(Side::InPlace, side), side(into)) };
-    operation.reducing(reducer(), true)
-}
-
-fn reducer() -> Reducer {
+fn maximum_on(datatype: &Datatype) -> Reducer {
     let operator = Op::predefined(MAX).expect("the number of a predefined operation");
-    operator.bind(datatype(UINT32)).expect("the maximum of integers is defined")
+    operator.bind(datatype).expect("the maximum of integers is defined")
 }
 
 /// The maximum of `value` over an intracommunicator.
@@ -84,7 +121,10 @@ fn reducer() -> Reducer {
 /// What went wrong with a message.
 pub fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
     let mut value = value;
-    let operation = maximum_of(None, &raw mut value);
+    let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT32) };
+    // SAFETY: the word outlives the call.
+    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    let operation = operation.reducing(maximum_on(datatype(UINT32)), true);
     run(held, process, comm, &operation)?;
     drop(operation);
     Ok(value)
@@ -102,32 +142,20 @@ pub fn start_maximum(
     tag: i32,
     value: u32,
 ) -> Result<Maximum> {
-    let words = Arc::new(Words(UnsafeCell::new([value, 0])));
-    let from = words.0.get().cast::<u32>();
-    let operation = maximum_of(Some(from), from.wrapping_add(1));
-    let request = start_keeping(held, process, comm, &operation, tag, Arc::clone(&words));
-    Ok(Maximum { request, words })
+    let mine = value.to_ne_bytes().to_vec();
+    Ok(Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT32, 1)))
 }
 
-/// What all members give, being gathered in the background.
-#[derive(Debug)]
-pub struct Gathering {
-    /// Complete when all is there.
-    pub request: RequestId,
-    mine: Buffer,
-    all: Buffer,
-}
-
-impl Gathering {
-    /// What each member gave, one after the other, once the request is complete.
-    ///
-    /// # Errors
-    /// What went wrong with a message.
-    pub fn finish(&self, held: &Held, process: &Process) -> Result<Vec<u8>> {
-        completion::finish(held, process, self.request).result?;
-        debug_assert!(self.mine.bytes() <= self.all.bytes(), "the own part is among them");
-        Ok(self.all.to_vec())
-    }
+/// Starts to take the maxima of equally many words of each member, under a number of an operation.
+pub fn start_maxima(
+    held: &Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    tag: i32,
+    words: &[u64],
+) -> Maxima {
+    let mine = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    Collected::start(held, process, comm, tag, mine, (Collective::Allreduce, UINT64, 1))
 }
 
 /// Starts to gather equally many bytes of each member, under a number of an operation.
@@ -138,16 +166,8 @@ pub fn start_allgather(
     tag: i32,
     mine: Vec<u8>,
 ) -> Gathering {
-    let bytes = mine.len();
-    let (mine, all) = (Buffer::owned(mine), Buffer::owned(vec![0; bytes * comm.size() as usize]));
-    let array =
-        |buffer: &Buffer| Array { base: buffer.start(), count: bytes as u64, datatype: datatype(BYTE) };
-    // SAFETY: both buffers are kept until the operation is over: by the value that is returned, and by the request's owner, who finishes it.
-    let operation =
-        unsafe { Operation::new(Collective::Allgather, Side::Block(array(&mine)), Side::Block(array(&all))) };
-    let memory = Arc::new(Words(UnsafeCell::new([0; 2])));
-    let request = start_keeping(held, process, comm, &operation, tag, memory);
-    Gathering { request, mine, all }
+    let members = comm.size() as usize;
+    Collected::start(held, process, comm, tag, mine, (Collective::Allgather, BYTE, members))
 }
 
 /// Waits until all members have come here.
@@ -155,9 +175,22 @@ pub fn start_allgather(
 /// # Errors
 /// What went wrong with a message.
 pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    run(held, process, comm, &nothing())
+}
+
+/// As [`barrier`], without the banks of the communicator: to make them takes some hundred times as long,
+/// which is lost where few operations follow.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn barrier_by_messages(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    run_by(held, process, comm, &nothing(), Means::Messages, "")
+}
+
+/// A barrier.
+fn nothing() -> Operation<'static> {
     // SAFETY: no memory.
-    let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
-    run(held, process, comm, &operation)
+    unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) }
 }
 
 /// The barrier of MPI_Finalize: nobody leaves while another process may still talk to it.
@@ -165,9 +198,9 @@ pub fn barrier(held: &mut Held, process: &Process, comm: &Communicator) -> Resul
 /// # Errors
 /// What went wrong with a message; that members have disagreed about an operation, where only what is left over says so.
 pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
-    // SAFETY: no memory.
-    let operation = unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) };
-    run_saying(held, process, &process.world, &operation, "MPI_Finalize: ")?;
+    // Nor does anybody who is through repair what others lack.
+    multicast::leave(held, &process.world);
+    run_by(held, process, &process.world, &nothing(), Means::All, "MPI_Finalize: ")?;
     refusals::overdue_anywhere(held, process)
 }
 

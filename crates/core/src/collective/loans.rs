@@ -16,6 +16,7 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_coll::ir::Access;
 use tutti_data::copy::copy_streaming;
+use tutti_sys::host_memory;
 use tutti_transport::Peer;
 use tutti_transport::exposure::{self, Record, Window};
 use tutti_transport::single_copy::CopyError;
@@ -192,7 +193,7 @@ impl CommPort<'_> {
         offset: u64,
         into: &mut [u8],
     ) -> Result<()> {
-        self.is_refused(error, peer)?;
+        self.is_refused(error, peer, (into.as_ptr() as u64, true))?;
         window.pieces_at_owner(offset, into.len() as u64, |address, done, bytes| {
             let piece = &mut into[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, until the copy is made.
@@ -211,7 +212,7 @@ impl CommPort<'_> {
         offset: u64,
         from: &[u8],
     ) -> Result<()> {
-        self.is_refused(error, peer)?;
+        self.is_refused(error, peer, (from.as_ptr() as u64, false))?;
         window.pieces_at_owner(offset, from.len() as u64, |address, done, bytes| {
             let piece = &from[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, and is only read, until the copy is made.
@@ -220,10 +221,15 @@ impl CommPort<'_> {
         })
     }
 
-    /// A way to a peer's memory is closed: it is not tried again.
-    fn is_refused(&self, error: CopyError, peer: u32) -> Result<()> {
+    /// A way to a peer's memory is closed: it is not tried again. The memory at `own`, which is written or not,
+    /// may be the cause.
+    fn is_refused(&self, error: CopyError, peer: u32, own: (u64, bool)) -> Result<()> {
         if !error.is_of_the_way() {
-            return Err(unreachable_memory(&error, peer));
+            let own = host_memory::complaint(own.0, own.1);
+            return Err(own.map_or_else(
+                || unreachable_memory(&error, peer),
+                |why| Error::new(ErrorClass::Buffer, why),
+            ));
         }
         self.process.exposures.borrow_mut(self.held).is_refused(Peer(self.local(peer)), error);
         Ok(())
@@ -240,7 +246,6 @@ impl CommPort<'_> {
 
 #[cold]
 fn unreachable_memory(error: &CopyError, peer: u32) -> Error {
-    let reason =
-        format!("the memory of rank {peer} cannot be reached: {error}; TUTTI_SINGLE_COPY=never avoids that");
-    Error::new(ErrorClass::Other, reason)
+    let reason = format!("the buffer of rank {peer} cannot be reached: {error} (is it memory of a device?)");
+    Error::new(ErrorClass::Buffer, reason)
 }

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tutti_base::{BankSizes, Result, WorldRank};
+use tutti_coll::generator::Node;
 use tutti_coll::ir::Access;
-use tutti_coll::registry::Node;
 use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
@@ -31,8 +31,10 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 use crate::giant::{GiantCell, Held};
+use crate::p2p::accord::{self, NUMBERS};
 use crate::process::Process;
 use crate::progress;
+use crate::wire::Signature;
 
 /// The banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
@@ -113,7 +115,7 @@ impl Room {
     pub fn of(process: &Process, plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
-        let lends = plan.choice.generator.requires.node == Node::Exposed;
+        let lends = plan.choice.generator.node() == Node::Exposed;
         let streams = lends && plan.exceeds_cache();
         Room { bytes, lends, streams, near_bytes: process.near_bytes, class: None }
     }
@@ -179,6 +181,11 @@ impl Neighbourhood {
         Some(self.of_host(held, process, comm) as u32)
     }
 
+    /// Whether members on several hosts have not begun to agree.
+    pub fn is_open(&self, held: &Held) -> bool {
+        matches!(*self.terms.borrow(held), Terms::Open)
+    }
+
     /// Whether members on several hosts have agreed.
     pub fn is_settled(&self, held: &Held) -> bool {
         matches!(*self.terms.borrow(held), Terms::Settled(_))
@@ -202,8 +209,12 @@ impl Neighbourhood {
         process: &Process,
         comm: &Communicator,
         number: u32,
+        signature: Signature,
         plan: &Plan,
     ) -> Option<Neighbourhood> {
+        // Members of operations that do not fit share nothing: what they need may differ, and each of them
+        // waits for itself.
+        let number = number | u32::from(accord::digest(signature)) << NUMBERS.ilog2();
         let room = Room::of(process, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);

@@ -6,10 +6,11 @@
 //! those of the blocks the user described.
 #![allow(unsafe_code)]
 
+use std::fmt;
 use std::ptr::null_mut;
 
 use tutti_coll::{Collective, Shape};
-use tutti_data::Reducer;
+use tutti_data::{Datatype, Reducer};
 
 use super::Words;
 use crate::communicator::Communicator;
@@ -102,6 +103,21 @@ impl<'a> Operation<'a> {
         self.collective
     }
 
+    /// The send and the receive buffer.
+    pub(super) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
+        (&self.send, &self.recv)
+    }
+
+    /// The operator, if there is one.
+    pub(super) fn reducer(&self) -> Option<&Reducer> {
+        self.reducer.as_ref().map(|(reducer, _)| reducer)
+    }
+
+    /// The operator, and whether it commutes.
+    pub(super) fn operator(&self) -> Option<&(Reducer, bool)> {
+        self.reducer.as_ref()
+    }
+
     /// What the planner looks at.
     pub fn shape(&self, comm: &Communicator) -> Shape {
         use Collective as C;
@@ -174,6 +190,77 @@ impl<'a> Operation<'a> {
             (Side::Block(array), Some(_)) => array.count,
             _ => bytes(side),
         }
+    }
+}
+
+/// An operation that is kept until it can begin.
+pub(super) struct Owned {
+    operation: Operation<'static>,
+    /// Keeps the datatypes of its arrays.
+    _datatypes: Box<[Datatype]>,
+}
+
+impl Owned {
+    /// As an operation says; without its words and lists, which are for calls that are done at once.
+    ///
+    /// # Safety
+    /// The memory of the arrays stays what the operation's maker has promised.
+    pub(super) unsafe fn new(operation: &Operation<'_>) -> Owned {
+        let of = |side: &Side<'_>| -> Vec<Datatype> {
+            match side {
+                Side::Block(array) => vec![array.datatype.clone()],
+                Side::Entries(all) => all.iter().map(|array| array.datatype.clone()).collect(),
+                Side::Absent | Side::InPlace => Vec::new(),
+            }
+        };
+        let send = of(&operation.send);
+        let split = send.len();
+        let datatypes: Box<[Datatype]> = send.into_iter().chain(of(&operation.recv)).collect();
+        let kept = |place: usize| -> &'static Datatype {
+            let datatype: *const Datatype = &raw const datatypes[place];
+            // SAFETY: the boxed slice neither moves nor changes while the value lives, which gives out the
+            // operation only by reference.
+            unsafe { &*datatype }
+        };
+        let side = |side: &Side<'_>, first: usize| match side {
+            Side::Absent => Side::Absent,
+            Side::InPlace => Side::InPlace,
+            Side::Block(array) => {
+                Side::Block(Array { base: array.base, count: array.count, datatype: kept(first) })
+            }
+            Side::Entries(all) => {
+                let entry = |(place, array): (usize, &Array<'_>)| Array {
+                    base: array.base,
+                    count: array.count,
+                    datatype: kept(first + place),
+                };
+                Side::Entries(all.iter().enumerate().map(entry).collect())
+            }
+        };
+        let (send, recv) = (side(&operation.send, 0), side(&operation.recv, split));
+        // SAFETY: passed on.
+        let kept = unsafe { Operation::new(operation.collective, send, recv) };
+        let kept = Operation {
+            root: operation.root,
+            reducer: operation.reducer.clone(),
+            blocks: operation.blocks.clone(),
+            ..kept
+        };
+        Owned { operation: kept, _datatypes: datatypes }
+    }
+
+    /// It, for as long as `work` takes.
+    pub(super) fn with<R>(&self, work: impl FnOnce(&Operation<'_>) -> R) -> R {
+        work(&self.operation)
+    }
+}
+
+// SAFETY: addresses with a promise about them, valid in every thread of the process.
+unsafe impl Send for Owned {}
+
+impl fmt::Debug for Owned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Owned").field("collective", &self.operation.collective).finish_non_exhaustive()
     }
 }
 

@@ -10,6 +10,7 @@ use super::accord::Accord;
 use super::files::Windows;
 use super::loans::Found;
 use super::node::Turn;
+use super::refusals::Patience;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
@@ -19,8 +20,8 @@ use crate::matching::{Envelope, Pattern};
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
-use crate::trace;
 use crate::wire::Signature;
+use crate::{repairs, trace};
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::exposure::Record;
@@ -59,13 +60,23 @@ pub struct Ticket {
     pub accord: Accord,
     /// What its messages say of it.
     pub signature: Signature,
+    /// How long it has waited.
+    pub(super) patience: Patience,
 }
 
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
     pub fn new(tag: i32, turn: Option<Turn>, accord: Accord, signature: Signature) -> Ticket {
-        Ticket { tag, turn, exposed: Vec::new(), carried_bytes: 0, accord, signature }
+        Ticket {
+            tag,
+            turn,
+            exposed: Vec::new(),
+            carried_bytes: 0,
+            accord,
+            signature,
+            patience: Patience::default(),
+        }
     }
 }
 
@@ -164,6 +175,21 @@ impl Port for CommPort<'_> {
         let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
         messages.start_send(id, spec);
         Ok(Started::Pending(id))
+    }
+
+    fn multicast(&mut self, group: &[u32], lane: u16, buffer: &Buffer, rest: &mut Vec<u32>) -> Result<bool> {
+        let envelope = self.own_envelope(lane);
+        let world =
+            |rank: &u32| self.comm.process(*rank).expect("a schedule names ranks of its communicator").0;
+        let to: Vec<Peer> = group.iter().map(|rank| Peer(world(rank))).collect();
+        let mut left = Vec::new();
+        let mut messages = self.process.messages.borrow_mut(self.held);
+        let sent = messages.multicast(&to, envelope, self.ticket.signature, buffer, &mut left);
+        rest.extend(to.iter().zip(group).filter(|(peer, _)| left.contains(peer)).map(|(_, rank)| *rank));
+        if sent && left.len() < to.len() {
+            repairs::want();
+        }
+        Ok(sent)
     }
 
     #[inline]

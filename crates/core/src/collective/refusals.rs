@@ -1,20 +1,139 @@
 //! Operations that fail at one member fail at all: whoever finds out tells the others (see [`crate::p2p::accord`]).
 //!
 //! That matters where messages go between members; those who meet in banks alone find out there ([`super::accord`]).
+//!
+//! Members that wait for long in an operation ask those they wait for what they take it for.
+//!
+//! Who receives a message of another operation finds out by itself ([`crate::p2p::accord`]). But members of
+//! two operations may all wait for messages that nobody sends, as the root of a gather and those who wait for
+//! its broadcast. So who has waited for a second asks the members whose messages it waits for, or who have
+//! not taken its own (where it waits for flags: the members in turn), and again after twice the time, as they
+//! may be late, or busy elsewhere. Each member remembers what it took the latest operations for; who has
+//! begun that operation as another one says so. Who has not begun it says nothing: it is late, which is no
+//! mistake. Of a row of members that wait for each other, the one next to a member that disagrees finds out,
+//! and tells all.
+//!
+//! Persistent operations have numbers of their own. Making one takes a number of the ordinary ones too, so
+//! that members who do something else instead find that out.
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, Result};
+use tutti_base::{ContextId, Error, Result, WorldRank};
+use tutti_coll::select::Choice;
 use tutti_coll::{Collective, Shape};
+use tutti_sys::clock;
 
-use super::Channel;
 use super::port::CommPort;
+use super::{Channel, State};
 use crate::communicator::{Communicator, name_of};
 use crate::error_handler::ErrorHandler;
 use crate::giant::Held;
 use crate::matching::Envelope;
-use crate::p2p::accord::{self, Refusal};
+use crate::p2p::accord::{self, LANE_BITS, NUMBERS, PERSISTENT, Refusal};
 use crate::process::Process;
+use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
+
+/// Operations of a communicator that a member remembers.
+const REMEMBERED: usize = 64;
+/// A wait of so long is worth a question.
+const FIRST_NS: u64 = 1_000_000_000;
+/// The longest time between two questions.
+const LONGEST_NS: u64 = 32_000_000_000;
+/// Looks between two at the clock.
+const LOOKS: u32 = 256;
+/// Most members that are asked at a time; of those whose flags are waited for, the first time, and then twice
+/// as many.
+const ASKED: usize = 16;
+
+/// Of a signature, what the number of bytes hashes to.
+const BYTES_FIELD: Signature = 0x1f;
+
+/// What a member took the latest operations of a communicator for, by number.
+#[derive(Debug)]
+pub(super) struct Begun {
+    latest: [Signature; REMEMBERED],
+    persistent: Vec<Signature>,
+}
+
+impl Default for Begun {
+    fn default() -> Begun {
+        Begun { latest: [0; REMEMBERED], persistent: Vec::new() }
+    }
+}
+
+impl Begun {
+    /// An operation begins.
+    #[inline]
+    pub fn note(&mut self, number: u32, signature: Signature) {
+        self.latest[number as usize % REMEMBERED] = signature;
+    }
+
+    /// An operation that has said nothing of itself yet begins; `operations` were called for since the start.
+    pub fn note_late(&mut self, tag: i32, signature: Signature, operations: u32) {
+        if self.of(tag, operations).is_some() {
+            self.note((tag as u32) >> LANE_BITS, signature);
+        }
+    }
+
+    /// A persistent operation is made.
+    pub fn note_persistent(&mut self, signature: Signature) {
+        self.persistent.push(signature);
+    }
+
+    /// What the operation with this tag was taken for, if it has begun and is remembered. `operations` have
+    /// begun.
+    fn of(&self, tag: i32, operations: u32) -> Option<Signature> {
+        let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
+        if tag & PERSISTENT != 0 {
+            return self.persistent.get((number as usize).checked_sub(1)?).copied();
+        }
+        let ago = operations.wrapping_sub(1).wrapping_sub(number) % NUMBERS;
+        let known = (operations as usize).min(REMEMBERED);
+        ((ago as usize) < known).then(|| self.latest[number as usize % REMEMBERED])
+    }
+}
+
+/// How long an operation has waited, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Patience {
+    looks: u32,
+    /// When to ask next, and how long after that again.
+    next_ns: u64,
+    step_ns: u64,
+    /// How often that was, up to 31.
+    asked: u32,
+    /// For a persistent operation: the tag under which it was made, and what that says.
+    pub made: Option<(i32, Signature)>,
+}
+
+impl Patience {
+    /// Another look was in vain; whether it is time to look at the clock.
+    #[inline]
+    pub fn looked(&mut self, is_about_to_sleep: bool) -> bool {
+        self.looks = self.looks.wrapping_add(1);
+        is_about_to_sleep || self.looks.is_multiple_of(LOOKS)
+    }
+
+    /// Whether it is time to ask.
+    #[cold]
+    pub fn is_over(&mut self, now_ns: u64) -> bool {
+        if self.step_ns == 0 {
+            (self.next_ns, self.step_ns) = (now_ns + FIRST_NS, FIRST_NS);
+        }
+        let over = now_ns >= self.next_ns;
+        if over {
+            self.asked = (self.asked + 1).min(31);
+            self.step_ns = (2 * self.step_ns).min(LONGEST_NS);
+            self.next_ns = now_ns + self.step_ns;
+        }
+        over
+    }
+
+    /// Whether it has been time to ask.
+    pub fn is_long(&self) -> bool {
+        self.asked > 0
+    }
+}
 
 /// What the messages of an operation say of it: no more than what all members have alike.
 pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
@@ -27,6 +146,19 @@ pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
         _ => shape.count.wrapping_mul(shape.unit_bytes),
     };
     accord::signature(shape.collective, shape.root, bytes)
+}
+
+/// The same of an operation that is done by an algorithm which was tried or learned: members that take
+/// another one must not wait for each other.
+pub(super) fn signature_by(shape: &Shape, comm: &Communicator, choice: &Choice) -> Signature {
+    let by = accord::signature(shape.collective, 0, mixed(choice));
+    signature_of(shape, comm) ^ by & BYTES_FIELD
+}
+
+/// A number of a choice.
+pub(super) fn mixed(choice: &Choice) -> u64 {
+    let [index, radix, segment, _] = choice.words();
+    [radix, segment].iter().fold(index, |hash, word| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word)
 }
 
 /// Why the operation of this port can go no further, if a member has given it up.
@@ -110,4 +242,117 @@ fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
     }
     messages.state.settle();
     messages.flush_answers();
+}
+
+/// The operation of this port waits: asks, if it has waited for long.
+#[cold]
+pub(super) fn ask(port: &mut CommPort<'_>) {
+    if has_users_tag(port) || !port.ticket.patience.is_over(clock::now_ns()) {
+        return;
+    }
+    let own = port.own_envelope(0);
+    let (comm, ticket) = (port.comm, &*port.ticket);
+    let mut messages = port.process.messages.borrow_mut(port.held);
+    let Awaited { sources, peers } = messages.state.requests.awaited(comm.context().0, own);
+    let sources = sources.into_iter().filter_map(|source| comm.process(source));
+    let sources = sources.chain(peers).filter(|peer| *peer != port.process.rank);
+    let mut asked: Vec<_> = sources.take(ASKED).collect();
+    if ticket.turn.is_some() {
+        // It waits for flags, which do not say whose they are.
+        let (me, size) = (comm.rank().0, comm.size());
+        let others =
+            (1..size).map(|distance| (me + distance) % size).filter_map(|member| comm.process(member));
+        asked.extend(others.take(ASKED << (ticket.patience.asked - 1).min(20)));
+    }
+    asked.sort_unstable();
+    asked.dedup();
+    for peer in asked {
+        messages.tell(peer, Packet::Inquiry { envelope: own, signature: ticket.signature });
+        if let Some((tag, signature)) = ticket.patience.made {
+            messages.tell(peer, Packet::Inquiry { envelope: Envelope { tag, ..own }, signature });
+        }
+    }
+    messages.flush_answers();
+}
+
+/// Why the operation of this port can go no further, if a member has said that it takes it for another one.
+#[cold]
+pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
+    let own = port.own_envelope(0);
+    let mut messages = port.process.messages.borrow_mut(port.held);
+    let of_made = port.ticket.patience.made;
+    let mut of = |tag, mine| {
+        messages
+            .state
+            .refusals
+            .take_dissent(own.context, tag)
+            .and_then(|(source, theirs)| accord::disagreement(mine, theirs, source))
+    };
+    of(own.tag, port.ticket.signature).or_else(|| of_made.and_then(|(tag, signature)| of(tag, signature)))
+}
+
+/// Answers what a member has asked that takes an operation for `theirs`: only where this one has begun it as
+/// another one.
+#[cold]
+pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: Envelope, theirs: Signature) {
+    let context = ContextId::of_plane(envelope.context);
+    let Some(comm) = process.communicators.borrow(held).get(&context.0).cloned() else { return };
+    let Some(mine) = begun(held, &comm, envelope.tag) else { return };
+    if accord::disagreement(theirs, mine, envelope.source).is_some() {
+        let envelope = Envelope { source: comm.number(comm.rank(), false), ..envelope };
+        let mut messages = process.messages.borrow_mut(held);
+        messages.tell(from, Packet::Dissent { envelope, signature: mine });
+        messages.flush_answers();
+    }
+}
+
+fn begun(held: &Held, comm: &Communicator, tag: i32) -> Option<Signature> {
+    let state = comm.collectives.state.borrow(held);
+    let State { begun, operations, .. } = &*state;
+    begun.of(tag, *operations)
+}
+
+/// What making a persistent operation says of itself.
+pub(super) fn signature_of_making(collective: Collective) -> Signature {
+    accord::making(collective)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_operations_are_remembered() {
+        let mut begun = Begun::default();
+        let tag = |number: u32| ((number % NUMBERS) << LANE_BITS) as i32;
+        assert_eq!(begun.of(tag(0), 0), None);
+        for first in [0, NUMBERS - 10, u32::MAX - 200] {
+            let numbers: Vec<u32> = (0..100).map(|number| first + number).collect();
+            for number in &numbers {
+                begun.note(number % NUMBERS, (number % 1000) as u16);
+            }
+            let check = |number: u32, known: bool| {
+                let expected = known.then_some((number % 1000) as u16);
+                assert_eq!(begun.of(tag(number), first + 100), expected, "{number} after {first}");
+            };
+            check(first + 99, true);
+            check(first + 99 - 63, true);
+            check(first + 99 - 64, false);
+            check(first + 100, false);
+        }
+        begun.note_persistent(7);
+        assert_eq!(begun.of(PERSISTENT | tag(1), 0), Some(7));
+        assert_eq!(begun.of(PERSISTENT | tag(2), 0), None);
+        assert_eq!(begun.of(PERSISTENT | tag(0), 0), None);
+    }
+
+    #[test]
+    fn questions_become_rarer() {
+        let mut patience = Patience::default();
+        let asked: Vec<u64> = (0..600).filter(|tenth| patience.is_over(tenth * 100_000_000)).collect();
+        assert_eq!(asked, [10, 30, 70, 150, 310]);
+        assert!(patience.is_long());
+        assert!(!Patience::default().is_long() && Patience::default().looked(true));
+        assert_eq!((0..1024).filter(|_| patience.looked(false)).count(), 4);
+    }
 }

@@ -216,7 +216,8 @@ fn copy_of(
     let new = Communicator::new(None, comm.group.clone(), comm.rank, inter, handler);
     let copied = comm.attributes.duplicate(held, comm.handle());
     let failure = copied.map(|copies| new.attributes.adopt(held, copies)).err();
-    let info = info.unwrap_or_else(|| comm.info.borrow(held).clone());
+    let mut info = info.unwrap_or_else(|| comm.info.borrow(held).clone());
+    new.collectives.wish(held, collective::Wishes::take(&mut info));
     *new.info.borrow_mut(held) = info;
     // A duplicate has the topology too (MPI-5 section 7.4.2).
     comm.topology.get().into_iter().for_each(|topology| new.arrange(Arc::clone(topology)));

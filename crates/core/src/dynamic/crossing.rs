@@ -186,6 +186,7 @@ fn open(
         job_id: plan.number,
         secret: plan.secret,
         interface: own.to_string(),
+        is_kept: false,
     };
     let link = FabricLink::new(&process.config, &identity, Box::new(addresses.clone()))?;
     if process.messages.borrow(held).longest_payload() > link.max_payload() {

@@ -338,6 +338,7 @@ impl Writer<'_> {
         let range = |span: &Span, iteration| range(span, iteration, &tables, has_tables);
         let bytes = |range: &Range| range.length as usize * scale;
         let instruction = match kind {
+            Kind::Multicast { .. } => return None,
             Kind::Send { .. } | Kind::Recv { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => return None,
             Kind::FileRead { .. } | Kind::FileWrite { .. } => return None,
             Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },

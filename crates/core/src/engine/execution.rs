@@ -46,6 +46,8 @@ pub struct Execution<H> {
     moved_bytes: u64,
     /// A schedule in program order has its flags and its bank.
     granted: bool,
+    /// Multicasts that found no room.
+    stalled: Vec<Instance>,
     /// What it waits for within the node: at most one flag a strand.
     waiting: Vec<Waiting>,
     /// Its private flags: those from `Kind::FLAGS` on.
@@ -75,6 +77,10 @@ struct Waiting {
 enum Begun<H> {
     Done,
     Flying(H),
+    /// Several messages.
+    Several(Vec<H>),
+    /// Not now.
+    Stalled,
     Waiting(Waiting),
 }
 
@@ -107,6 +113,7 @@ impl<H> Execution<H> {
             moves: VecDeque::new(),
             moved_bytes: 0,
             granted: false,
+            stalled: Vec::new(),
             waiting: Vec::new(),
             private: vec![0; private],
             program,
@@ -227,6 +234,7 @@ impl<H> Execution<H> {
     pub fn abandon<P: Port<Handle = H>>(&mut self, port: &mut P) {
         self.flying.drain(..).for_each(|(_, handle)| port.cancel(handle));
         self.waiting.clear();
+        self.stalled.clear();
         self.moves.clear();
         if std::mem::take(&mut self.granted) {
             port.leave();
@@ -300,10 +308,16 @@ impl<H> Execution<H> {
 
     /// Completes the messages that have come or gone; whether there were any.
     fn land<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
+        let stalled = !self.stalled.is_empty() && self.try_again(port)?;
         let (mut next, before) = (0, self.flying.len());
         while next < self.flying.len() {
             if port.done(&mut self.flying[next].1)? {
                 let (instance, _) = self.flying.swap_remove(next);
+                // A multicast may be several messages.
+                let casts = !self.plan.schedule.groups.is_empty();
+                if casts && self.flying.iter().any(|(other, _)| *other == instance) {
+                    continue;
+                }
                 self.cursor.complete(instance);
                 if trace::is_on() {
                     self.observed.over(&self.plan, &self.bindings, instance, port);
@@ -312,12 +326,36 @@ impl<H> Execution<H> {
                 next += 1;
             }
         }
-        Ok(self.flying.len() < before)
+        Ok(self.flying.len() < before || stalled)
+    }
+
+    /// Starts what found no room before; whether there was some.
+    #[cold]
+    fn try_again<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
+        let before = self.stalled.len();
+        for instance in std::mem::take(&mut self.stalled) {
+            let Execution { plan, bindings, cursor, flying, private, stalled, observed, .. } = self;
+            match begin(&plan.schedule, instance, (bindings, private), port)? {
+                Begun::Stalled => stalled.push(instance),
+                Begun::Several(handles) => {
+                    flying.extend(handles.into_iter().map(|handle| (instance, handle)));
+                }
+                Begun::Done => {
+                    cursor.complete(instance);
+                    if trace::is_on() {
+                        observed.over(plan, bindings, instance, port);
+                    }
+                }
+                Begun::Flying(_) | Begun::Waiting(_) => unreachable!("it is a multicast"),
+            }
+        }
+        Ok(self.stalled.len() < before)
     }
 
     /// Starts what may start; whether strands wait for flags, which others of this rank may have posted meanwhile.
     fn advance<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<bool> {
-        let Execution { plan, bindings, cursor, flying, waiting, private, observed, moves, .. } = self;
+        let Execution { plan, bindings, cursor, flying, waiting, private, observed, moves, stalled, .. } =
+            self;
         let schedule = &plan.schedule;
         let has_strands = !schedule.strands.is_empty();
         cursor.advance(schedule, |instance| {
@@ -337,6 +375,14 @@ impl<H> Execution<H> {
                 Begun::Done => Ok::<bool, Error>(true),
                 Begun::Flying(handle) => {
                     flying.push((instance, handle));
+                    Ok(false)
+                }
+                Begun::Several(handles) => {
+                    flying.extend(handles.into_iter().map(|handle| (instance, handle)));
+                    Ok(false)
+                }
+                Begun::Stalled => {
+                    stalled.push(instance);
                     Ok(false)
                 }
                 Begun::Waiting(flag) => {
@@ -425,10 +471,44 @@ fn begin<P: Port>(
     {
         return within_node(kind, instance, (bindings, private), port);
     }
+    if let Kind::Multicast { group, lane, from } = kind {
+        return multicast(&schedule.groups[usize::from(*group)], *lane, (from, iteration), bindings, port);
+    }
     Ok(match message_or_local(kind, iteration, bindings, port)? {
         Started::Done => Begun::Done,
         Started::Pending(handle) => Begun::Flying(handle),
     })
+}
+
+/// Sends one payload to all of a group, and to those one by one who do not hear that.
+fn multicast<P: Port>(
+    group: &[u32],
+    lane: u16,
+    (from, iteration): (&Span, u32),
+    bindings: &mut Bindings,
+    port: &mut P,
+) -> Result<Begun<P::Handle>> {
+    let buffer = if from.is_signal() {
+        Buffer::empty()
+    } else {
+        let range = from.at(iteration, &bindings.tables());
+        if range.length == 0 {
+            return Ok(Begun::Done);
+        }
+        bindings.buffer(&range)
+    };
+    let mut rest = Vec::new();
+    if !port.multicast(group, lane, &buffer, &mut rest)? {
+        return Ok(Begun::Stalled);
+    }
+    let mut handles = Vec::new();
+    for peer in rest {
+        match port.send(peer, lane, buffer.clone())? {
+            Started::Done => {}
+            Started::Pending(handle) => handles.push(handle),
+        }
+    }
+    Ok(if handles.is_empty() { Begun::Done } else { Begun::Several(handles) })
 }
 
 /// Whether a flag is as far: of a neighbour, or a private one.
@@ -502,7 +582,9 @@ fn within_node<P: Port>(
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => {
             unreachable!("steps that need no neighbour")
         }
-        Kind::FileRead { .. } | Kind::FileWrite { .. } => unreachable!("steps that need no neighbour"),
+        Kind::Multicast { .. } | Kind::FileRead { .. } | Kind::FileWrite { .. } => {
+            unreachable!("steps that need no neighbour")
+        }
     }
     Ok(Begun::Done)
 }
@@ -552,6 +634,7 @@ fn message_or_local<P: Port>(
                 return port.file(window.at(iteration) as u32, write, buffer);
             }
         }
+        Kind::Multicast { .. } => unreachable!("it may be several messages"),
         Kind::Post { .. } | Kind::Await { .. } | Kind::Expose { .. } => unreachable!("steps within a node"),
         Kind::Pull { .. } | Kind::Combine { .. } | Kind::Push { .. } => unreachable!("steps within a node"),
         Kind::Pack { .. } | Kind::Unpack { .. } => unreachable!("steps on the bank"),

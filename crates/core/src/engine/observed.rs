@@ -60,6 +60,10 @@ impl Observed {
             Kind::Send { peer, lane: number, from } => {
                 lane(Event { bytes: bytes(from), ..with(peer) }, *number)
             }
+            Kind::Multicast { group, lane: number, from } => {
+                let first = plan.schedule.groups[usize::from(*group)][0];
+                lane(Event { bytes: bytes(from), ..with(&Index::from(first)) }, *number)
+            }
             Kind::Recv { peer, lane: number, into } => {
                 lane(Event { action: Action::Receive, bytes: bytes(into), ..with(peer) }, *number)
             }

@@ -18,7 +18,7 @@ pub enum Started<H> {
 
 /// Point-to-point communication as a schedule sees it: peers are ranks of the communicator, never this
 /// one; messages of one (peer, lane) arrive in the order in which they were sent; lanes (below
-/// [`tutti_coll::verify::LANES`]) are independent; nothing matches traffic of the user or of another
+/// [`tutti_coll::ir::LANES`]) are independent; nothing matches traffic of the user or of another
 /// collective operation of the communicator.
 pub trait Port: NodePort {
     /// An operation under way.
@@ -29,6 +29,17 @@ pub trait Port: NodePort {
     /// # Errors
     /// Whatever point-to-point communication reports; the execution then ends with it.
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<Self::Handle>>;
+
+    /// Sends `buffer` to all of `group` at once, as far as that can be done; those to whom it has to be sent
+    /// one by one are added to `rest`. False: not now, ask again.
+    ///
+    /// # Errors
+    /// As [`Port::send`].
+    fn multicast(&mut self, group: &[u32], lane: u16, buffer: &Buffer, rest: &mut Vec<u32>) -> Result<bool> {
+        let _ = (lane, buffer);
+        rest.extend_from_slice(group);
+        Ok(true)
+    }
 
     /// Starts to receive exactly `buffer.bytes()` bytes from `peer`.
     ///

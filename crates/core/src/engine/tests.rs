@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_coll::generator::Parameter;
 use tutti_coll::ir::Access;
 use tutti_coll::{Choice, Collective, Environment, Generator, Params, Plan, Shape, registry};
 use tutti_data::{Datatype, Form, Op};
@@ -586,12 +587,21 @@ fn check_all(collective: Collective) {
             for root in 0..if collective.rooted() { ranks } else { 1 } {
                 for &number in NUMBERS {
                     let parameters = generator.parameters;
-                    let radix = if parameters.radix { [2, 3, Params::FLAT, 1][random.below(4)] } else { 2 };
+                    let radix = if parameters.radix().is_some() {
+                        [2, 3, Params::FLAT, 1][random.below(4)]
+                    } else {
+                        2
+                    };
                     let radix = if generator.name == "knomial" { radix.max(2) } else { radix };
-                    let segment = if parameters.segment { [0, 2, 24][random.below(3)] } else { 0 };
+                    let segment =
+                        if parameters.segments().is_some() { [0, 2, 24][random.below(3)] } else { 0 };
                     let window = [1, 2, 64][random.below(3)];
-                    let fan_out = if parameters.fan_out { [0, 2, Params::FLAT][random.below(3)] } else { 0 };
-                    let readers = if parameters.readers { random.below(4) as u32 } else { 0 };
+                    let fan_out = if parameters.has(Parameter::FanOut) {
+                        [0, 2, Params::FLAT][random.below(3)]
+                    } else {
+                        0
+                    };
+                    let readers = if parameters.has(Parameter::Readers) { random.below(4) as u32 } else { 0 };
                     let case = Case {
                         collective,
                         ranks,

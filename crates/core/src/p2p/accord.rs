@@ -14,11 +14,12 @@
 
 use std::collections::VecDeque;
 
-use tutti_base::{Error, ErrorClass};
+use tutti_base::{Error, ErrorClass, WorldRank};
 use tutti_coll::Collective;
 use tutti_transport::Peer;
 
-use super::{Message, State};
+use super::multicast;
+use super::{Message, Notice, State};
 use crate::flow::ENVELOPE_BYTES;
 use crate::matching::Envelope;
 use crate::request::RequestId;
@@ -50,16 +51,23 @@ pub struct Refusals {
     all: VecDeque<Refusal>,
     /// Senders of messages that were found wrong, who still wait for a word.
     owed: Vec<(Peer, RequestId)>,
+    /// What members have answered.
+    dissents: VecDeque<(Envelope, Signature)>,
 }
 
 /// How many are remembered: programs that go on after an error have few of them.
 const MOST: usize = 64;
 
+/// Most questions, and most answers, that wait: who asks does so again.
+const INQUIRIES: usize = 1024;
+
 const KNOWN: u16 = 1 << 15;
+/// The kind of what makes a persistent operation, whose kind is in the place of the root.
+const MAKING: u16 = FIELD;
 const KIND_SHIFT: u32 = 10;
 const ROOT_SHIFT: u32 = 5;
 const FIELD: u16 = 0x1f;
-const _: () = assert!(Collective::EVERY.len() <= FIELD as usize);
+const _: () = assert!(Collective::EVERY.len() <= MAKING as usize);
 
 /// What a message says of its operation: which it is, and five bits each of what the root and the number of bytes hash to.
 pub fn signature(collective: Collective, root: u32, bytes: u64) -> Signature {
@@ -67,6 +75,16 @@ pub fn signature(collective: Collective, root: u32, bytes: u64) -> Signature {
     let hash = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 59) as u16;
     let kind = collective as u16;
     KNOWN | kind << KIND_SHIFT | hash(u64::from(root) + 1) << ROOT_SHIFT | hash(bytes + 1)
+}
+
+/// What the making of a persistent operation says.
+pub fn making(collective: Collective) -> Signature {
+    KNOWN | MAKING << KIND_SHIFT | (collective as u16) << ROOT_SHIFT
+}
+
+/// Ten bits of a signature, in which the kinds differ.
+pub fn digest(signature: Signature) -> u16 {
+    (signature >> ROOT_SHIFT ^ signature & FIELD) & 0x3ff
 }
 
 /// Whether two members who say this of an operation disagree; who says nothing agrees.
@@ -79,11 +97,7 @@ pub fn disagreement(mine: Signature, theirs: Signature, source: u32) -> Option<E
 
 #[cold]
 fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
-    let name = |signature: Signature| {
-        let kind = usize::from(signature >> KIND_SHIFT & FIELD);
-        Collective::EVERY.get(kind).map_or("another operation", |collective| collective.name())
-    };
-    let (own, other) = (name(mine), name(theirs));
+    let (own, other) = (name_of(mine), name_of(theirs));
     if own != other {
         let reason = format!(
             "this rank calls {own} where rank {source} calls {other}; all ranks must call the same operations in the same \
@@ -97,6 +111,18 @@ fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
     }
     let reason = format!("{own} is of other amounts of data at rank {source} than at this rank");
     Error::new(ErrorClass::Truncate, reason)
+}
+
+/// Of an operation that says this.
+fn name_of(signature: Signature) -> String {
+    let named = |kind: u16| Collective::EVERY.get(usize::from(kind)).map(|collective| collective.name());
+    match signature >> KIND_SHIFT & FIELD {
+        MAKING => {
+            let made = named(signature >> ROOT_SHIFT & FIELD).unwrap_or("operation");
+            format!("the making of a persistent {made}")
+        }
+        kind => named(kind).unwrap_or("another operation").to_string(),
+    }
 }
 
 /// A message of an operation that is over here, which this rank was not to get.
@@ -148,6 +174,22 @@ impl Refusal {
 }
 
 impl Refusals {
+    /// A member has answered that it takes an operation for this.
+    #[cold]
+    pub(super) fn answered(&mut self, envelope: Envelope, signature: Signature) {
+        if self.dissents.len() == INQUIRIES {
+            self.dissents.pop_front();
+        }
+        self.dissents.push_back((envelope, signature));
+    }
+
+    /// What a member has answered about the operation with this tag.
+    pub fn take_dissent(&mut self, context: u32, tag: i32) -> Option<(u32, Signature)> {
+        let is_its = |(other, _): &(Envelope, Signature)| (other.context, other.tag) == (context, tag);
+        let place = self.dissents.iter().position(is_its)?;
+        self.dissents.remove(place).map(|(envelope, signature)| (envelope.source, signature))
+    }
+
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -195,7 +237,9 @@ impl Message {
     /// What it says of its operation.
     fn signature(&self) -> Signature {
         match self {
-            Message::Eager { signature, .. } | Message::Offer { signature, .. } => *signature,
+            Message::Eager { signature, .. }
+            | Message::Multicast { signature, .. }
+            | Message::Offer { signature, .. } => *signature,
             Message::Local { .. } | Message::Announced { .. } => 0,
         }
     }
@@ -214,6 +258,14 @@ impl State {
         self.give_up_withheld(|other| other.context == context && without_lane(other.tag) == tag);
         // Who waits for its messages looks again.
         self.requests.news = true;
+    }
+
+    /// A member asks what this one takes an operation for.
+    #[cold]
+    pub(super) fn asked(&mut self, from: Peer, envelope: Envelope, signature: Signature) {
+        if self.inquiries.len() < INQUIRIES {
+            self.inquiries.push(Notice::Inquiry { from: WorldRank(from.0), envelope, signature });
+        }
     }
 
     /// Senders of messages that were found wrong are done with them.
@@ -265,6 +317,7 @@ impl State {
     pub(super) fn throw_away(&mut self, message: Message) {
         match message {
             Message::Eager { from, payload, sync, .. } => self.eager_done(from, payload.len(), sync),
+            Message::Multicast { payload, .. } => self.multicast_bytes -= multicast::cost(&payload),
             Message::Offer { from, sender, is_counted, .. } => {
                 self.answer(from, Packet::Done { sender });
                 if is_counted {

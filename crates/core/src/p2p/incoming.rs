@@ -1,9 +1,11 @@
 //! The receiver's half of the protocols.
 
-use tutti_base::{Error, ErrorClass};
+use tutti_base::{Error, ErrorClass, Result};
 use tutti_sys::clock;
+use tutti_transport::link::KEEP;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
+use super::multicast;
 use super::ways::Reading;
 use super::withheld::Asked;
 use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord, is_counted};
@@ -117,6 +119,9 @@ impl Sink for State {
             Ok(Packet::Eager { envelope, signature, sync }) => {
                 self.eager(from, envelope, signature, sync, payload);
             }
+            Ok(Packet::Multicast { envelope, signature }) => {
+                return self.multicast(from, envelope, signature, payload, header.0[0] & KEEP != 0);
+            }
             Ok(Packet::Data { receiver }) => self.data(from, receiver, payload),
             Ok(Packet::Offer { envelope, signature, sender }) => {
                 self.with(Offer::decode(payload), |it, offer| {
@@ -140,10 +145,14 @@ impl Sink for State {
                 let class = ErrorClass::from_code(class.into()).unwrap_or(ErrorClass::Other);
                 self.refused(envelope, class);
             }
-            Ok(Packet::Serve { envelope }) => self.calls.push(envelope.context),
             Ok(Packet::Get { receiver }) => self.asked_to_get(from, payload, receiver),
             Ok(Packet::Put { sender }) => self.offered_for(from, payload, sender),
             Ok(Packet::Missing { request }) => self.is_missing(request),
+            Ok(Packet::Inquiry { envelope, signature }) => self.asked(from, envelope, signature),
+            Ok(Packet::Dissent { envelope, signature }) => {
+                self.refusals.answered(envelope, signature);
+                self.requests.news = true;
+            }
             Ok(rare) => self.arrived_for_want_of_room(from, rare, payload),
             Err(error) => self.fault = Some(error),
         }
@@ -196,7 +205,7 @@ impl State {
     /// How long a message is.
     pub(super) fn bytes_of(&self, message: &Message) -> u64 {
         match message {
-            Message::Eager { payload, .. } => payload.len() as u64,
+            Message::Eager { payload, .. } | Message::Multicast { payload, .. } => payload.len() as u64,
             Message::Offer { offer, .. } | Message::Announced { offer, .. } => offer.bytes,
             Message::Local { sender } => self.requests.get(*sender).map_or(0, sent_bytes),
         }
@@ -277,6 +286,10 @@ impl State {
                 self.deliver_eager(receive, from, envelope, signature, &payload);
                 self.eager_done(from, payload.len(), sync);
             }
+            Message::Multicast { from, payload, signature } => {
+                self.multicast_bytes -= multicast::cost(&payload);
+                self.deliver_eager(receive, from, envelope, signature, &payload);
+            }
             Message::Offer { from, offer, signature, sender, is_counted } => {
                 self.accept(receive, from, envelope, offer, signature, sender);
                 if is_counted {
@@ -291,7 +304,7 @@ impl State {
     }
 
     #[inline]
-    fn deliver_eager(
+    pub(super) fn deliver_eager(
         &mut self,
         receive: RequestId,
         from: Peer,
@@ -353,7 +366,15 @@ impl State {
             return self.requests.complete_as_is(receive);
         }
         let wanted = offer.bytes.min(buffer.bytes());
-        if wanted == 0 || self.read_in_place(from, &offer, &buffer, wanted) {
+        let read = if wanted == 0 { Ok(true) } else { self.read_in_place(from, &offer, &buffer, wanted) };
+        let is_over = read.unwrap_or_else(|error| {
+            self.requests
+                .get_mut(receive)
+                .into_iter()
+                .for_each(|request| request.error = Some(error.clone()));
+            true
+        });
+        if is_over {
             self.received(receive, from);
             self.answer(from, Packet::Done { sender });
         } else if !self.plan_read(receive, from, sender, &offer, &buffer) {
@@ -362,20 +383,20 @@ impl State {
     }
 
     /// Reads an offered message out of its sender's memory, if that is the better way and possible.
-    fn read_in_place(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> bool {
+    fn read_in_place(&mut self, from: Peer, offer: &Offer, buffer: &Buffer, wanted: u64) -> Result<bool> {
         let own = self.peers.get(from).offered.and_then(|id| self.requests.get(id));
         let alone = !self.reader.is_crowded() && own.is_none_or(|request| request.complete);
         let ways = self.peers.get(from).ways.get_or_insert_default();
         let by = if offer.near.is_some() { Reading::Mapped } else { Reading::Kernel };
         if !self.reader.may_read(from, offer, wanted, || ways.reads(by, wanted, alone)) {
-            return false;
+            return Ok(false);
         }
         let begun = clock::ticks();
-        let is_read = self.reader.read(from, offer, buffer, wanted);
+        let is_read = self.reader.read(from, offer, buffer, wanted)?;
         if is_read {
             ways.read(by, wanted, clock::ticks().wrapping_sub(begun));
         }
-        is_read
+        Ok(is_read)
     }
 
     /// Whether a receive got a message of a collective that does not belong to what it is part of.

@@ -4,7 +4,8 @@
 //! operations come in, completions happen in the request table, and packets to send go to `outbox`. Files:
 //! `outgoing` is the sender's half, `incoming` the receiver's, `withheld` and `pulling` what both do where the receiver has no room
 //! ([`crate::flow`]), `cancel` takes sends back, `partitioned` both halves of messages in partitions, `remote` what the link reads by
-//! itself, `served` what its owner reads and writes for a peer, `user` what the MPI functions call.
+//! itself, `multicast` what goes to several at once, `served` what its owner reads and writes for a peer,
+//! `user` what the MPI functions call.
 //!
 //! | message | protocol |
 //! |---|---|
@@ -22,6 +23,7 @@ mod bounded_tests;
 mod cancel;
 mod direct;
 mod incoming;
+mod multicast;
 mod outgoing;
 pub(crate) mod pace;
 pub mod partitioned;
@@ -110,6 +112,8 @@ pub enum Check {
 pub enum Message {
     /// All of it is here.
     Eager { from: Peer, payload: Box<[u8]>, signature: Signature, sync: Option<RequestId> },
+    /// All of it is here; it was multicast.
+    Multicast { from: Peer, payload: Box<[u8]>, signature: Signature },
     /// It waits at its sender. It is counted unless it came by a claim, or is of a plane that is not.
     Offer { from: Peer, offer: Offer, signature: Signature, sender: RequestId, is_counted: bool },
     /// It waits in this process.
@@ -170,8 +174,12 @@ pub struct State {
     watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
     pub refusals: accord::Refusals,
-    /// Windows (their contexts and planes) whose members want this process to do active messages, and that nobody has heard of.
+    /// Payload of the messages that were multicast and are kept.
+    multicast_bytes: u64,
+    /// Contexts in which messages of one-sided communication were kept ([`State::next_call`]).
     calls: Vec<u32>,
+    /// What members ask that wait for long in a collective operation.
+    inquiries: Vec<Notice>,
 }
 
 /// What progress has found beside messages.
@@ -181,8 +189,17 @@ pub enum Notice {
     Fault(String),
     /// Which peer cannot be reached any more, and why: the job cannot go on.
     Lost(String),
-    /// Active messages of the window with this context (and plane) are to be done from now on.
-    Serve(u32),
+    /// Windows have active messages to do ([`State::next_call`]).
+    Calls,
+    /// A member waits for long in the operation of the envelope, and asks what this process takes it for.
+    Inquiry {
+        /// Who asks.
+        from: WorldRank,
+        /// Of its messages.
+        envelope: Envelope,
+        /// What it takes the operation for.
+        signature: Signature,
+    },
 }
 
 /// What is kept about a process that was spoken to.
@@ -295,7 +312,9 @@ impl<L: Link> PointToPoint<L> {
             busy: Vec::new(),
             watched: None,
             refusals: accord::Refusals::default(),
+            multicast_bytes: 0,
             calls: Vec::new(),
+            inquiries: Vec::new(),
         };
         PointToPoint { link, state }
     }
@@ -317,6 +336,7 @@ impl<L: Link> PointToPoint<L> {
     #[inline]
     pub fn progress(&mut self) -> bool {
         let mut arrived = self.link.poll(&mut self.state);
+        self.send_handed_back();
         if !arrived && self.state.watched.is_some() && self.watch() {
             arrived = self.link.poll(&mut self.state);
         }
@@ -350,17 +370,21 @@ impl<L: Link> PointToPoint<L> {
         let lost = |(peer, reason): (Peer, String)| format!("rank {} cannot be reached: {reason}", peer.0);
         let fault = self.state.fault.take().map(|error| Notice::Fault(error.message.to_string()));
         let fault = fault.or_else(|| self.link.failure().map(lost).map(Notice::Lost));
-        if self.state.calls.is_empty() { fault } else { fault.or_else(|| self.call()) }
+        if self.state.is_called() {
+            return fault.or(Some(Notice::Calls));
+        }
+        if self.state.inquiries.is_empty() { fault } else { fault.or_else(|| self.inquiry()) }
     }
 
     #[cold]
-    fn call(&mut self) -> Option<Notice> {
-        self.state.calls.pop().map(Notice::Serve)
+    fn inquiry(&mut self) -> Option<Notice> {
+        self.state.inquiries.pop()
     }
 
     /// Whether progress would find something to do; asked before a process goes to sleep.
     pub fn pending(&mut self) -> bool {
         !self.state.outbox.is_empty()
+            || self.state.is_called()
             || self.state.remote.is_ready()
             || self.link.pending()
             || self.can_send()
@@ -492,6 +516,10 @@ impl State {
         }
         let bytes = self.bytes_of(&message);
         self.requests.news = true;
+        if ContextId::is_of(envelope.context, Plane::OneSided) && self.calls.last() != Some(&envelope.context)
+        {
+            self.calls.push(envelope.context);
+        }
         self.matcher.keep(envelope, message);
         TRAFFIC.unexpected.add(bytes);
         let kept = self.matcher.kept();
@@ -504,6 +532,18 @@ impl State {
     /// Messages that are kept for receives to come.
     pub fn kept(&self) -> usize {
         self.matcher.kept()
+    }
+
+    /// Whether [`State::next_call`] has one.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// A context (with plane) in which messages of one-sided communication were kept since it was last given;
+    /// some come more than once.
+    pub fn next_call(&mut self) -> Option<u32> {
+        self.calls.pop()
     }
 
     /// Nothing more is said to `peer`: should they meet again, both begin anew.

@@ -106,6 +106,11 @@ impl Asked {
 }
 
 impl Withheld {
+    /// Whether one with this envelope is among them.
+    pub fn holds(&self, envelope: Envelope) -> bool {
+        self.messages.iter().any(|entry| entry.message.envelope == envelope)
+    }
+
     /// Withholds a message; whether the receiver does not know yet that there are some of its context.
     pub fn push(&mut self, message: Waiting) -> bool {
         self.messages.push_back(Entry { number: self.next, message, is_seen: false });

@@ -1,12 +1,15 @@
-//! Settings as control variables. Values are fixed when the process starts, so they can be written until MPI_Init (or the
-//! first session), as if the environment had said them.
+//! Settings as control variables. Values are fixed when the process starts, so they can be written until
+//! MPI_Init (or the first session), as if the environment had said them; TUTTI_TUNE also later, and
+//! TUTTI_CHECKPOINT only later: it is no setting, but asks the launcher for something.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tutti_base::config::{Config, ConfigError, SETTINGS};
+use tutti_base::config::{Checkpoint, Config, ConfigError, SETTINGS};
+use tutti_sys::spawning;
 
 use super::Names;
-use crate::process::process;
+use crate::collective::wishes;
+use crate::inside;
 
 /// The type of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +36,12 @@ pub enum Scope {
 }
 
 /// Settings that only the launcher reads.
-const OF_LAUNCHER: [&str; 4] = ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_HEARTBEAT_MS", "TUTTI_START_MS"];
+const OF_LAUNCHER: [&str; 5] =
+    ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_CHECKPOINT_STOP", "TUTTI_HEARTBEAT_MS", "TUTTI_START_MS"];
 
 /// Settings that need not be the same in all processes.
-const OF_PROCESS: [&str; 13] = [
+const OF_PROCESS: [&str; 14] = [
+    CHECKPOINT,
     "TUTTI_SPIN_US",
     "TUTTI_YIELD_ROUNDS",
     "TUTTI_MOVE_APART",
@@ -51,6 +56,12 @@ const OF_PROCESS: [&str; 13] = [
     "TUTTI_PORT_RANGE",
     "TUTTI_PMIX_LIBRARY",
 ];
+
+/// What may be written at any time, as [`wishes::set_tune`] says.
+const TUNE: &str = "TUTTI_TUNE";
+
+/// What asks for a checkpoint, at any time while the process runs ([`keep`]).
+const CHECKPOINT: &str = "TUTTI_CHECKPOINT";
 
 /// What was written so far: names and values.
 static WRITTEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
@@ -101,16 +112,41 @@ pub fn scope_of(index: usize) -> Scope {
     }
 }
 
-/// The value of a setting as text.
+/// The value of a setting as text; `config` is what the process has, if it has started.
 ///
 /// # Errors
 /// The environment has a wrong value.
-pub fn show(index: usize) -> Result<String, ConfigError> {
+pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError> {
     let setting = &SETTINGS[index];
-    match process() {
-        Some(process) => Ok(setting.show(&process.config)),
+    match config {
+        Some(config) => Ok(setting.show(&Config { tune: wishes::tune_of(config), ..config.clone() })),
         None => at_start().map(|config| setting.show(&config)),
     }
+}
+
+/// Whether a setting may still be written when the process runs.
+pub fn is_always_writable(index: usize) -> bool {
+    [TUNE, CHECKPOINT].contains(&SETTINGS[index].name)
+}
+
+/// Whether writing a setting asks the launcher for a checkpoint.
+pub fn asks_for_checkpoint(index: usize) -> bool {
+    SETTINGS[index].name == CHECKPOINT
+}
+
+/// Asks the launcher of a process of this job and host for what is written: `now` or `stop`; it begins soon,
+/// and nobody waits for it. One rank is enough.
+///
+/// # Errors
+/// What a user is told: there is no such launcher.
+pub fn keep(job_id: u64, host: u32, value: &str) -> Result<(), String> {
+    let stops = value == Checkpoint::Stop.name();
+    if value == Checkpoint::No.name() {
+        return Ok(());
+    }
+    spawning::ask_for_checkpoint(job_id, host, stops).map_err(|error| {
+        format!("{CHECKPOINT}: no mpirun of Tutti keeps this process ({error}); start it with that")
+    })
 }
 
 /// Writes a setting, given as text.
@@ -119,7 +155,13 @@ pub fn show(index: usize) -> Result<String, ConfigError> {
 /// The value is not one of this setting. Nothing is written then.
 pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
     let pair = (SETTINGS[index].name.to_string(), value.to_string());
-    Config::from_pairs(std::iter::once(pair.clone()))?;
+    let config = Config::from_pairs(std::iter::once(pair.clone()))?;
+    if pair.0 == TUNE {
+        if config.tune.is_on() {
+            inside::begin();
+        }
+        wishes::set_tune(config.tune);
+    }
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     written.retain(|(name, _)| *name != pair.0);
     written.push(pair);
@@ -149,6 +191,7 @@ mod tests {
         check("TUTTI_BANK_BYTES", (Type::Text, Scope::ReadOnly));
         check("TUTTI_ALGORITHM", (Type::Text, Scope::AllEqual));
         check("TUTTI_AGENT", (Type::Text, Scope::ReadOnly));
+        check("TUTTI_CHECKPOINT", (Type::Word(&["no", "now", "stop"]), Scope::Local));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::{Collective, registry};
 use tutti_transport::FarCounters;
+use tutti_transport::multicast::Counters as CastingCounters;
 
 use super::Names;
 use crate::giant::{self, Held};
@@ -59,6 +60,7 @@ pub struct Variable {
 enum Source {
     Traffic(fn() -> u64),
     Far(fn(&FarCounters) -> u64),
+    Casting(fn(&CastingCounters) -> u64),
     Messages(fn(&crate::p2p::State) -> u64),
     Algorithm(usize),
 }
@@ -106,6 +108,7 @@ pub fn all() -> &'static [Variable] {
         traffic(&mut all);
         files(&mut all);
         network(&mut all);
+        multicast(&mut all);
         matching(&mut all);
         for (number, collective) in Collective::EVERY.iter().enumerate() {
             all.push(Variable {
@@ -142,7 +145,7 @@ fn traffic(all: &mut Vec<Variable>) {
 fn files(all: &mut Vec<Variable>) {
     use Class as C;
     type Count = fn() -> u64;
-    let rows: [(&str, &str, Class, Count); 5] = [
+    let rows: [(&str, &str, Class, Count); 11] = [
         ("reads", "accesses that read from files", C::Counter, || TRAFFIC.file_reads.transfers.get()),
         ("read_bytes", "bytes read from files", C::Aggregate, || TRAFFIC.file_reads.bytes.get()),
         ("writes", "accesses that wrote to files", C::Counter, || TRAFFIC.file_writes.transfers.get()),
@@ -150,6 +153,26 @@ fn files(all: &mut Vec<Variable>) {
         ("exchanges", "collective accesses to files in which ranks exchanged data", C::Counter, || {
             TRAFFIC.file_exchanges.get()
         }),
+        ("exchange_ns", "nanoseconds that those took, windows of files included", C::Aggregate, || {
+            TRAFFIC.file_exchange_ns.get()
+        }),
+        ("ns", "nanoseconds that devices and io-servers took", C::Aggregate, || TRAFFIC.file_ns.get()),
+        ("server_requests", "requests to io-servers", C::Counter, || TRAFFIC.server_requests.transfers.get()),
+        ("server_bytes", "bytes of files sent to io-servers or got from them", C::Aggregate, || {
+            TRAFFIC.server_requests.bytes.get()
+        }),
+        (
+            "server_near_bytes",
+            "bytes copied from or to files lent by io-servers of the host",
+            C::Aggregate,
+            || TRAFFIC.server_near_bytes.get(),
+        ),
+        (
+            "server_waits",
+            "times that something for an io-server waited for room there (credits)",
+            C::Counter,
+            || TRAFFIC.server_waits.get(),
+        ),
     ];
     for (name, doc, class, count) in rows {
         let (name, doc) = (format!("tutti_file_{name}"), doc.to_string());
@@ -183,6 +206,29 @@ fn network(all: &mut Vec<Variable>) {
         class,
         area: 1,
         source: Source::Far(field),
+    }));
+}
+
+fn multicast(all: &mut Vec<Variable>) {
+    use Class as C;
+    type Field = fn(&CastingCounters) -> u64;
+    let rows: [(&str, &str, Class, Field); 9] = [
+        ("messages", "messages sent once for several other hosts", C::Counter, |c| c.messages),
+        ("bytes", "bytes of messages sent once for several other hosts", C::Aggregate, |c| c.bytes),
+        ("datagrams", "datagrams multicast for the first time", C::Counter, |c| c.sent),
+        ("repeated", "datagrams multicast again", C::Counter, |c| c.repeated),
+        ("repaired", "lost datagrams sent to one receiver by its connection", C::Counter, |c| c.repaired),
+        ("received", "datagrams of others that were new", C::Counter, |c| c.received),
+        ("again", "datagrams of others that were there before", C::Counter, |c| c.again),
+        ("dropped", "datagrams dropped: malformed, foreign, forged, absurd", C::Counter, |c| c.dropped()),
+        ("demoted", "receivers given up because they did not hear", C::Counter, |c| c.demoted),
+    ];
+    all.extend(rows.map(|(name, doc, class, field)| Variable {
+        name: format!("tutti_multicast_{name}"),
+        doc: doc.to_string(),
+        class,
+        area: 1,
+        source: Source::Casting(field),
     }));
 }
 
@@ -258,6 +304,12 @@ impl Variable {
                 .and_then(|process| {
                     let mut messages = process.messages.borrow_mut(held);
                     messages.link.far().map(|far| read(&far.counters()))
+                })
+                .unwrap_or(0),
+            Source::Casting(read) => process()
+                .and_then(|process| {
+                    let mut messages = process.messages.borrow_mut(held);
+                    messages.link.casting().map(|casting| read(&casting.counters()))
                 })
                 .unwrap_or(0),
             Source::Messages(read) => process().map_or(0, |process| {

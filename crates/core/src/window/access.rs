@@ -40,6 +40,9 @@ pub(super) struct Bound {
     reducer: Reducer,
 }
 
+/// Longest put that is left to its target: copying it twice takes no longer than a call of the system.
+const LOGGED_BYTES: u64 = 2048;
+
 impl Bound {
     /// The operator bound to the type, which it may be already.
     #[inline(always)]
@@ -69,6 +72,7 @@ impl Window {
         let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
         run.copy_from(origin);
         self.is_ordered.store(false, Ordering::Relaxed);
+        self.polls.moved();
         Ok(true)
     }
 
@@ -78,8 +82,10 @@ impl Window {
     /// As [`Window::get`].
     #[inline(always)]
     pub fn get_run(&self, held: &Held, origin: Run, target: Target<'_>) -> Result<bool> {
-        let near = self.near(held, &target, origin.bytes())?;
-        Ok(near.map(|(run, _)| origin.copy_from(run)).is_some())
+        let Some((run, _)) = self.near(held, &target, origin.bytes())? else { return Ok(false) };
+        origin.copy_from(run);
+        self.has_read(target.rank as u32, target.displacement, Some(origin));
+        Ok(true)
     }
 
     /// An accumulate of a few items from and to single runs of memory in one that is mapped here, all of the same `bytes`: whether it was
@@ -104,7 +110,21 @@ impl Window {
         let station = self.station_of(member.station.unwrap_or(0));
         memory::update_run((run, target.count), reducer, &update, station, self.looks);
         self.is_ordered.store(true, Ordering::Relaxed);
+        self.has_read(target.rank as u32, target.displacement, update.result);
         Ok(true)
+    }
+
+    /// An access has read what `result` holds now, or has read nothing and has written.
+    #[inline(always)]
+    fn has_read(&self, rank: u32, displacement: i64, result: Option<Run>) {
+        match result.and_then(Run::word) {
+            Some(word) => {
+                let window = std::ptr::from_ref(self) as u64;
+                let place = window ^ u64::from(rank).rotate_right(20) ^ displacement.cast_unsigned();
+                self.polls.read(place, word);
+            }
+            None => self.polls.moved(),
+        }
     }
 
     /// MPI_Put. The buffer may be used again when this returns.
@@ -116,18 +136,40 @@ impl Window {
         let Some(aim) = self.aim(held, target)? else { return Ok(()) };
         fits(origin, &aim.spot)?;
         self.is_ordered.store(false, Ordering::Relaxed);
+        self.polls.moved();
         match aim.member.place() {
             Place::Here(base) => {
                 base.buffer(&aim.spot)?.copy_from(origin);
                 return Ok(());
             }
+            _ if self.put_in_log(held, &aim, origin) => return Ok(()),
             Place::Lent(window) => match memory::put_lent(window, &aim.spot, origin) {
                 Ok(()) => return Ok(()),
-                Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+                Err(error) => self.turn_to_messages(process, aim.rank, error)?,
             },
             Place::Message => (),
         }
         self.put_by_message(held, process, &aim, origin)
+    }
+
+    /// Leaves a short put to its target, if that is on this node and waits for the end of the epoch: whether
+    /// it did.
+    fn put_in_log(&self, held: &Held, aim: &Aim<'_>, origin: &Buffer) -> bool {
+        let (Some(station), Some(run)) = (aim.member.station, origin.user_run()) else { return false };
+        let is_short = (1..=LOGGED_BYTES).contains(&run.bytes());
+        // Items without gaps that are inside the window begin at their offset, which is not negative.
+        is_short
+            && aim.spot.datatype.dense_bytes(aim.spot.count).is_some()
+            && self.epochs.borrow(held).is_started()
+            && self.control.log(station, aim.spot.offset as u64, run.bytes() as usize, |data| run.pack(data))
+    }
+
+    /// Does a put that an origin has left.
+    pub(super) fn store_own(&self, offset: u64, data: &[u8]) {
+        let member = &self.members[self.rank() as usize];
+        let inside = offset <= member.bytes && data.len() as u64 <= member.bytes - offset;
+        assert!(inside, "an origin has looked whether its put is inside the window");
+        self.own.store(offset, data);
     }
 
     /// MPI_Get and MPI_Rget: the request of one that is still under way.
@@ -148,11 +190,15 @@ impl Window {
         match aim.member.place() {
             Place::Here(base) => {
                 origin.copy_from(&base.buffer(&aim.spot)?);
+                self.has_read(aim.rank, target.displacement, origin.user_run());
                 return Ok(RequestId::DONE);
             }
             Place::Lent(window) => match memory::get_lent(window, &aim.spot, origin) {
-                Ok(()) => return Ok(RequestId::DONE),
-                Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+                Ok(()) => {
+                    self.has_read(aim.rank, target.displacement, origin.user_run());
+                    return Ok(RequestId::DONE);
+                }
+                Err(error) => self.turn_to_messages(process, aim.rank, error)?,
             },
             Place::Message => (),
         }
@@ -185,6 +231,7 @@ impl Window {
                 let reducer = Bound::to(&mut bound, update.op, target.datatype, self.checks_types)?;
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 memory::update_here(*base, &aim.spot, reducer, &update, station, self.looks)?;
+                self.has_read(aim.rank, target.displacement, update.result.and_then(Buffer::user_run));
                 return Ok(RequestId::DONE);
             }
             Place::Lent(window) => {
@@ -193,9 +240,16 @@ impl Window {
                 let station = self.station_of(aim.member.station.unwrap_or(0));
                 let alone = |work: &mut dyn FnMut() -> memory::Reached| station.alone(self.looks, work);
                 match memory::update_lent(window, &aim.spot, &packed, &update, alone) {
-                    Ok(()) => return Ok(RequestId::DONE),
+                    Ok(()) => {
+                        self.has_read(
+                            aim.rank,
+                            target.displacement,
+                            update.result.and_then(Buffer::user_run),
+                        );
+                        return Ok(RequestId::DONE);
+                    }
                     Err(stopped) => {
-                        self.turn_to_messages(held, process, aim.rank, stopped.error)?;
+                        self.turn_to_messages(process, aim.rank, stopped.error)?;
                         aim.spot.done = stopped.done;
                     }
                 }
@@ -224,16 +278,20 @@ impl Window {
         let station = aim.member.station.unwrap_or(0);
         match aim.member.place() {
             Place::Here(base) => {
-                let target = base.buffer(&aim.spot)?;
-                let swap = || memory::swap_here(&target, compare, origin, result);
+                let own = base.buffer(&aim.spot)?;
+                let swap = || memory::swap_here(&own, compare, origin, result);
                 self.station_of(station).alone(self.looks, swap);
+                self.has_read(aim.rank, target.displacement, result.user_run());
                 return Ok(());
             }
             Place::Lent(window) => {
                 let swap = || memory::swap_lent(window, &aim.spot, compare, origin, result);
                 match self.station_of(station).alone(self.looks, swap) {
-                    Ok(()) => return Ok(()),
-                    Err(error) => self.turn_to_messages(held, process, aim.rank, error)?,
+                    Ok(()) => {
+                        self.has_read(aim.rank, target.displacement, result.user_run());
+                        return Ok(());
+                    }
+                    Err(error) => self.turn_to_messages(process, aim.rank, error)?,
                 }
             }
             Place::Message => (),

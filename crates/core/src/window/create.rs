@@ -4,7 +4,7 @@
 //! the job object before, in which the node's members find their stations and the memory that is allocated with the window.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize};
 
 use tutti_base::config::OneSided;
 use tutti_base::{Error, ErrorClass, Result};
@@ -13,6 +13,7 @@ use tutti_transport::exposure::Record;
 use tutti_transport::window::Control;
 
 use super::memory::{Base, Place, lend, of_process, open};
+use super::polls::Polls;
 use super::remote::Remote;
 use super::{Counts, Facts, Flavor, Member, UNIFIED, Window};
 use crate::attributes::Attributes;
@@ -54,9 +55,6 @@ struct Card {
 
 const WORDS: usize = 6 + Record::WORDS;
 const PAGE_BYTES: u64 = 4096;
-/// How often a flush of memory that is reached directly looks at messages all the same: programs may wait for others by
-/// flushing in a loop.
-const QUIET_FLUSHES: u32 = 32;
 
 impl Card {
     fn encode(&self) -> Vec<u8> {
@@ -128,8 +126,8 @@ impl Near {
 }
 
 /// Where the memory of the members of a node is in their slot, and where it ends; the stations come first.
-fn layout(members: u32, sizes: &[u64], gaps: bool) -> Option<(Vec<u64>, u64)> {
-    let mut end = Control::bytes(members).checked_next_multiple_of(PAGE_BYTES)?;
+fn layout(members: u32, has_logs: bool, sizes: &[u64], gaps: bool) -> Option<(Vec<u64>, u64)> {
+    let mut end = Control::bytes(members, has_logs).checked_next_multiple_of(PAGE_BYTES)?;
     let mut places = Vec::with_capacity(sizes.len());
     for bytes in sizes {
         places.push(end);
@@ -164,11 +162,10 @@ pub fn create(
     let near = Near::of(process, comm, flavor);
     let slot = if near.me == 0 { Slot::take(&process.job).ok() } else { None };
     let (card, loan) = card(held, process, flavor, part, &near, slot.as_ref(), &info);
-    let all = collective::allgather_bytes(held, process, &own, &card.encode())?;
+    let all = collective::allgather_bytes(held, process, comm, &card.encode())?;
     let cards: Vec<Card> = all.chunks_exact(WORDS * 8).map(Card::decode).collect();
     check(process, comm, flavor, &cards, &near)?;
     let made = make(held, process, own, flavor, part, info, near, slot, loan, &cards);
-    let comm = made.as_ref().map_or(comm, |window| &window.comm);
     let end = match &made {
         Ok(window) if window.sends_messages() => End::WithMessages,
         Ok(_) => End::Made,
@@ -180,11 +177,8 @@ pub fn create(
     if worst == End::Failed as u32 {
         return Err(Error::new(ErrorClass::NoMem, "another member could not map the memory of the window"));
     }
-    if worst == End::WithMessages as u32 {
-        Window::serve(&window, held, process);
-    } else if window.lends() {
-        let known = Arc::downgrade(&window);
-        process.lent_windows.borrow_mut(held).insert(window.comm.context().0, known);
+    if worst == End::WithMessages as u32 || window.lends() {
+        window.begin_service(held, process);
     }
     Ok(window)
 }
@@ -256,8 +250,10 @@ fn make(
         near.ranks.iter().map(|rank| if allocates { close(rank).bytes } else { 0 }).collect();
     let gaps = near.ranks.iter().all(|rank| close(rank).gaps);
     let stations = near.ranks.len() as u32;
+    // Of dynamic windows only the target knows what is attached.
+    let has_logs = flavor == Flavor::Create && stations > 1;
     let too_large = || Error::new(ErrorClass::NoMem, "argument size: the memory of all members does not fit");
-    let (places, end) = layout(stations, &sizes, gaps).ok_or_else(too_large)?;
+    let (places, end) = layout(stations, has_logs, &sizes, gaps).ok_or_else(too_large)?;
     let number = close(&near.ranks[0]).slot as u32;
     let mapping = process.job.map_slot(number, end);
     let mapping = mapping.map_err(|error| {
@@ -278,7 +274,7 @@ fn make(
     Ok(Window {
         flavor,
         members: members.into(),
-        control: Control::new(mapping, stations),
+        control: Control::new(mapping, stations, has_logs),
         station: near.me,
         near: near.locals.into(),
         looks: process.waiting.limits.lock_looks(),
@@ -287,15 +283,14 @@ fn make(
         slot: GiantCell::new(slot),
         loan: GiantCell::new(loan),
         epochs: GiantCell::new(Epochs::default()),
-        counts: GiantCell::new(Counts { posts: vec![0; stations as usize].into(), completed: 0 }),
+        counts: GiantCell::new(Counts::default()),
         remote: GiantCell::new(Remote::default()),
         is_ordered: AtomicBool::new(false),
-        flushes: AtomicU32::new(0),
-        quiet_flushes: if crowded { 1 } else { QUIET_FLUSHES },
+        polls: Polls::new(crowded),
+        meetings: GiantCell::new(0),
         bound: GiantCell::new(None),
         attached: GiantCell::new(Vec::new()),
-        served: AtomicBool::new(false),
-        freed: AtomicBool::new(false),
+        is_at_work: AtomicBool::new(false),
         handle: AtomicUsize::new(0),
         facts,
         attributes: Attributes::default(),
@@ -360,12 +355,11 @@ impl Window {
         self.epochs.borrow(held).free()?;
         self.attributes.delete_all(held, self.handle())?;
         self.flush_messages(held, process, None, "MPI_Win_free");
-        collective::barrier(held, process, &self.comm)?;
-        self.freed.store(true, Ordering::Relaxed);
+        self.meet(held, process, true)?;
+        self.end_service(held, process);
         if let Some(loan) = self.loan.borrow_mut(held).take() {
             process.exposures.borrow_mut(held).withdraw(&loan);
         }
-        process.lent_windows.borrow_mut(held).remove(&self.comm.context().0);
         self.comm.free(held, process)?;
         // The others may still have it mapped, but use it no more.
         drop(self.slot.borrow_mut(held).take());
@@ -379,14 +373,14 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other_or_begin_with_a_page() {
-        let first = Control::bytes(3).next_multiple_of(4096);
+        let first = Control::bytes(3, false).next_multiple_of(4096);
         let check = |gaps, expected: [u64; 3], end| {
-            let (places, found) = layout(3, &[10, 0, 5000], gaps).unwrap();
+            let (places, found) = layout(3, false, &[10, 0, 5000], gaps).unwrap();
             assert_eq!((places, found), (expected.map(|place| place + first).to_vec(), first + end + 1));
         };
         check(false, [0, 10, 10], 5010);
         check(true, [0, 4096, 4096], 4096 + 8192);
-        assert!(layout(2, &[u64::MAX, 1], false).is_none());
+        assert!(layout(2, true, &[u64::MAX, 1], false).is_none());
     }
 
     #[test]

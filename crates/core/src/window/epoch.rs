@@ -99,6 +99,12 @@ impl<L> Epochs<L> {
         Ok(())
     }
 
+    /// Whether the access epoch is one of MPI_Win_start.
+    #[inline]
+    pub fn is_started(&self) -> bool {
+        matches!(self.access, Access::Started(_))
+    }
+
     /// MPI_Win_complete: the targets of the epoch that ends.
     ///
     /// # Errors

@@ -124,6 +124,15 @@ impl Base {
         unsafe { Run::at(self.0.wrapping_offset(offset as isize), bytes) }
     }
 
+    /// Stores `data`, which goes inside the window, at `offset`.
+    #[inline]
+    pub fn store(self, offset: u64, data: &[u8]) {
+        // SAFETY: the module's promise; a log is no memory of a window.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), self.0.wrapping_add(offset as usize), data.len());
+        }
+    }
+
     /// The items as a buffer.
     ///
     /// # Errors

@@ -11,21 +11,23 @@
 //! and completions are words in shared memory too (`tutti_transport::window`); who waits for one sleeps as in any wait of
 //! the library, and is woken by whoever changes it.
 //!
-//! Files: `create` makes and frees windows, `epoch` knows what is allowed when, `access` has the operations, `sync` the synchronisation,
-//! `remote` the origin's half of active messages, `serve` the target's. Where the system refuses in the middle of a job what it has let an origin do before,
-//! the origin goes over to messages (`access`).
+//! Files: `create` makes and frees windows, `epoch` knows what is allowed when, `access` has the operations,
+//! `sync` the synchronisation, `polls` what calls do that have nothing to wait for, `remote` the origin's
+//! half of active messages, `serve` the target's. Where the system refuses in the middle of a job what it has
+//! let an origin do before, the origin goes over to messages (`access`).
 
 pub mod access;
 pub mod create;
 pub mod epoch;
 pub mod memory;
+mod polls;
 mod remote;
 pub(crate) mod serve;
 pub mod sync;
 pub mod wire;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicUsize, Ordering};
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_sys::job::Slot;
@@ -47,6 +49,7 @@ use crate::process::Process;
 use access::Bound;
 use epoch::Epochs;
 use memory::{Base, Place};
+use polls::Polls;
 use remote::Remote;
 
 /// How a window got its memory (the attribute MPI_WIN_CREATE_FLAVOR).
@@ -88,17 +91,16 @@ pub struct Window {
     remote: GiantCell<Remote>,
     /// Whether the last access was an accumulate that this process did itself and no flush has followed: nothing is left to be ordered.
     is_ordered: AtomicBool,
-    /// Flushes and the like since one has looked at messages.
-    flushes: AtomicU32,
-    /// After how many of them the next one does.
-    quiet_flushes: u32,
+    /// Calls that have nothing to wait for.
+    polls: Polls,
+    /// How often all members have waited for each other.
+    meetings: GiantCell<u32>,
     /// The operator of the last accumulate.
     bound: GiantCell<Option<Bound>>,
     /// Memory attached to a dynamic window, as (address, bytes).
     attached: GiantCell<Vec<(u64, u64)>>,
-    /// Whether this process serves it: sends and does active messages.
-    served: AtomicBool,
-    freed: AtomicBool,
+    /// Its service is among the activities of the process.
+    is_at_work: AtomicBool,
     handle: AtomicUsize,
     /// Values of predefined attributes, which programs get the addresses of.
     pub facts: Facts,
@@ -151,12 +153,14 @@ enum Lock {
 }
 
 /// What has been awaited so far, modulo 2^32.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Counts {
-    /// Posts by the members that share the control, by station.
-    posts: Box<[u32]>,
+    /// Posts by the members that share the control, by station; as far as this process has waited for any.
+    posts: Vec<u32>,
     /// Completed access epochs to the own memory.
     completed: u32,
+    /// To whom the own memory is posted, if that is one.
+    only_origin: Option<u32>,
 }
 
 /// The model that all windows have: MPI_WIN_UNIFIED.

@@ -108,8 +108,15 @@ impl Remote {
         self.wholes.remove(&number).map(|whole| whole.request)
     }
 
+    /// Whether a target (or none at all) has anything to do or to answer.
+    #[inline(always)]
+    pub(super) fn is_done(&self, target: Option<u32>) -> bool {
+        self.is_idle()
+            || target.is_some_and(|target| !self.dirty.contains(&target) && self.is_answered(Some(target)))
+    }
+
     /// Whether everything that was asked of a target (or of all) is answered.
-    fn is_answered(&self, target: Option<u32>) -> bool {
+    pub(super) fn is_answered(&self, target: Option<u32>) -> bool {
         match target {
             Some(target) => self.awaited.get(&target).is_none_or(|awaited| *awaited == 0),
             None => self.pending.is_empty(),

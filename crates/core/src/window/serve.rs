@@ -1,10 +1,14 @@
 //! The target's half of active messages: done in the order in which one origin sent them, whenever this process is in MPI, or by
 //! [`crate::progress_thread`].
+//!
+//! A window costs progress nothing as long as nobody asks it for anything: the messages that arrive say which
+//! windows they are for ([`answer_calls`]), and a window's [`Service`] is among the activities of the process
+//! only while it has something to do.
 
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Datatype, Op};
 use tutti_sys::cma::CopyError;
 use tutti_transport::window::turnstile::Kind as LockKind;
@@ -16,11 +20,10 @@ use crate::buffer::{Buffer, combine_packed};
 use crate::collective::Activity;
 use crate::completion;
 use crate::giant::Held;
-use crate::matching::{Envelope, Pattern};
+use crate::matching::{Numbered, Pattern};
 use crate::p2p::{Check, ReceiveSpec};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
-use crate::wire::Packet;
 use std::sync::atomic::Ordering;
 
 /// A message that is arriving.
@@ -31,24 +34,32 @@ pub(super) struct Incoming {
     buffer: Buffer,
 }
 
-/// Serves a window as long as it exists.
+/// Serves a window until it has nothing to do.
 #[derive(Debug)]
-pub(super) struct Service {
-    pub window: Arc<Window>,
+struct Service {
+    window: Arc<Window>,
 }
+
+/// The windows that may get active messages, by context and plane.
+#[derive(Debug, Default)]
+pub struct Served(Numbered<u32, Arc<Window>>);
 
 /// Most messages that are taken from the transport's hands at a time; the flow of others is held back by their senders.
 const INCOMING: usize = 64;
 
 impl Activity for Service {
     fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
-        if self.window.freed.load(Ordering::Relaxed) {
-            return None;
+        let window = &self.window;
+        let more = window.take_messages(held, process);
+        window.do_messages(held, process);
+        window.grant_locks(held, process);
+        let remote = window.remote.borrow(held);
+        if more || !remote.incoming.is_empty() || !remote.queue.is_empty() {
+            drop(remote);
+            return Some(self);
         }
-        self.window.take_messages(held, process);
-        self.window.do_messages(held, process);
-        self.window.grant_locks(held, process);
-        Some(self)
+        window.is_at_work.store(false, Ordering::Relaxed);
+        None
     }
 
     fn is_unattended(&self) -> bool {
@@ -57,59 +68,66 @@ impl Activity for Service {
     }
 }
 
-/// A member of the window with this context (and plane) wants to send active messages from now on.
+/// Puts the windows to work that messages have come for.
 #[cold]
-pub fn serve(held: &Held, process: &Process, context: u32) {
-    let known = process.lent_windows.borrow(held).get(&ContextId::of_plane(context).0).cloned();
-    if let Some(window) = known.and_then(|known| known.upgrade()) {
-        Window::serve(&window, held, process);
+pub(crate) fn answer_calls(held: &Held, process: &Process) {
+    loop {
+        let call = process.messages.borrow_mut(held).state.next_call();
+        let Some(context) = call else { break };
+        // Who is not served yet looks for itself when it is.
+        let window = process.served.borrow(held).0.get(&context).map(Arc::clone);
+        window.inspect(|window| window.serve(held, process));
     }
 }
 
 impl Window {
-    /// Sends and does active messages from now on.
-    pub(super) fn serve(window: &Arc<Window>, held: &Held, process: &Process) {
-        if !window.served.swap(true, Ordering::Relaxed) {
-            process.add_activity(held, Box::new(Service { window: Arc::clone(window) }));
-        }
-    }
-
     /// The system has refused access to the memory of a target, which is asked by message from now on.
     ///
     /// # Errors
     /// `RmaRange` where the memory is not there.
     #[cold]
-    pub(super) fn turn_to_messages(
-        &self,
-        held: &Held,
-        process: &Process,
-        rank: u32,
-        error: CopyError,
-    ) -> Result<()> {
+    pub(super) fn turn_to_messages(&self, process: &Process, rank: u32, error: CopyError) -> Result<()> {
         if !error.is_of_the_way() {
             return Err(unreachable(error));
         }
-        let context = self.comm.context().plane(Plane::OneSided);
-        let target = self.world(rank);
         if process.config.explain {
+            let target = self.world(rank);
             eprintln!(
                 "Tutti: rank {}: one-sided operations go to rank {target} by message: {error}",
                 process.rank
             );
         }
-        if !self.members[rank as usize].refused.swap(true, Ordering::Relaxed) {
-            serve(held, process, context);
-            let envelope = Envelope { context, source: self.rank(), tag: 0 };
-            let mut messages = process.messages.borrow_mut(held);
-            messages.tell(target, Packet::Serve { envelope });
-            messages.flush_answers();
-        }
+        self.members[rank as usize].refused.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Begins to receive what has come.
-    fn take_messages(&self, held: &Held, process: &Process) {
-        let context = self.comm.context().plane(Plane::OneSided);
+    /// Active messages to it are done from now on, those that have come before included.
+    pub(super) fn begin_service(self: &Arc<Window>, held: &Held, process: &Process) {
+        process.served.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
+        self.serve(held, process);
+    }
+
+    /// No more messages come: all members have said so.
+    pub(super) fn end_service(&self, held: &Held, process: &Process) {
+        let context = self.service_context();
+        process.served.borrow_mut(held).0.remove(&context);
+        process.messages.borrow_mut(held).state.forget(context);
+    }
+
+    fn service_context(&self) -> u32 {
+        self.comm.context().plane(Plane::OneSided)
+    }
+
+    /// Does what there is to do when activities move next.
+    fn serve(self: &Arc<Window>, held: &Held, process: &Process) {
+        if !self.is_at_work.swap(true, Ordering::Relaxed) {
+            process.add_activity(held, Box::new(Service { window: Arc::clone(self) }));
+        }
+    }
+
+    /// Begins to receive what has come; whether there may be more.
+    fn take_messages(&self, held: &Held, process: &Process) -> bool {
+        let context = self.service_context();
         let pattern = Pattern { context, source: None, tag: None };
         let mut remote = self.remote.borrow_mut(held);
         let mut messages = process.messages.borrow_mut(held);
@@ -123,6 +141,7 @@ impl Window {
             messages.start_receive_message(request, spec, envelope, message);
             remote.incoming.push_back(Incoming { source: envelope.source, request, buffer });
         }
+        remote.incoming.len() >= INCOMING
     }
 
     /// Does what has arrived. What an origin sent later waits for what it sent before.

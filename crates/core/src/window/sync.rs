@@ -5,13 +5,14 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::window::turnstile::Kind as LockKind;
 
+use super::polls::Then;
 use super::wire::Kind;
 use super::{Lock, Window};
 use crate::collective;
 use crate::giant::Held;
 use crate::group::Group;
 use crate::process::Process;
-use crate::progress::{look, wait_until};
+use crate::progress::{look, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
 
 /// Assertions of synchronisation calls (MPI-5 section 12.5.5).
@@ -29,6 +30,9 @@ pub mod assertion {
     /// All of them.
     pub const ALL: i32 = NOCHECK | NOPRECEDE | NOPUT | NOSTORE | NOSUCCEED;
 }
+
+/// So many fences of a window are by messages: what is done between the two of one epoch.
+const MEETINGS: u32 = 2;
 
 fn check_assertion(assert: i32) -> Result<()> {
     if assert & !assertion::ALL == 0 {
@@ -49,9 +53,21 @@ impl Window {
         self.epochs.borrow(held).fence()?;
         self.flush_messages(held, process, None, "MPI_Win_fence");
         fence(Ordering::SeqCst);
-        collective::barrier(held, process, &self.comm)?;
+        self.meet(held, process, false)?;
         self.epochs.borrow_mut(held).fenced(assert & assertion::NOSUCCEED == 0);
         Ok(())
+    }
+
+    /// Waits until all members have come here; `is_last`: to free the window. Banks are made for a window
+    /// that is fenced more than a few times.
+    pub(super) fn meet(&self, held: &mut Held, process: &Process, is_last: bool) -> Result<()> {
+        let meetings = *self.meetings.borrow(held);
+        *self.meetings.borrow_mut(held) = meetings.saturating_add(1);
+        if meetings < MEETINGS || is_last && meetings == MEETINGS {
+            collective::barrier_by_messages(held, process, &self.comm)
+        } else {
+            collective::barrier(held, process, &self.comm)
+        }
     }
 
     /// MPI_Win_post.
@@ -62,11 +78,12 @@ impl Window {
         check_assertion(assert)?;
         let origins = self.ranks_of(group)?;
         self.epochs.borrow_mut(held).post(origins.len() as u32)?;
+        self.counts.borrow_mut(held).only_origin = if let [only] = origins[..] { Some(only) } else { None };
         fence(Ordering::SeqCst);
         for origin in origins {
             match self.members[origin as usize].station {
                 Some(station) => {
-                    self.control.posts(station, self.station).fetch_add(1, Ordering::Release);
+                    self.control.posts(station, self.station).count();
                     self.wake(process, station);
                 }
                 None => self.tell(held, process, origin, Kind::Post, false),
@@ -86,7 +103,8 @@ impl Window {
         for target in targets {
             let what = || format!("MPI_Win_start of {}: MPI_Win_post by rank {target}", self.describe());
             if !self.is_posted(held, target) {
-                wait_until(held, process, &what, |held| self.is_posted(held, target));
+                let counterpart = process.counterpart(self.world(target));
+                wait_for(held, process, counterpart, &what, |held| self.is_posted(held, target));
             }
             self.take_post(held, target);
         }
@@ -96,8 +114,8 @@ impl Window {
     fn is_posted(&self, held: &Held, target: u32) -> bool {
         match self.members[target as usize].station {
             Some(station) => {
-                let seen = self.counts.borrow(held).posts[station as usize];
-                self.control.posts(self.station, station).load(Ordering::Acquire) != seen
+                let seen = self.counts.borrow(held).posts.get(station as usize).copied().unwrap_or(0);
+                self.control.posts(self.station, station).now() != seen
             }
             None => self.remote.borrow(held).posts.get(&target).is_some_and(|posts| *posts > 0),
         }
@@ -106,8 +124,11 @@ impl Window {
     fn take_post(&self, held: &Held, target: u32) {
         match self.members[target as usize].station {
             Some(station) => {
-                let seen = &mut self.counts.borrow_mut(held).posts[station as usize];
-                *seen = seen.wrapping_add(1);
+                let posts = &mut self.counts.borrow_mut(held).posts;
+                if posts.len() <= station as usize {
+                    posts.resize(station as usize + 1, 0);
+                }
+                posts[station as usize] = posts[station as usize].wrapping_add(1);
             }
             None => *self.remote.borrow_mut(held).posts.entry(target).or_insert(1) -= 1,
         }
@@ -126,7 +147,7 @@ impl Window {
                 Some(station) => {
                     // What was sent has to be done before it is said to be.
                     self.flush_messages(held, process, Some(target), "MPI_Win_complete");
-                    self.station_of(station).complete();
+                    self.station_of(station).completed.count();
                     self.wake(process, station);
                 }
                 None => self.tell(held, process, target, Kind::Complete, false),
@@ -143,7 +164,9 @@ impl Window {
         let origins = self.epochs.borrow(held).posted("MPI_Win_wait")?;
         if !self.is_completed(held, origins) {
             let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
-            wait_until(held, process, &what, |held| self.is_completed(held, origins));
+            let only_origin = self.counts.borrow(held).only_origin;
+            let counterpart = only_origin.and_then(|origin| process.counterpart(self.world(origin)));
+            wait_for(held, process, counterpart, &what, |held| self.is_completed(held, origins));
         }
         self.unpost(held, origins);
         Ok(())
@@ -166,12 +189,14 @@ impl Window {
     }
 
     fn is_completed(&self, held: &Held, origins: u32) -> bool {
-        let near = self.station_of(self.station).completed.load(Ordering::Acquire);
+        let near = self.station_of(self.station).completed.now();
         let far = self.remote.borrow(held).completed;
         near.wrapping_add(far).wrapping_sub(self.counts.borrow(held).completed) >= origins
     }
 
+    /// The exposure epoch is over. What origins have left to be done is done before.
     fn unpost(&self, held: &Held, origins: u32) {
+        self.control.take_logged(self.station, |offset, data| self.store_own(offset, data));
         let mut counts = self.counts.borrow_mut(held);
         counts.completed = counts.completed.wrapping_add(origins);
         self.epochs.borrow_mut(held).unpost();
@@ -243,8 +268,17 @@ impl Window {
         let target = self.member(rank, "rank")?;
         let lock = self.epochs.borrow_mut(held).unlock(target)?;
         self.give_lock(held, process, target, lock);
-        self.await_answers(held, process, Some(target), "MPI_Win_unlock");
+        self.await_or_go_on(held, process, Some(target), "MPI_Win_unlock");
         Ok(())
+    }
+
+    /// Waits for the answers of a target, or of all, if any are awaited.
+    fn await_or_go_on(&self, held: &mut Held, process: &Process, target: Option<u32>, what: &str) {
+        if self.remote.borrow(held).is_answered(target) {
+            self.go_on(held, process);
+        } else {
+            self.await_answers(held, process, target, what);
+        }
     }
 
     /// Ends what is under way at the target and gives back its lock; for a target on another host, the answer is still to come.
@@ -289,7 +323,7 @@ impl Window {
         for (target, lock) in locks {
             self.give_lock(held, process, target, lock);
         }
-        self.await_answers(held, process, None, "MPI_Win_unlock_all");
+        self.await_or_go_on(held, process, None, "MPI_Win_unlock_all");
         Ok(())
     }
 
@@ -305,14 +339,13 @@ impl Window {
         rank: Option<i32>,
     ) -> Result<()> {
         let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
-        let flushes = self.flushes.load(Ordering::Relaxed) + 1;
-        if flushes < self.quiet_flushes && self.remote.borrow(held).is_idle() {
-            self.flushes.store(flushes, Ordering::Relaxed);
+        if self.remote.borrow(held).is_done(target) {
+            match self.polls.next() {
+                Then::Return => {}
+                next => self.move_messages(held, process()?, next),
+            }
         } else {
-            let process = process()?;
-            self.flush_messages(held, process, target, "MPI_Win_flush");
-            self.flushes.store(0, Ordering::Relaxed);
-            look(held, process);
+            self.flush_messages(held, process()?, target, "MPI_Win_flush");
         }
         self.order();
         Ok(())
@@ -336,8 +369,7 @@ impl Window {
     /// As [`Window::flush`].
     pub fn flush_local(&self, held: &mut Held, process: &Process, rank: Option<i32>) -> Result<()> {
         let Some(target) = self.flushable(held, rank)? else { return Ok(()) };
-        self.await_answers(held, process, target, "MPI_Win_flush_local");
-        self.look_now_and_then(held, process);
+        self.await_or_go_on(held, process, target, "MPI_Win_flush_local");
         Ok(())
     }
 
@@ -353,20 +385,28 @@ impl Window {
         Ok(Some(target))
     }
 
+    /// What a call does that had nothing to wait for.
     #[inline(always)]
-    fn look_now_and_then(&self, held: &mut Held, process: &Process) {
-        let flushes = self.flushes.load(Ordering::Relaxed) + 1;
-        let is_quiet = flushes < self.quiet_flushes;
-        self.flushes.store(if is_quiet { flushes } else { 0 }, Ordering::Relaxed);
-        if !is_quiet {
-            look(held, process);
+    fn go_on(&self, held: &mut Held, process: &Process) {
+        match self.polls.next() {
+            Then::Return => {}
+            next => self.move_messages(held, process, next),
+        }
+    }
+
+    #[cold]
+    fn move_messages(&self, held: &mut Held, process: &Process, next: Then) {
+        match next {
+            Then::Return => {}
+            Then::Progress => drop(progress(held, process)),
+            Then::Look => look(held, process),
         }
     }
 
     /// MPI_Win_sync.
     pub fn synchronise(&self, held: &mut Held, process: &Process) {
         fence(Ordering::SeqCst);
-        self.look_now_and_then(held, process);
+        self.go_on(held, process);
     }
 
     /// The ranks in the window of the members of a group.

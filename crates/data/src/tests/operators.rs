@@ -36,8 +36,8 @@ fn unaligned<T: Copy>(values: &[T]) -> Vec<u8> {
     copy
 }
 
-/// Whether the operator or the element is one that was not checked before. Miri, which is slow, is given each of them once: what a loop
-/// does to memory depends on the size of its elements only.
+/// Whether the operator or the element is one that was not checked before. Miri, which is slow, is given each
+/// of them once: what a loop does to memory depends on the size of its elements only.
 fn is_new(op: &str, element: &str) -> bool {
     static CHECKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut checked = CHECKED.lock().expect("no test panics while it holds this");
@@ -107,7 +107,8 @@ fn items<T: Copy>(base: *const u8, count: usize) -> Vec<T> {
     (0..count).map(|i| unsafe { base.cast::<T>().add(i).read_unaligned() }).collect()
 }
 
-/// Numbers that look random; the count leaves a tail after every vector width, also of the few that Miri is given.
+/// Numbers that look random; the count leaves a tail after every vector width, also of the few that Miri is
+/// given.
 fn numbers() -> impl Iterator<Item = (u64, u64)> {
     let step = |state: &mut u64| {
         *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -369,7 +370,8 @@ fn derived_types_replace_and_users() {
         unsafe {
             reducer.apply(input.as_ptr().cast(), inout.as_mut_ptr().cast(), 2);
             reducer.apply_into(input.as_ptr().cast(), before.as_ptr().cast(), out.as_mut_ptr().cast(), 2);
-            // The result takes the place of the first of three operands, so that a user's function needs a copy.
+            // The result takes the place of the first of three operands, so that a user's function needs a
+            // copy.
             let mut first = input.clone();
             let base = first.as_mut_ptr().cast::<u8>();
             reducer.apply_many(&[base, input.as_ptr().cast(), before.as_ptr().cast()], base, 2);
@@ -423,8 +425,8 @@ fn derived_types_replace_and_users() {
     assert_eq!(inout, [Pair(2.0, 7), Pair(2.5, 1)]);
 }
 
-/// MINLOC on two items of `datatype`, a derived type of the pair `row`, with pairs of three in the first at `places` (of so many
-/// pairs its extent is): all at once, and packed in two steps.
+/// MINLOC on two items of `datatype`, a derived type of the pair `row`, with pairs of three in the first at
+/// `places` (of so many pairs its extent is): all at once, and packed in two steps.
 fn check_pairs<V: Copy + PartialEq + std::fmt::Debug + From<i8>>(
     row: u32,
     make: fn(&Datatype) -> Datatype,

@@ -85,6 +85,14 @@ pub struct Needed {
     pub file: Option<PathBuf>,
 }
 
+impl Needed {
+    /// Words on what serves a program of another ABI than the standard's; `None` if nothing does or has to.
+    pub fn served(&self) -> Option<String> {
+        let file = self.file.as_ref().filter(|_| self.abi == Abi::Standard)?;
+        Some(format!(", whose {} is {}", self.library.display(), file.display()))
+    }
+}
+
 impl fmt::Display for Needed {
     /// What is wrong with several ranks of such a program under our launcher.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,6 +107,12 @@ impl fmt::Display for Needed {
             self.abi.owner()
         )
     }
+}
+
+/// Whether a program itself asks for a library whose name begins so.
+pub fn is_linked_to(program: &Path, name: &str) -> bool {
+    let linkage = Linkage::read(program);
+    linkage.is_some_and(|linkage| linkage.needed.iter().any(|needed| needed.starts_with(name.as_bytes())))
 }
 
 /// The MPI library that a program needs. `library_path`: LD_LIBRARY_PATH of the program. `None`: none, as far

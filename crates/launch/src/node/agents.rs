@@ -11,9 +11,10 @@ use tutti_sys::event::{self, Interest};
 use tutti_sys::process::{self, Exit};
 
 use super::{Node, TOKEN_AGENTS};
+use crate::agent;
+use crate::outcome::STATUS_USAGE;
 use crate::tree::daemon::{self, Event};
 use crate::tree::message::Cause;
-use crate::{STATUS_USAGE, agent};
 
 /// Bytes of an agent's words that are kept.
 const MOST_WORDS: usize = 16 << 10;

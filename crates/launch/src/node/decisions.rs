@@ -1,9 +1,10 @@
 //! At the root: what comes up is decided by the policy, and what it decides goes down.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 
 use super::Node;
+use crate::debugger;
 use crate::policy;
 use crate::tree::daemon::Event;
 use crate::tree::message::{Phase, Up};
@@ -16,21 +17,46 @@ impl Node {
         let Some(root) = &mut self.root else { return };
         let mut actions = Vec::new();
         match up {
+            Up::Processes(started) => root.started(&started),
             Up::Exits(exits) => root.exits(&exits, now, &mut actions),
             Up::Refused(refusal) => root.refused(refusal, now, &mut actions),
             Up::Lost(loss) => root.lost(&loss, shape, now, &mut actions),
             Up::Signal(signal) => root.policy.handle(policy::Event::Signal(signal), now, &mut actions),
             Up::Reached(phase) => {
                 root.reached(phase, now);
-                if phase == Phase::Joined {
-                    self.open_input();
+                match phase {
+                    Phase::Joined => {
+                        self.open_input();
+                        self.begin_restart();
+                    }
+                    Phase::Started => {
+                        self.has_started();
+                        self.show_processes();
+                    }
+                    Phase::Initialised | Phase::Drained => {}
                 }
             }
+            Up::Checkpoint(report) => self.checkpoint_reported(*report),
+            Up::Wanted(stops) => self.want_checkpoint(stops),
             Up::InputTaken(bytes) => self.input_taken(bytes as usize),
             // These are for neighbours.
-            Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Processors(_) => {}
+            Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Call(_) | Up::Processors(_) => {}
         }
         self.obey(actions);
+    }
+
+    /// All ranks are started: debuggers and the user are told where.
+    fn show_processes(&mut self) {
+        let now = self.now();
+        let Some(root) = &self.root else { return };
+        let table = root.table();
+        if let Some(lines) = root.waits_for_debugger(&table) {
+            self.outputs.say(&lines, now);
+        }
+        if let Some(mut pipe) = self.given.table.take() {
+            // A supervisor that has ended needs none.
+            let _ = pipe.write_all(&debugger::encode(&table));
+        }
     }
 
     pub(super) fn decide(&mut self, event: policy::Event) {
@@ -45,7 +71,7 @@ impl Node {
         for action in actions {
             match action {
                 policy::Action::SignalAll(signal) => self.events.push_back(Event::SignalAll(signal)),
-                policy::Action::ReportWaits => self.events.push_back(Event::ReportAll),
+                policy::Action::ReportWaits(which) => self.events.push_back(Event::Report(which)),
                 policy::Action::Tell(notice) => {
                     let text = self.root.as_ref().and_then(|root| root.tell(&notice));
                     if let Some(text) = text {
@@ -74,6 +100,10 @@ impl Node {
             }
             Ok(count) => {
                 for &signal in &signals[..count] {
+                    if self.checkpoints.is_asked_by(signal.into()) {
+                        self.begin_checkpoint(false, true);
+                        continue;
+                    }
                     let ends = [libc::SIGINT, libc::SIGTERM].contains(&signal.into());
                     if ends || [libc::SIGHUP, libc::SIGQUIT].contains(&signal.into()) {
                         self.spawned.user_ends();

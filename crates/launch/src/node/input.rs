@@ -1,5 +1,6 @@
-//! Standard input of a rank 0 on another host than mpirun's: read at the root as far as there is room at the other end, passed down the tree,
-//! written to a pipe that rank 0 reads.
+//! Standard input of a rank on another host than mpirun's: read at the root as far as there is room at the
+//! other end, passed down the tree, written to a pipe that the rank reads. It is rank 0, unless `--stdin`
+//! says another.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -26,7 +27,7 @@ pub(super) struct Source {
     has_ended: bool,
 }
 
-/// At rank 0's daemon.
+/// At the rank's daemon.
 #[derive(Debug)]
 pub(super) struct Target {
     pipe: Option<PipeWriter>,
@@ -36,7 +37,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The end that rank 0 reads, and ours.
+    /// The end that the rank reads, and ours.
     pub(super) fn new() -> io::Result<(PipeReader, Target)> {
         let (reader, writer) = event::pipe()?;
         event::set_nonblocking(writer.as_fd())?;
@@ -60,7 +61,7 @@ impl Target {
                     taken += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // Rank 0 has closed its input.
+                // The rank has closed its input.
                 Err(_) => self.pipe = None,
             }
         }
@@ -72,17 +73,17 @@ impl Target {
 }
 
 impl Node {
-    /// Root: every daemon is there; begins to read if rank 0 runs elsewhere.
+    /// Root: every daemon is there; begins to read if the rank that reads runs elsewhere.
     pub(super) fn open_input(&mut self) {
         let job = self.daemon.job();
-        let first = job.and_then(|job| job.daemon_of.get(job.runs.first()?.0 as usize).copied());
-        if first.is_some_and(|daemon| daemon != 0) {
+        let reader = job.and_then(|job| job.daemon_of.get(job.input_host()? as usize).copied());
+        if reader.is_some_and(|daemon| daemon != 0) {
             self.input_source =
                 Some(Source { under_way: 0, is_watched: false, is_file: false, has_ended: false });
         }
     }
 
-    /// Root: rank 0's daemon has room again.
+    /// Root: the rank's daemon has room again.
     pub(super) fn input_taken(&mut self, bytes: usize) {
         if let Some(source) = &mut self.input_source {
             source.under_way = source.under_way.saturating_sub(bytes);
@@ -138,7 +139,7 @@ impl Node {
         self.write_input();
     }
 
-    /// Rank 0's daemon: takes input.
+    /// The rank's daemon: takes input.
     pub(super) fn take_input(&mut self, bytes: Vec<u8>) {
         let Some(target) = &mut self.input_target else { return };
         target.has_ended |= bytes.is_empty();

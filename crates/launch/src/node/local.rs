@@ -10,38 +10,49 @@ use tutti_sys::this_process;
 
 use super::{DRAIN, Node, TOKEN_INQUIRIES, input};
 use crate::inquiries::Inquired;
+use crate::outcome::STATUS_USAGE;
 use crate::program::HostJob;
 use crate::ranks::{Ranks, Refused, Surroundings};
+use crate::sockets::Sockets;
+use crate::sweep;
 use crate::tree::daemon::Event;
 use crate::tree::handshake;
 use crate::tree::message::Phase;
-use crate::{STATUS_USAGE, sweep};
 
 impl Node {
     pub(super) fn start_ranks(&mut self) {
-        let Some(here) = self.here.take().filter(|_| !self.is_killed) else { return };
-        let first = here.placement.place(0);
-        let is_first = first.is_some_and(|place| place.host == here.host);
-        let count = here.world.len();
-        match self.start_these(here, is_first) {
+        // Ranks that are made again are so when all hosts are there: in a phase of its own.
+        if self.here.as_ref().is_some_and(|here| here.info.restart.is_some()) {
+            return;
+        }
+        self.start_here(None);
+    }
+
+    /// Starts the ranks of this host, or makes them again with these sockets; whether they are there.
+    pub(super) fn start_here(&mut self, network: Option<&Sockets>) -> bool {
+        let Some(here) = self.here.take().filter(|_| !self.is_killed) else { return false };
+        match self.start_these(here, network) {
             Ok(()) => {
                 self.events.push_back(Event::Processors(this_process::processors()));
+                self.events.extend(self.ranks.as_ref().map(|ranks| Event::Processes(ranks.started())));
                 self.events.push_back(Event::Reached(Phase::Started));
                 self.watch_inquiries();
+                true
             }
             Err(Refused { status, reason }) => {
-                debug_assert!(count > 0, "a host of the job has ranks");
                 self.events.push_back(Event::Refused { status, reason });
+                false
             }
         }
     }
 
-    fn start_these(&mut self, here: HostJob, is_first: bool) -> Result<(), Refused> {
+    fn start_these(&mut self, here: HostJob, network: Option<&Sockets>) -> Result<(), Refused> {
+        let reads = here.info.input_host() == Some(here.host);
         let system = |error: io::Error| Refused {
             status: STATUS_USAGE,
             reason: format!("cannot start the job: {}", refusal::explain(&error)),
         };
-        let is_away = is_first && self.root.is_none();
+        let is_away = reads && self.root.is_none();
         let (remote_input, target) = is_away.then(input::Target::new).transpose().map_err(system)?.unzip();
         self.input_target = target;
         let own_input = self.root.is_some().then(|| self.given.input.as_fd());
@@ -49,11 +60,21 @@ impl Node {
         let surroundings = Surroundings {
             interface: &self.interface,
             secret: handshake::derive(&self.given.secret, "ranks"),
-            input: input.filter(|_| is_first),
+            input: input.filter(|_| reads),
             mask: self.given.mask,
             killings: self.given.killings,
         };
         let now = self.now();
+        if let Some((restart, network)) = here.info.restart.clone().zip(network) {
+            let (start, clock, connections) = (self.start, &self.clock, &mut self.connections);
+            let mut speak = || connections.speak(clock.now(start.elapsed()));
+            let outputs = &mut self.outputs;
+            let made = Ranks::restore(here, &restart, network, &surroundings, outputs, &mut speak)?;
+            self.spawned.listen(&made.ranks, &self.poller);
+            self.ranks = Some(made.ranks);
+            self.checkpoints.restored(made.stopped, restart.set, made.files);
+            return Ok(());
+        }
         let mut ranks = Ranks::new(here, &surroundings, &mut self.outputs)?;
         // Before any rank runs, which takes the lack of it for a lack of a launcher.
         self.spawned.listen(&ranks, &self.poller);
@@ -76,6 +97,7 @@ impl Node {
             self.events.push_back(match word {
                 Inquired::Ask(ask) => Event::Ask(local, ask),
                 Inquired::Has(address) => Event::Published(local, address),
+                Inquired::Call(to) => Event::Call(local, to),
             });
         }
     }
@@ -129,6 +151,7 @@ impl Node {
         let is_enough = self.hurry || root.is_drained() || root.policy.has_resigned();
         let may_end = is_enough && !self.spawned.any();
         if root.policy.running() == 0 && may_end && !self.daemon.is_over() {
+            eprint!("{}", root.exit_codes());
             if self.prints_timings {
                 eprint!("{}", root.timings(self.connections.refused()));
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tutti_sys::event::{Interest, Poller};
 use tutti_sys::local_socket::{self, Connection, Listener};
 use tutti_sys::process::{self, Exit, Spawn};
-use tutti_sys::spawning;
+use tutti_sys::spawning::{self, Called};
 
 use super::{Node, TOKEN_SPAWNS};
 use crate::output::Stream;
@@ -69,13 +69,21 @@ impl Node {
         while let Some(listener) = &self.spawned.listener {
             let Ok(Some(connection)) = listener.accept() else { return };
             let is_own = connection.peer().is_ok_and(|peer| peer.uid == local_socket::own_user());
-            let mut job_id = [0; 8];
-            let called = is_own && matches!(connection.receive_within(&mut job_id, CALL), Ok((8, _)));
-            if !called || self.is_killed || self.spawned.is_all_over {
+            let mut bytes = [0; 8];
+            let heard = is_own.then(|| connection.receive_within(&mut bytes, CALL).ok()).flatten();
+            let called = heard.and_then(|(length, _)| Called::of(&bytes[..length]));
+            let Some(called) = called.filter(|_| !self.is_killed && !self.spawned.is_all_over) else {
                 continue;
-            }
+            };
+            let job_id = match called {
+                Called::Job(job_id) => job_id,
+                Called::Checkpoint { stops } => {
+                    self.events.push_back(Event::Wanted(stops));
+                    continue;
+                }
+            };
             // The caller sees the connection end, and is told what can be said.
-            if let Err(error) = self.start_mpirun(&connection, u64::from_le_bytes(job_id)) {
+            if let Err(error) = self.start_mpirun(&connection, job_id) {
                 let reason = format!("a further mpirun cannot be started: {error}");
                 let _ = tutti_sys::letter::send(&connection, reason.as_bytes(), &[]);
             }
@@ -102,11 +110,12 @@ impl Node {
             processors: None,
             mask: self.given.mask,
             descriptors: None,
+            is_traced: false,
         };
         let pid = process::spawn(&spawn).map_err(|error| error.error)?;
         self.spawned.running.push(Spawned { pid, job_id });
-        self.outputs.add(out_reader, Stream::Out, String::new())?;
-        self.outputs.add(err_reader, Stream::Err, String::new())
+        self.outputs.add(out_reader, Stream::Out, String::new(), None)?;
+        self.outputs.add(err_reader, Stream::Err, String::new(), None)
     }
 
     /// Passes a signal on: to all of them if the user sent it, otherwise, as this job ends, to those that are connected with it.

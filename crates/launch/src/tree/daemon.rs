@@ -6,6 +6,7 @@
 //! | a child joins | it gets the plan |
 //! | all hosts of the subtree have said what their processors are | told upwards; the root tells all which hosts are one machine |
 //! | ranks end, a host is lost, ranks cannot be started | told upwards; the root decides |
+//! | a rank wants another one to connect to it | told towards that one |
 //! | a signal comes down | to the ranks of this host and on to the children |
 //! | the parent is lost, or the job is over | ranks are killed, children are told, this daemon ends |
 //!
@@ -18,14 +19,16 @@ use std::time::Duration;
 
 use tutti_base::Machines;
 use tutti_base::machines::Processors;
+use tutti_checkpoint::coordination::{Consequence, Member, Order, Report};
 
 use super::directory::{Asker, Directory, Step};
 use super::machines::{self, Gathered};
 use super::message::{
-    Address, Ask, Bytes, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankExit,
+    Address, Ask, Bytes, Call, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankExit,
     Refusal, StreamNumber, Up,
 };
 use super::shape::{Hop, Shape};
+use crate::policy::Reported;
 
 /// How long children have to leave when the job is over, at most. Who starts daemons (Slurm) may end them with their agents, so the
 /// last one to go is the root; on a busy machine a farewell takes a second.
@@ -53,6 +56,8 @@ pub enum Event {
     Reached(Phase),
     /// Ranks of this host ended.
     Exits(Vec<RankExit>),
+    /// Ranks of this host were started: their processes.
+    Processes(Vec<(u32, i32)>),
     /// The ranks of this host cannot be started.
     Refused {
         /// Exit status of the job.
@@ -64,18 +69,26 @@ pub enum Event {
     Processors(Processors),
     /// A rank of this host asks for an address.
     Ask(u32, Ask),
+    /// A rank of this host wants another one to connect to it.
+    Call(u32, Ask),
     /// A rank of this host has an address, or will never have one.
     Published(u32, Address),
     /// Somebody sent a signal to this process.
     Signal(i32),
+    /// A rank of this host wants a checkpoint, and whether the job is to end with it.
+    Wanted(bool),
     /// The root wants all ranks to get a signal.
     SignalAll(i32),
-    /// The root wants to know where all ranks wait.
-    ReportAll,
+    /// The root wants to know where ranks wait.
+    Report(Reported),
     /// The root has standard input for rank 0.
     Input(Bytes),
     /// Rank 0, on this host, has taken so much of its input.
     InputTaken(u32),
+    /// The root wants a phase of a checkpoint.
+    Checkpoint(Order),
+    /// This host has done its part of a phase.
+    CheckpointDone(Report),
     /// The job is over.
     Quit,
 }
@@ -91,8 +104,8 @@ pub enum Action {
     StartRanks,
     /// Send a signal to the ranks of this host.
     SignalRanks(i32),
-    /// Say where every rank of this host waits.
-    ReportWaits,
+    /// Say where ranks of this host wait.
+    ReportWaits(Reported),
     /// Pass standard input to rank 0.
     TakeInput(Bytes),
     /// So many bytes more of an output may go to the parent.
@@ -105,8 +118,12 @@ pub enum Action {
     OutputEnd(u32),
     /// Answer a rank of this host.
     Answer(u32, Ask, Address),
+    /// Tell a rank of this host that another one wants it to connect.
+    Call(u32, Ask),
     /// Tell the ranks of this host which hosts are one machine.
     TakeMachines(Machines),
+    /// Do this host's part of a phase of a checkpoint.
+    Checkpoint(Order),
     /// Tell a child.
     Down(u32, Down),
     /// Tell the parent; at the root, decide.
@@ -143,6 +160,7 @@ pub struct Daemon {
     reported: [bool; PHASES.len()],
     directory: Directory,
     machines: Gathered,
+    checkpoint: Member,
     signals: Vec<i32>,
     /// When the job was over.
     over: Option<Duration>,
@@ -161,6 +179,7 @@ impl Daemon {
             reported: [false; PHASES.len()],
             directory: Directory::default(),
             machines: Gathered::default(),
+            checkpoint: Member::default(),
             signals: Vec::new(),
             over: None,
             ended: false,
@@ -223,21 +242,34 @@ impl Daemon {
                 self.report(actions);
             }
             Event::Exits(exits) => actions.push(Action::Up(Up::Exits(exits))),
+            Event::Processes(started) => actions.push(Action::Up(Up::Processes(started))),
             Event::Refused { status, reason } => {
                 let refusal = Refusal { daemon: self.number, status, reason };
                 actions.push(Action::Up(Up::Refused(refusal)));
             }
             Event::Processors(own) => self.know_processors(own, actions),
             Event::Ask(local, ask) => self.ask(Asker::Rank(local), ask, actions),
+            Event::Call(local, to) => {
+                if let Some(host) = self.host() {
+                    self.call(Call { to, from: Ask { host, local } }, actions);
+                }
+            }
             Event::Published(local, address) => {
                 let mut steps = Vec::new();
                 self.directory.publish(local, address, &mut steps);
                 self.take_steps(steps, actions);
             }
             Event::Signal(signal) => actions.push(Action::Up(Up::Signal(signal))),
+            Event::Wanted(stops) => actions.push(Action::Up(Up::Wanted(stops))),
             Event::SignalAll(signal) => self.signal(signal, actions),
-            Event::ReportAll => self.report_waits(actions),
+            Event::Report(which) => self.report_waits(which, actions),
             Event::Input(bytes) => self.input(bytes, actions),
+            Event::Checkpoint(order) => self.checkpoint(order, actions),
+            Event::CheckpointDone(report) => {
+                let mut out = Vec::new();
+                self.checkpoint.done(report, &mut out);
+                follow(out, actions);
+            }
             Event::InputTaken(bytes) => actions.push(Action::Up(Up::InputTaken(bytes))),
         }
         self.end_when_alone(now, actions);
@@ -294,11 +326,12 @@ impl Daemon {
         match down {
             Down::Plan(job) => self.begin(Arc::new(*job), now, actions),
             Down::Signal(signal) => self.signal(signal, actions),
-            Down::ReportWaits => self.report_waits(actions),
+            Down::ReportWaits(which) => self.report_waits(which, actions),
             Down::Input(bytes) => self.input(bytes, actions),
             Down::Credit(stream, bytes) => actions.push(Action::Credit(stream, bytes)),
             Down::BreakOutput(stream) => actions.push(Action::BreakOutput(stream)),
             Down::Ask(ask) => self.ask(Asker::Parent, ask, actions),
+            Down::Call(call) => self.call(call, actions),
             Down::Table(table) => {
                 let mut steps = Vec::new();
                 self.directory.learn(table, &mut steps);
@@ -312,6 +345,7 @@ impl Daemon {
                 }
             }
             Down::Quit => self.quit(now, actions),
+            Down::Checkpoint(order) => self.checkpoint(*order, actions),
         }
     }
 
@@ -329,6 +363,7 @@ impl Daemon {
             }
             Up::Output(stream, bytes) => actions.push(Action::Output(number, stream, bytes)),
             Up::Ask(ask) => self.ask(Asker::Child(number), ask, actions),
+            Up::Call(call) => self.call(call, actions),
             Up::Table(table) => {
                 let mut steps = Vec::new();
                 self.directory.learn(table, &mut steps);
@@ -338,9 +373,15 @@ impl Daemon {
                 self.machines.hear(number, said);
                 self.pass_processors(actions);
             }
-            up @ (Up::Exits(_) | Up::Refused(_) | Up::Lost(_) | Up::Signal(_) | Up::InputTaken(_)) => {
-                actions.push(Action::Up(up));
+            Up::Checkpoint(report) => {
+                let mut out = Vec::new();
+                self.checkpoint.reported(number, *report, &mut out);
+                follow(out, actions);
             }
+            up @ (Up::Exits(_) | Up::Refused(_) | Up::Lost(_) | Up::Signal(_)) => {
+                actions.push(Action::Up(up))
+            }
+            up @ (Up::InputTaken(_) | Up::Wanted(_) | Up::Processes(_)) => actions.push(Action::Up(up)),
         }
     }
 
@@ -367,7 +408,17 @@ impl Daemon {
             actions.push(Action::Up(Up::Lost(Loss { daemon: number, cause })));
         }
         actions.push(Action::OutputEnd(number));
+        let mut out = Vec::new();
+        self.checkpoint.lost(number, &mut out);
+        follow(out, actions);
         self.report(actions);
+    }
+
+    fn checkpoint(&mut self, order: Order, actions: &mut Vec<Action>) {
+        let joined = self.children.iter().filter(|(_, child)| child.state == State::Joined);
+        let mut out = Vec::new();
+        self.checkpoint.order(order, joined.map(|(&number, _)| number), &mut out);
+        follow(out, actions);
     }
 
     /// Tells the parent of every phase that the whole subtree has newly reached.
@@ -440,11 +491,11 @@ impl Daemon {
         }
     }
 
-    fn report_waits(&mut self, actions: &mut Vec<Action>) {
-        actions.push(Action::ReportWaits);
+    fn report_waits(&mut self, which: Reported, actions: &mut Vec<Action>) {
+        actions.push(Action::ReportWaits(which));
         for (&number, child) in &self.children {
             if child.state == State::Joined {
-                actions.push(Action::Down(number, Down::ReportWaits));
+                actions.push(Action::Down(number, Down::ReportWaits(which)));
             }
         }
     }
@@ -464,6 +515,18 @@ impl Daemon {
         let mut steps = Vec::new();
         self.directory.ask(asker, ask, &mut steps);
         self.take_steps(steps, actions);
+    }
+
+    /// Passes a call on. Who is called has an address, so its daemon has joined.
+    fn call(&mut self, call: Call, actions: &mut Vec<Action>) {
+        let daemon = self.job.as_ref().and_then(|job| job.daemon_of.get(call.to.host as usize));
+        match daemon.map(|&daemon| self.shape.hop(self.number, daemon)) {
+            Some(Hop::Here) => actions.push(Action::Call(call.to.local, call.from)),
+            Some(Hop::Parent) => actions.push(Action::Up(Up::Call(call))),
+            Some(Hop::Child(child)) => actions.push(Action::Down(child, Down::Call(call))),
+            // There is no such host: an error of who calls.
+            None => {}
+        }
     }
 
     fn take_steps(&mut self, steps: Vec<Step>, actions: &mut Vec<Action>) {
@@ -530,6 +593,15 @@ impl Daemon {
             actions.push(Action::End);
         }
     }
+}
+
+/// What follows from a phase of a checkpoint.
+fn follow(consequences: Vec<Consequence>, actions: &mut Vec<Action>) {
+    actions.extend(consequences.into_iter().map(|consequence| match consequence {
+        Consequence::Perform(order) => Action::Checkpoint(order),
+        Consequence::Pass(child, order) => Action::Down(child, Down::Checkpoint(Box::new(order))),
+        Consequence::Report(report) => Action::Up(Up::Checkpoint(Box::new(report))),
+    }));
 }
 
 /// How a process ended, in the words of messages.

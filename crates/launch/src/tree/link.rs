@@ -85,12 +85,17 @@ impl<Out: Serialize, In: DeserializeOwned> Link<Out, In> {
         Ok(())
     }
 
-    /// Does what is due; false when the other end has been silent for too long.
-    #[must_use]
-    pub fn tick(&mut self, now: Duration) -> bool {
+    /// Says that this end is there, if it has said nothing for long.
+    pub fn speak(&mut self, now: Duration) {
         if self.said + self.pace.interval <= now {
             self.put(None, now);
         }
+    }
+
+    /// Does what is due; false when the other end has been silent for too long.
+    #[must_use]
+    pub fn tick(&mut self, now: Duration) -> bool {
+        self.speak(now);
         now < self.heard + self.pace.limit
     }
 

@@ -1,8 +1,10 @@
 //! What daemons tell each other. Every message is plain data; what arrives is checked where it is used.
 
 use serde::{Deserialize, Serialize};
+use tutti_checkpoint::coordination::{Order, Report};
 
-use crate::request::{BindTo, MapBy, Tagging};
+use crate::policy::Reported;
+use crate::request::{OutputTo, Placing, RestartFiles, Tagging};
 
 /// Text or path of the operating system: bytes that need not be UTF-8.
 pub type Bytes = Vec<u8>;
@@ -26,16 +28,20 @@ pub struct ProgramPlan {
 /// How ranks are placed and shown: what of the command line every host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manner {
-    /// `--map-by`.
-    pub map_by: Option<MapBy>,
-    /// `--bind-to`.
-    pub bind_to: Option<BindTo>,
+    /// Where on its host each rank runs.
+    pub placing: Placing,
     /// `--report-bindings`.
     pub report_bindings: bool,
     /// Tags.
     pub tagging: Tagging,
+    /// Where what ranks write goes.
+    pub output: OutputTo,
+    /// The rank that reads the standard input.
+    pub input: Option<u32>,
     /// `--verbose`.
     pub verbose: bool,
+    /// Ranks wait for a debugger.
+    pub waits_for_debugger: bool,
 }
 
 /// All that a daemon has to know of the job; the same for all, so that it is passed on as it came.
@@ -75,9 +81,35 @@ pub struct JobInfo {
     pub interface: String,
     /// The lowest and the highest port to listen on (the setting TUTTI_PORT_RANGE).
     pub ports: Option<(u16, u16)>,
+    /// For tests: the set and the step of a checkpoint at which daemons stop themselves.
+    pub stop: String,
+    /// From what the ranks are made, if they are not started.
+    pub restart: Option<Restart>,
+}
+
+/// A set of a checkpoint that ranks are made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// The directory of sets.
+    pub directory: Bytes,
+    /// The set.
+    pub set: u64,
+    /// What becomes of files that have grown since.
+    pub files: RestartFiles,
 }
 
 impl JobInfo {
+    /// The host of the rank that reads the standard input.
+    pub fn input_host(&self) -> Option<u32> {
+        let rank = self.manner.input?;
+        let mut first = 0u32;
+        let mut ends = self.runs.iter().map(|&(host, ranks)| {
+            first = first.saturating_add(ranks);
+            (host, first)
+        });
+        ends.find(|&(_, end)| rank < end).map(|(host, _)| host)
+    }
+
     /// How many ranks run a program.
     pub fn ranks_of(&self, program: usize) -> u32 {
         let of_it = self.programs_of.iter().filter(|(number, _)| *number as usize == program);
@@ -183,8 +215,8 @@ pub enum Down {
     Plan(Box<JobInfo>),
     /// Send this signal to all ranks.
     Signal(i32),
-    /// Say where every rank waits.
-    ReportWaits,
+    /// Say where ranks wait.
+    ReportWaits(Reported),
     /// Standard input of rank 0; no bytes: its end.
     Input(Bytes),
     /// So many bytes more of an output may come.
@@ -195,10 +227,14 @@ pub enum Down {
     Ask(Ask),
     /// See [`Table`].
     Table(Table),
+    /// See [`Call`].
+    Call(Call),
     /// Which hosts are one machine: the machine of each host, and the processors of a machine ([`tutti_base::Machines`]).
     Machines(Vec<u32>, u32),
     /// The job is over.
     Quit,
+    /// A phase of a checkpoint.
+    Checkpoint(Box<Order>),
 }
 
 /// What a child tells its parent.
@@ -206,6 +242,8 @@ pub enum Down {
 pub enum Up {
     /// Its subtree has reached a phase.
     Reached(Phase),
+    /// Ranks of its subtree that were started, and their processes.
+    Processes(Vec<(u32, i32)>),
     /// Ranks of its subtree that ended.
     Exits(Vec<RankExit>),
     /// A daemon cannot start its ranks.
@@ -222,8 +260,14 @@ pub enum Up {
     Ask(Ask),
     /// See [`Table`].
     Table(Table),
+    /// See [`Call`].
+    Call(Call),
     /// What the hosts of its subtree say of their processors, once all of them have.
     Processors(Vec<HostProcessors>),
+    /// Its subtree has done a phase of a checkpoint.
+    Checkpoint(Box<Report>),
+    /// A rank wants a checkpoint, and whether the job is to end with it.
+    Wanted(bool),
 }
 
 /// What a host says of the processors that its ranks run on: a [`tutti_base::machines::Processors`].
@@ -244,6 +288,15 @@ pub struct Ask {
     pub host: u32,
     /// Rank on that host.
     pub local: u32,
+}
+
+/// A rank cannot connect to another one, and wants it to connect itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// Who is to connect.
+    pub to: Ask,
+    /// To whom.
+    pub from: Ask,
 }
 
 /// What is known of the ranks of a host.
@@ -278,7 +331,7 @@ mod tests {
     #[test]
     fn a_length_that_is_not_there_takes_no_memory() {
         // Output of stream 0 with 2^60 bytes to come.
-        let lie = [5, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
+        let lie = [6, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10];
         assert!(postcard::from_bytes::<Up>(&lie).is_err());
     }
 }

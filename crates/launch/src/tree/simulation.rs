@@ -52,6 +52,7 @@ struct Host {
     /// An agent that never succeeds.
     never_starts: bool,
     answers: Vec<(u32, Ask, Address)>,
+    calls: Vec<(u32, Ask)>,
     machines: Option<Machines>,
 }
 
@@ -102,7 +103,7 @@ impl Simulation {
             count: 0,
             over_edge: vec![0; hosts as usize],
             said: Vec::new(),
-            root: Root::new(Arc::clone(&job)),
+            root: Root::new(Arc::clone(&job), false),
             told: String::new(),
             stalled_until: vec![Duration::ZERO; hosts as usize],
             ends_by_itself: takes,
@@ -199,6 +200,7 @@ impl Simulation {
             Action::Answer(local, ask, address) => {
                 self.hosts[number as usize].answers.push((local, ask, address));
             }
+            Action::Call(local, caller) => self.hosts[number as usize].calls.push((local, caller)),
             Action::TakeMachines(machines) => self.hosts[number as usize].machines = Some(machines),
             Action::End => self.die(number, WIRE, Cause::Closed),
             _ => {}
@@ -236,7 +238,7 @@ impl Simulation {
                     self.at(Duration::ZERO, 0, Happening::Event(Event::SignalAll(signal)));
                 }
                 policy::Action::Tell(notice) => self.told += &self.root.tell(&notice).unwrap_or_default(),
-                policy::Action::ReportWaits => {}
+                policy::Action::ReportWaits(_) => {}
             }
         }
         if self.root.policy.has_resigned() {
@@ -457,6 +459,25 @@ fn a_question_of_all_costs_a_message_an_edge() {
     };
     let cost: Vec<u32> = (1..hosts as usize).map(|at| simulation.over_edge[at] - quiet[at]).collect();
     assert!(cost.iter().all(|&cost| cost == 2), "a question and an answer over each edge: {cost:?}");
+}
+
+#[test]
+fn calls_find_their_rank() {
+    for radix in [0, 1, 3] {
+        let mut simulation = Simulation::new(20, radix, 2, Duration::from_secs(2));
+        let pairs = [(0, 7), (7, 0), (13, 19), (4, 5), (3, 3), (5, 99)];
+        for (from, to) in pairs {
+            let call = Event::Call(1, Ask { host: to, local: 0 });
+            simulation.at(Duration::from_secs(1), from, Happening::Event(call));
+        }
+        simulation.run();
+        simulation.assert_over();
+        for (host, found) in (0..).zip(&simulation.hosts) {
+            let callers = pairs.iter().filter(|(_, to)| *to == host);
+            let expected: Vec<_> = callers.map(|&(host, _)| (0, Ask { host, local: 1 })).collect();
+            assert_eq!(found.calls, expected, "host {host}, radix {radix}");
+        }
+    }
 }
 
 #[test]

@@ -196,6 +196,29 @@ fn ranks_learn_where_others_are() {
 }
 
 #[test]
+fn ranks_call_each_other() {
+    let words = [
+        "{fake}",
+        "publish:there",
+        "ask:5",
+        "ask:2",
+        "on:0",
+        "call:5",
+        "on:5",
+        "call:2",
+        "on:2",
+        "called:",
+        "on:5",
+        "called:",
+    ];
+    let Done { status, out, err } = run(&on(HERE, &words));
+    assert_eq!((status, &err[..]), (0, ""));
+    let mut lines: Vec<&str> = out.lines().filter(|line| line.ends_with("calls")).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["2: 5 calls", "5: 0 calls"]);
+}
+
+#[test]
 fn a_host_that_falls_silent_is_named() {
     let mut arguments = on(HERE, &["{fake}", "init", "sleep:100000"]);
     arguments.splice(0..0, ["-genv", "TUTTI_SILENCE_MS", "2000", "-genv", "TUTTI_HEARTBEAT_MS", "100"]);

@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::Job;
 use crate::cma::{self, CopyError, Pid};
 use crate::futex;
+use crate::kept;
 use crate::maps::Maps;
 use crate::namespaces::Namespaces;
 
@@ -34,7 +35,8 @@ pub enum Reach {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Standing {
-    /// Process number, as the rank sees it; 0 before MPI_Init.
+    /// Process number, as the rank sees it; 0 before MPI_Init. It stays the same when the rank is restarted:
+    /// see [`kept`].
     pid: AtomicI32,
     padding: AtomicU32,
     user_namespace: AtomicU64,
@@ -42,6 +44,8 @@ pub struct Standing {
     /// Where in its memory the proof lies, and what lies there.
     proof_address: AtomicU64,
     proof: AtomicU64,
+    /// Where in its memory the words of [`kept`] lie.
+    kept_address: AtomicU64,
     /// Which ranks it should be able to reach; see [`Namespaces::class`]. 0 before the above is written.
     class: AtomicU64,
     /// Its reach in the low bits ([`Reach`] and one more), its class above them; 0 before it has declared.
@@ -109,6 +113,7 @@ impl Job {
         standing.pid_namespace.store(own.pid, Ordering::Relaxed);
         standing.proof_address.store(declaration.proof_address, Ordering::Relaxed);
         standing.proof.store(declaration.proof, Ordering::Relaxed);
+        standing.kept_address.store(kept::address(), Ordering::Relaxed);
         standing.pid.store(std::process::id() as i32, Ordering::Release);
         standing.class.store(class, Ordering::Release);
         // Who comes later sees this class: of two alike the later one finds the earlier.
@@ -210,7 +215,28 @@ impl Job {
     pub fn pid_of(&self, local: u32) -> Option<i32> {
         let standing = &self.block(local).standing;
         let pid = standing.pid.load(Ordering::Acquire);
-        (pid > 0 && Namespaces::own().share_pids(&standing.namespaces())).then_some(pid)
+        let is_known = pid > 0 && Namespaces::own().share_pids(&standing.namespaces());
+        is_known.then(|| kept::current(pid))
+    }
+
+    /// For the daemon: the number by which records know the process of a local rank (0 before MPI_Init), and
+    /// where in its memory the words of [`kept`] lie.
+    pub fn kept(&self, local: u32) -> (i32, u64) {
+        let standing = &self.block(local).standing;
+        (standing.pid.load(Ordering::Acquire), standing.kept_address.load(Ordering::Relaxed))
+    }
+
+    /// For the daemon: its ranks, which all were in one namespace of process numbers and of users, are in
+    /// those of this process now.
+    pub fn has_moved(&self) {
+        let own = Namespaces::own();
+        for local in 0..self.header().local_ranks {
+            let standing = &self.block(local).standing;
+            if standing.pid.load(Ordering::Acquire) != 0 {
+                standing.user_namespace.store(own.user, Ordering::Relaxed);
+                standing.pid_namespace.store(own.pid, Ordering::Relaxed);
+            }
+        }
     }
 }
 

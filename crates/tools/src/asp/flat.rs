@@ -1,5 +1,6 @@
-//! The broadcast that the paper's ASP is compared with, as a schedule to be simulated: what Open MPI's tuned component does with 2 to
-//! 362 KiB, the sizes of rows. Tutti has no use for it: its trees of ranks in a row have more near neighbours.
+//! The broadcast that the paper's ASP is compared with, as a schedule to be simulated: what Open MPI's tuned
+//! component does with 2 to 362 KiB, the sizes of rows. Tutti has no use for it: its trees of ranks in a row
+//! have more near neighbours.
 
 use tutti_coll::build::{self, Builder};
 use tutti_coll::ir::{BufferId, Division, Index, Schedule};
@@ -10,9 +11,10 @@ const SEGMENT: u64 = 1024;
 /// A segment is received while the one before is passed on.
 const WINDOW: u32 = 2;
 
-/// The split binary tree: the first half goes down the tree below one child of the root, the second half below the other one, in segments.
-/// Then each rank exchanges halves with one of the other tree. Ranks are numbered from the root and lie in the tree level by level, in
-/// steps of the level's width, so that parent and child are the farther apart the deeper they are.
+/// The split binary tree: the first half goes down the tree below one child of the root, the second half
+/// below the other one, in segments. Then each rank exchanges halves with one of the other tree. Ranks are
+/// numbered from the root and lie in the tree level by level, in steps of the level's width, so that parent
+/// and child are the farther apart the deeper they are.
 pub fn split_binary(shape: &Shape) -> Schedule {
     let mut builder = Builder::new(Collective::Bcast.unit());
     let b = &mut builder;

@@ -1,6 +1,6 @@
-//! `tutti asp`: all shortest paths on several hosts (Ma 2012, section 5.5): time in all and in broadcasts, with what Tutti chooses, with
-//! broadcasts that know no hosts, and with the other libraries, in turns. The program is `examples/asp/asp.c` as it is. At the size of the
-//! paper it is simulated ([`simulated`]).
+//! `tutti asp`: all shortest paths on several hosts (Ma 2012, section 5.5): time in all and in broadcasts,
+//! with what Tutti chooses, with broadcasts that know no hosts, and with the other libraries, in turns. The
+//! program is `examples/asp/asp.c` as it is. At the size of the paper it is simulated ([`simulated`]).
 
 mod flat;
 pub mod simulated;
@@ -40,8 +40,8 @@ pub struct Options {
     /// Cities: that many broadcasts of four bytes for each of them.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(3..20_000))]
     cities: u32,
-    /// Islands that the cities are on, between which there is no road: so many times less is computed, as on so many times more
-    /// processors.
+    /// Islands that the cities are on, between which there is no road: so many times less is computed, as on
+    /// so many times more processors.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..1000))]
     islands: u32,
     /// Rounds.
@@ -58,8 +58,8 @@ pub struct Options {
     out: PathBuf,
 }
 
-/// Broadcasts that know no hosts: a binomial tree, and what Open MPI's tuned ones do with rows of 2 to 362 KiB, a binary tree in
-/// segments of 1 KiB.
+/// Broadcasts that know no hosts: a binomial tree, and what Open MPI's tuned ones do with rows of 2 to 362
+/// KiB, a binary tree in segments of 1 KiB.
 const FLAT: [(&str, &str); 2] =
     [("binomial tree", "bcast=knomial:radix=2"), ("binary tree", "bcast=kary:radix=2:segment=1K")];
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -138,8 +138,8 @@ fn placement(
     Ok(table(&title, &rows) + "\n")
 }
 
-/// Cities around a ring on each island, each with two roads. Neighbours by number are on different islands, so all ranks compute the
-/// same.
+/// Cities around a ring on each island, each with two roads. Neighbours by number are on different islands,
+/// so all ranks compute the same.
 fn rings(cities: u32, islands: u32) -> String {
     let mut text = format!("tutti-graph {cities} {cities}\n");
     (0..cities).for_each(|city| {

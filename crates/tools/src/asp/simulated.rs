@@ -1,5 +1,6 @@
-//! `tutti sim asp`: what ASP would take on a cluster that is not here. The broadcasts of some rows in the middle of the matrix, with all
-//! ranks' computation between them, are simulated one after the other as ranks go through them, and stand for all rows.
+//! `tutti sim asp`: what ASP would take on a cluster that is not here. The broadcasts of some rows in the
+//! middle of the matrix, with all ranks' computation between them, are simulated one after the other as ranks
+//! go through them, and stand for all rows.
 
 use std::path::PathBuf;
 
@@ -34,7 +35,8 @@ pub struct Options {
     /// The hosts are one machine, as containers of it are: they share its processors.
     #[arg(long)]
     hosts_share: bool,
-    /// What machines and the network cost, as `tutti probe` found it; by default what the cluster is known for.
+    /// What machines and the network cost, as `tutti probe` found it; by default what the cluster is known
+    /// for.
     #[arg(long)]
     model: Option<PathBuf>,
     /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.

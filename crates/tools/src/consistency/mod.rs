@@ -1,8 +1,10 @@
-//! `tutti consistency`: no operation is slower than others that do its work, none falls off a cliff between neighbouring
-//! sizes or numbers of ranks, the forms of an operation are equally fast, and the machine itself is not far away.
+//! `tutti consistency`: no operation is slower than others that do its work, none falls off a cliff between
+//! neighbouring sizes or numbers of ranks, the forms of an operation are equally fast, and the machine itself
+//! is not far away.
 //!
-//! All is measured in one run in turn, with references that do the same without MPI in the same processes (`reference.h`).
-//! [`rules`] holds the rules, [`check`] applies them; only violations are printed, with their ratios.
+//! All is measured in one run in turn, with references that do the same without MPI in the same processes
+//! (`reference.h`). [`rules`] holds the rules, [`check`] applies them; only violations are printed, with
+//! their ratios.
 
 mod check;
 mod rules;
@@ -107,9 +109,10 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mu
     });
 }
 
-/// Cells on `ranks` ranks; those that all numbers of ranks have come first, so that they are measured at about the same time. Then, size
-/// by size, what is held against each other on these ranks: the machine changes its speed within seconds, so that operations which are
-/// measured far from each other in a round differ by that.
+/// Cells on `ranks` ranks; those that all numbers of ranks have come first, so that they are measured at
+/// about the same time. Then, size by size, what is held against each other on these ranks: the machine
+/// changes its speed within seconds, so that operations which are measured far from each other in a round
+/// differ by that.
 fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
     let mut cells = Vec::new();
     if options.neighbours.contains(&ranks) {

@@ -1,4 +1,5 @@
-//! What must hold between the times of operations (DESIGN.md section 6; Traeff, Gropp and Thakur's guidelines), as data.
+//! What must hold between the times of operations (DESIGN.md section 6; Traeff, Gropp and Thakur's
+//! guidelines), as data.
 
 /// How long a part is: the whole's bytes as they are, or one rank's share of them, or all ranks' together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,9 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The parts one after the other, as the program takes them: measured together, since ranks run ahead in some
-    /// operations that are repeated, and cannot where another follows. None if there is one part, or one cannot be cut.
+    /// The parts one after the other, as the program takes them: measured together, since ranks run ahead in
+    /// some operations that are repeated, and cannot where another follows. None if there is one part, or one
+    /// cannot be cut.
     pub fn sequence(&self, bytes: u64, ranks: u32) -> Option<String> {
         let part = |(op, size): &(&str, Bytes)| Some(format!("{op}@{}", size.of(bytes, ranks)?));
         let parts: Option<Vec<_>> = self.parts.iter().map(part).collect();

@@ -1,6 +1,6 @@
 //! The headlines as data: what the papers say, and which two ways of doing the same work show it here.
 
-use tutti_coll::registry::{Generator, Node};
+use tutti_coll::generator::{Generator, Need, Node};
 use tutti_coll::shape::Collective;
 use tutti_coll::simulate::Binding;
 
@@ -28,7 +28,9 @@ impl Headline {
         let clusters: &[&Cluster] = match &self.shown {
             Shown::Across(cluster, ..) => &[cluster],
             Shown::Alike(clusters, ..) => clusters,
-            Shown::Measured(..) | Shown::Ratio(..) | Shown::Loss(..) => &[],
+            Shown::Measured(..) | Shown::Ratio(..) | Shown::Loss(..) | Shown::Found(_) | Shown::Kernel(_) => {
+                &[]
+            }
         };
         self.claim.contains(words) || clusters.iter().any(|cluster| cluster.name.contains(words))
     }
@@ -40,15 +42,20 @@ pub enum Shown {
     Measured(Way, Way),
     /// Simulated with one rank a core of a recorded machine: the time of the second by that of the first.
     Ratio(&'static str, Way, Way),
-    /// Simulated: what is lost of the speed when neighbouring ranks are put far apart instead of side by side, with the
-    /// algorithm and parameters that were best side by side. The first must lose no more than the given fraction; the
-    /// second shows what the paper's other libraries lost.
+    /// Simulated: what is lost of the speed when neighbouring ranks are put far apart instead of side by
+    /// side, with the algorithm and parameters that were best side by side. The first must lose no more than
+    /// the given fraction; the second shows what the paper's other libraries lost.
     Loss(&'static str, Binding, f64, Way, Way),
     /// Simulated on several hosts: the time of the second by that of the first.
     Across(&'static Cluster, Way, Way),
-    /// Simulated: how much longer it takes on one of the clusters than on the other, each time the best; no more than this
-    /// fraction.
+    /// Simulated with so many hosts: by processes that look all the time, by that of the kernel's program.
+    Kernel(u32),
+    /// Simulated: how much longer it takes on one of the clusters than on the other, each time the best; no
+    /// more than this fraction.
     Alike([&'static Cluster; 2], f64, Way),
+    /// Simulated: in what part of so many scenarios with a poisoned model programs find the best while they
+    /// run, and in what part by brute force.
+    Found(usize),
 }
 
 /// A way of doing an operation: the best of some algorithms under some settings.
@@ -88,12 +95,14 @@ impl Algorithms {
     /// Whether `generator` is one of them.
     pub fn hold(self, generator: &Generator) -> bool {
         let near = generator.name.starts_with("hierarchical");
-        let node = generator.requires.node;
+        let node = generator.node();
         match self {
             Algorithms::Chosen => true,
             Algorithms::Of(wanted) => node == wanted,
             Algorithms::Hierarchical => near,
-            Algorithms::Levels => generator.requires.several_hosts,
+            Algorithms::Levels => {
+                generator.requires(Need::SeveralHosts) && !generator.requires(Need::Multicast)
+            }
             Algorithms::Named(name) => generator.name == name,
             Algorithms::Flat(wanted) => !near && node == wanted,
             Algorithms::Linear(wanted) => {
@@ -146,6 +155,12 @@ static EIGHT_A_HOST: Cluster = Cluster { name: "32x8", ranks_per_host: 8, ..STRE
 static SERVERS: Cluster = Cluster { name: "32x24 servers", by_node: true, ..cluster::SERVERS };
 /// For which only the closed forms are left.
 static MANY: Cluster = Cluster { name: "1000x128", hosts: 1000, ranks_per_host: 128, ..SERVERS };
+
+static FOUR_HOSTS: Cluster = Cluster { name: "4x1", hosts: 4, ..ONE_A_HOST };
+static SIXTEEN_HOSTS: Cluster = Cluster { name: "16x1", hosts: 16, ..ONE_A_HOST };
+
+const MULTICAST: Way = way("multicast", Algorithms::Named("multicast"), &[]);
+const TURNS: Way = way("multicast in turn", Algorithms::Named("multicast_turns"), &[]);
 
 use Collective as C;
 
@@ -201,17 +216,39 @@ const fn alike(bytes: u64, most: f64, clusters: [&'static Cluster; 2], claim: &'
     Headline { system: "S4", claim, collective: C::Bcast, bytes, paper: Some(most), shown }
 }
 
+const fn found(collective: Collective, paper: Option<f64>) -> Headline {
+    Headline { system: "S11", claim: FOUND, collective, bytes: 0, paper, shown: Shown::Found(24) }
+}
+
+const fn multicast(collective: Collective, bytes: u64, way: Way) -> Headline {
+    let shown = Shown::Across(&SIXTEEN_HOSTS, way, LEVELS);
+    Headline { system: "S8", claim: "multicast over point-to-point", collective, bytes, paper: None, shown }
+}
+
+/// Constant time in the number of hosts.
+const fn constant(bytes: u64) -> Headline {
+    let shown = Shown::Alike([&FOUR_HOSTS, &SIXTEEN_HOSTS], 0.1, MULTICAST);
+    let claim = "multicast to 16 hosts against 4";
+    Headline { system: "S8", claim, collective: C::Bcast, bytes, paper: Some(0.1), shown }
+}
+
+const fn in_kernel(hosts: u32, paper: f64) -> Headline {
+    let (claim, shown) = ("in the kernel over processes", Shown::Kernel(hosts));
+    Headline { system: "S9", claim, collective: C::Barrier, bytes: 0, paper: Some(paper), shown }
+}
+
 const OVER_MESSAGES: &str = "shared memory over point-to-point";
 const OVER_TWICE: &str = "single copy over copy in, copy out";
 const OVER_CALLS: &str = "mapped over process_vm_readv";
 const WORST: &str = "worst binding loses";
 const OVER_FLAT: &str = "levels over flat";
 const OVERLAPPED: &str = "overlapped over one level at a time";
+const FOUND: &str = "best found while it runs, poisoned";
 const PER_HOST: &str = "ranks a host make no difference";
 
 /// All headlines.
 #[rustfmt::skip]
-pub static HEADLINES: [Headline; 41] = [
+pub static HEADLINES: [Headline; 54] = [
     measured("S1", C::Barrier, 0, None, (SHARED, MESSAGES), OVER_MESSAGES),
     measured("S1", C::Bcast, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
     measured("S1", C::Reduce, 8, Some(3.0), (SHARED, MESSAGES), OVER_MESSAGES),
@@ -253,4 +290,17 @@ pub static HEADLINES: [Headline; 41] = [
     alike(2 << 20, 0.1, [&ONE_A_HOST, &TWO_A_HOST], PER_HOST),
     alike(2 << 20, 0.1, [&ONE_A_HOST, &FOUR_A_HOST], PER_HOST),
     alike(2 << 20, 0.1, [&ONE_A_HOST, &EIGHT_A_HOST], PER_HOST),
+    found(C::Bcast, Some(0.9)),
+    found(C::Alltoall, Some(0.92)),
+    found(C::Allreduce, None),
+    found(C::Allgather, None),
+    multicast(C::Bcast, 64 << 10, MULTICAST),
+    multicast(C::Bcast, 1 << 20, MULTICAST),
+    multicast(C::Barrier, 0, MULTICAST),
+    multicast(C::Allreduce, 8, MULTICAST),
+    multicast(C::Allgather, 8, MULTICAST),
+    multicast(C::Allgather, 64 << 10, TURNS),
+    constant(64 << 10),
+    in_kernel(16, 2.64),
+    in_kernel(1024, 3.38),
 ];

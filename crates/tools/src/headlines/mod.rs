@@ -1,9 +1,12 @@
 //! `tutti headlines`: the papers' ratios between two ways of doing the same work, inside Tutti, in one run.
 //!
-//! What two cores can show is measured: a job for each way and algorithm, which take turns cell by cell, and the best of each
-//! way counts. The rest is simulated on recorded machines; the table says which is which. [`list`] holds the rows.
+//! What two cores can show is measured: a job for each way and algorithm, which take turns cell by cell, and
+//! the best of each way counts. The rest is simulated on recorded machines; the table says which is which.
+//! [`list`] holds the rows, [`files`] those of io-servers.
 
+mod files;
 mod list;
+mod outcome;
 mod simulated;
 
 use crate::awake::{Awake, NOTE};
@@ -17,13 +20,16 @@ use crate::report::size;
 use crate::results::{Measure, Results};
 use crate::sample::Cell;
 use crate::session::Ask;
+use crate::tuning;
 use clap::Args;
 use list::{Algorithms, HEADLINES, Headline, Shown, Way};
+use outcome::{Outcome, Value};
 use simulated::{Best, Scene};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tutti_base::config::Config;
+use tutti_coll::generator::Need;
 use tutti_coll::registry::registry;
 use tutti_coll::shape::Collective;
 use tutti_coll::simulate::Binding;
@@ -57,24 +63,6 @@ pub struct Options {
     out: PathBuf,
 }
 
-/// What came out of a row.
-#[derive(Clone, Debug, PartialEq)]
-struct Outcome {
-    ranks: String,
-    value: Result<Value, String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Value {
-    /// Ratios of least and median times; of a simulation both are the same.
-    least: f64,
-    median: f64,
-    /// For losses, what the flat one loses.
-    other: Option<f64>,
-    reached: bool,
-    how: String,
-}
-
 /// Measures, simulates, prints the table, and writes it to `headlines.txt`.
 ///
 /// # Errors
@@ -85,31 +73,41 @@ pub fn run(options: &Options) -> Result<(), String> {
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
     let bench = Bench { options, tutti, programs };
     let wanted: Vec<_> = HEADLINES.iter().filter(|headline| bench.wants(headline)).collect();
+    let of_files: Vec<_> = files::ROWS.iter().filter(|row| bench.wants_files(row)).collect();
     let mut left = wanted.iter().filter(|headline| matches!(headline.shown, Shown::Measured(..))).count()
         as u32
-        * options.ranks.len() as u32;
+        * options.ranks.len() as u32
+        + of_files.len() as u32;
     let awake = (left > 0).then(Awake::begin).flatten();
     let start = Instant::now();
+    let rounds = |left: u32| match options.budget {
+        Some(time) => Rounds::Time(time.saturating_sub(start.elapsed()) / left.max(1)),
+        None => Rounds::Number(options.rounds),
+    };
     let mut table = head();
     if awake.is_some() {
         table += &format!("{NOTE}\n");
     }
     crate::show(&table);
     let mut missed = 0;
+    let mut tell = |line: String, outcome: &Outcome| {
+        missed += u32::from(!outcome.value.as_ref().is_ok_and(|value| value.reached));
+        crate::show(&line);
+        table += &line;
+    };
     for headline in wanted {
         let ranks: &[u32] = if matches!(headline.shown, Shown::Measured(..)) { &options.ranks } else { &[0] };
         for &ranks in ranks {
-            let rounds = match options.budget {
-                Some(time) => Rounds::Time(time.saturating_sub(start.elapsed()) / left.max(1)),
-                None => Rounds::Number(options.rounds),
-            };
-            let outcome = bench.outcome(headline, ranks, rounds);
+            let outcome = bench.outcome(headline, ranks, rounds(left));
             left = left.saturating_sub(u32::from(ranks > 0));
-            missed += u32::from(!outcome.value.as_ref().is_ok_and(|value| value.reached));
-            let line = row(headline, &outcome, options.explain);
-            crate::show(&line);
-            table += &line;
+            tell(row(headline, &outcome, options.explain), &outcome);
         }
+    }
+    if !of_files.is_empty() {
+        let rounds = |number: usize| rounds((of_files.len() - number) as u32);
+        files::measure(&bench.tutti, &bench.programs, bench.pace(), &of_files, rounds, |row, outcome| {
+            tell(files_row(row, outcome, options.explain), outcome);
+        })?;
     }
     let end = format!("\n{missed} not reached. measured: on this machine; simulated: on a recorded one.\n");
     crate::show(&end);
@@ -128,6 +126,15 @@ impl Bench<'_> {
         let measured = matches!(headline.shown, Shown::Measured(..));
         let about = self.options.about.as_deref().is_none_or(|words| headline.is_about(words));
         about && self.options.only.as_deref().is_none_or(|only| (only == "measured") == measured)
+    }
+
+    fn wants_files(&self, row: &files::Row) -> bool {
+        let about = self.options.about.as_deref().is_none_or(|words| row.claim.contains(words));
+        about && self.options.only.as_deref() != Some("simulated")
+    }
+
+    fn pace(&self) -> Pace {
+        Pace { ms: f64::from(self.options.ms), limit_ms: 2000, timeout: Duration::from_secs(30) }
     }
 
     fn outcome(&self, headline: &Headline, ranks: u32, rounds: Rounds) -> Outcome {
@@ -150,10 +157,16 @@ impl Bench<'_> {
                 let value = scene.and_then(|scene| simulated_ratio(headline, &scene, [one, two]));
                 Outcome { ranks: cluster.name.to_string(), value }
             }
+            Shown::Kernel(hosts) => {
+                Outcome { ranks: format!("{hosts} hosts"), value: simulated_kernel(headline, *hosts) }
+            }
             Shown::Alike(clusters, most, way) => Outcome {
                 ranks: clusters[1].name.to_string(),
                 value: simulated_difference(headline, *clusters, *most, way),
             },
+            Shown::Found(scenarios) => {
+                Outcome { ranks: "32 to 256".to_string(), value: found(headline, *scenarios) }
+            }
         }
     }
 
@@ -175,13 +188,13 @@ impl Bench<'_> {
             }
         }
         let members = variants.iter().map(|one| (one, self.programs.of("tutti-bench", one))).collect();
-        let pace = Pace { ms: f64::from(self.options.ms), limit_ms: 2000, timeout: Duration::from_secs(30) };
-        let mut crew = Crew::new(members, ranks, &self.programs.directory, pace);
+        let mut crew = Crew::new(members, ranks, &self.programs.directory, self.pace());
         let bytes = if has_no_data(op) { 0 } else { headline.bytes };
         let ask = Ask { op: op.to_string(), mode: "plain".to_string(), bytes };
         let mut results = Results::default();
         rounds.run(|round| crew.measure(&ask, round, &mut results));
-        // Where a forced algorithm cannot be used Tutti takes another: that would be a measurement of something else.
+        // Where a forced algorithm cannot be used Tutti takes another: that would be a measurement of
+        // something else.
         let refused = crew.complaints(&format!("Tutti: {op} of"), "does not suit");
         let cell = Cell { op: ask.op, mode: ask.mode, ranks, bytes };
         let best = |way: &str, measure| {
@@ -218,9 +231,9 @@ fn algorithms(way: &Way, collective: Collective, ranks: u32) -> Result<Vec<Strin
         .iter()
         .filter(|one| {
             one.collective == collective
-                && !one.requires.two_groups
+                && !one.requires(Need::TwoGroups)
                 && way.algorithms.hold(one)
-                && fits(one.requires.power_of_two)
+                && fits(one.requires(Need::PowerOfTwo))
         })
         .map(|one| one.name.to_string())
         .collect();
@@ -286,6 +299,18 @@ fn simulated_difference(
     })
 }
 
+fn simulated_kernel(headline: &Headline, hosts: u32) -> Result<Value, String> {
+    let [processes, kernel] = simulated::barriers(hosts)?;
+    let ratio = processes / kernel;
+    Ok(Value {
+        least: ratio,
+        median: ratio,
+        other: None,
+        reached: ratio >= headline.paper.unwrap_or(1.0),
+        how: format!("{:.1} us against {:.1} us", kernel * 1e6, processes * 1e6),
+    })
+}
+
 fn simulated_loss(
     headline: &Headline,
     machine: &str,
@@ -309,6 +334,18 @@ fn simulated_loss(
     })
 }
 
+/// How often the best is found in a running program.
+fn found(headline: &Headline, scenarios: usize) -> Result<Value, String> {
+    let [own, brute_force] = tuning::found(headline.collective, scenarios)?;
+    Ok(Value {
+        least: own,
+        median: own,
+        other: Some(brute_force),
+        reached: own >= headline.paper.unwrap_or(0.95),
+        how: format!("in {scenarios} scenarios, within 5 %; in brackets by 30 samples of each in a row"),
+    })
+}
+
 fn head() -> String {
     format!(
         "{:<3} {:<36} {:<10} {:>5} {:<16} {:<9} {:>12} {:>15}\n",
@@ -320,7 +357,9 @@ fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
     let loss = matches!(headline.shown, Shown::Loss(..));
     let kind = if matches!(headline.shown, Shown::Measured(..)) { "measured" } else { "simulated" };
     let alike = matches!(headline.shown, Shown::Alike(..));
+    let found = matches!(headline.shown, Shown::Found(_));
     let paper = match headline.paper {
+        Some(value) if found => format!("{:.0}%", value * 100.0),
         Some(value) if alike => format!("<{:.0}%", value * 100.0),
         Some(value) if loss => format!("<14% ({:.0}%)", value * 100.0),
         Some(value) => format!("{value:.2}"),
@@ -331,12 +370,30 @@ fn row(headline: &Headline, outcome: &Outcome, explain: bool) -> String {
         Ok(value) => (shown(value), verdict_of(value)),
         Err(why) => ("-".to_string(), format!("not available: {why}")),
     };
+    let what = [headline.system, headline.claim, headline.collective.name()];
+    line(what, headline.bytes, outcome, [kind, &paper, &here, &verdict], explain)
+}
+
+/// A row of io-servers, all of which are measured.
+fn files_row(row: &files::Row, outcome: &Outcome, explain: bool) -> String {
+    let (here, verdict) = match &outcome.value {
+        Ok(value) => (shown(value), verdict_of(value)),
+        Err(why) => ("-".to_string(), format!("not available: {why}")),
+    };
+    let paper = format!("{:.2}", row.paper);
+    line(["S10", row.claim, row.op], row.bytes, outcome, ["measured", &paper, &here, &verdict], explain)
+}
+
+fn line(
+    [system, claim, operation]: [&str; 3],
+    bytes: u64,
+    outcome: &Outcome,
+    [kind, paper, here, verdict]: [&str; 4],
+    explain: bool,
+) -> String {
     let mut line = format!(
-        "{:<3} {:<36} {:<10} {:>5} {:<16} {kind:<9} {paper:>12} {here:>15}  {verdict}\n",
-        headline.system,
-        headline.claim,
-        headline.collective.name(),
-        size(headline.bytes),
+        "{system:<3} {claim:<36} {operation:<10} {:>5} {:<16} {kind:<9} {paper:>12} {here:>15}  {verdict}\n",
+        size(bytes),
         outcome.ranks,
     );
     if let (true, Ok(value)) = (explain, &outcome.value) {
@@ -360,7 +417,7 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tutti_coll::registry::Node;
+    use tutti_coll::generator::Node;
 
     fn way(algorithms: Algorithms, settings: &'static [(&'static str, &'static str)]) -> Way {
         Way { name: "test", algorithms, settings, pipelined: None }

@@ -1,10 +1,14 @@
-//! Headlines that two cores cannot show: the same schedules on the simulator, with one rank a core of a recorded machine.
+//! Headlines that two cores cannot show: the same schedules on the simulator, with one rank a core of a
+//! recorded machine.
 
 use super::list::{Algorithms, Way};
 use crate::cluster::Cluster;
 use std::sync::Arc;
 use tutti_coll::Environment;
-use tutti_coll::registry::{Generator, Node, registry};
+use tutti_coll::generator::{Generator, Node, Situation};
+use tutti_coll::lower::lower;
+use tutti_coll::lower::times::{Costs, completion_ns};
+use tutti_coll::registry;
 use tutti_coll::select::closed_form;
 use tutti_coll::shape::{Collective, Params, Shape};
 use tutti_coll::simulate::{Binding, Bound, Layout, Load, predict};
@@ -66,7 +70,10 @@ impl Scene {
         let several = self.environment.layout.hosts() > 1;
         let held = registry().iter().filter(|generator| {
             // What is for one host is not for several.
-            let meets = !several || generator.requires.are_met(Node::Exposed, 2);
+            let multicast = matches!(way.algorithms, Algorithms::Named(_));
+            let hosts = Some((Node::Exposed, 2));
+            let situation = Situation { hosts, multicast: Some(multicast), ..Situation::of(&self.shape) };
+            let meets = !several || generator.meets(&situation).is_ok();
             meets && holds(way.algorithms, generator, &self.shape)
         });
         held.flat_map(|generator| {
@@ -92,6 +99,22 @@ impl Scene {
         predict(generator, &Load::new(&self.shape), params, &self.environment.stage(), Bound::tasks(BOUND))
             .seconds
     }
+}
+
+/// A barrier of so many hosts: by processes and by the kernel's packet program, in seconds.
+///
+/// # Errors
+/// It is not lowered.
+pub fn barriers(hosts: u32) -> Result<[f64; 2], String> {
+    let generator = registry()
+        .iter()
+        .find(|one| one.collective == Collective::Barrier && one.name == "dissemination")
+        .ok_or("there is no such barrier")?;
+    let shape = |rank| Shape::new(Collective::Barrier, hosts, rank, 0);
+    let schedules: Vec<_> =
+        (0..hosts).map(|rank| generator.generate(&shape(rank), &Params::default())).collect();
+    let programs = lower(&shape(0), &schedules).map_err(|refusal| refusal.to_string())?;
+    Ok([Costs::PROCESSES, Costs::KERNEL].map(|costs| completion_ns(&programs, &costs) as f64 * 1e-9))
 }
 
 fn holds(algorithms: Algorithms, generator: &Generator, shape: &Shape) -> bool {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tutti_base::Machines;
-use tutti_base::config::Config;
-use tutti_coll::registry::Node;
+use tutti_base::config::{Config, Multicast};
+use tutti_coll::generator::Node;
 use tutti_coll::select::candidates;
 use tutti_coll::simulate::{Binding, Layout, Reach};
 use tutti_coll::{Environment, Model, select};
@@ -53,8 +53,8 @@ pub fn environment_on(hosts: &[u32], machines: &Machines, config: &Config, model
     }
 }
 
-/// What an operation of all ranks of a job is chosen by: of the job on several hosts that this process belongs to, if it does, or else
-/// of one that is `spread` so.
+/// What an operation of all ranks of a job is chosen by: of the job on several hosts that this process
+/// belongs to, if it does, or else of one that is `spread` so.
 fn surroundings(
     operation: &mut Operation,
     spread: &Spread,
@@ -66,16 +66,20 @@ fn surroundings(
         let hosts = job.hosts();
         operation.ranks = hosts.len() as u32;
         let model = if operation.model.is_some() { model } else { job.model()? };
-        return Ok(environment_on(&hosts, &job.machines(), config, model));
+        // As after its communicators have found out that it works.
+        let multicast = config.multicast != Multicast::Off;
+        return Ok(Environment { multicast, ..environment_on(&hosts, &job.machines(), config, model) });
     }
     if spread.hosts == 1 {
         return Ok(environment(operation.ranks, config, model));
     }
     let machines = spread.machines(cpu::usable_processors() as u32);
-    Ok(environment_on(&spread.hosts_of(operation.ranks), &machines, config, model))
+    let environment = environment_on(&spread.hosts_of(operation.ranks), &machines, config, model);
+    Ok(Environment { multicast: spread.multicast, ..environment })
 }
 
-/// The choice for an operation of all ranks of a job, the others with their times, and those that cannot be used with the reason.
+/// The choice for an operation of all ranks of a job, the others with their times, and those that cannot be
+/// used with the reason.
 ///
 /// # Errors
 /// The model cannot be read.
@@ -128,7 +132,7 @@ mod tests {
             model: None,
         };
         let config = Config { algorithm: algorithm.to_string(), ..Config::default() };
-        let spread = Spread { hosts, hosts_share: hosts > 2, map_by: Near::Core };
+        let spread = Spread { hosts, hosts_share: hosts > 2, map_by: Near::Core, multicast: false };
         let text = explain(&operation, &spread, None, &config).unwrap();
         assert!(text.contains(part), "{text}");
     }

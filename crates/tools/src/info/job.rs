@@ -1,4 +1,5 @@
-//! The job that this process was started in, if it was: `mpirun ... tutti info` says what that job chooses by.
+//! The job that this process was started in, if it was: `mpirun ... tutti info` says what that job chooses
+//! by.
 
 use tutti_base::Machines;
 use tutti_coll::Model;

@@ -1,13 +1,15 @@
 //! What the operating system says about this machine, for people.
 
 use std::fs::read_to_string;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::AtomicU64;
 
-use tutti_base::config::{Config, Mapped, RemoteRead, SingleCopy};
+use tutti_base::config::{Config, Mapped, Multicast, Offload, RemoteRead, SingleCopy};
 use tutti_sys::fabric::devices::{KINDS, Kind};
 use tutti_sys::fabric::{EndpointKind, Query};
 use tutti_sys::job::Reach;
 use tutti_sys::userfault::Watcher;
+use tutti_sys::{multicast, process};
 
 /// Lines that describe the machine: processor, cores allowed, memory, kernel.
 pub fn describe() -> Vec<String> {
@@ -84,6 +86,30 @@ fn told() -> String {
     }
 }
 
+/// Whether the kernel does small collectives between hosts, and why not.
+pub fn offload(config: &Config) -> String {
+    match (config.offload, tutti_offload::seat::status()) {
+        (Offload::Off, _) => "off, as TUTTI_OFFLOAD says".into(),
+        (_, Ok(netd)) => format!("where each host has one rank of a communicator; {netd}"),
+        (_, Err(why)) => format!("no: {why}"),
+    }
+}
+
+/// Whether hosts may hear each other's multicasts, and why not.
+pub fn multicast(config: &Config) -> String {
+    if config.multicast == Multicast::Off {
+        return "off, as TUTTI_MULTICAST says".into();
+    }
+    let of_ipv4 = |(name, address)| if let IpAddr::V4(own) = address { Some((name, own)) } else { None };
+    let outside = process::interfaces().into_iter().filter_map(of_ipv4).find(|(_, own)| !own.is_loopback());
+    let Some((name, address)) = outside else { return "no: there is no interface to other hosts".into() };
+    // Of RFC 2365, as those of jobs are.
+    match multicast::join(address, SocketAddrV4::new(Ipv4Addr::new(239, 192, 0, 1), 0)) {
+        Ok(_) => format!("groups can be joined by {name}; each communicator finds out who hears whom"),
+        Err(why) => format!("no: {name} joins no group: {why}"),
+    }
+}
+
 /// What can carry messages between hosts, and what would be chosen.
 pub fn networks(config: &Config) -> Vec<String> {
     let setting = &config.fabric[..];
@@ -114,7 +140,8 @@ pub fn networks(config: &Config) -> Vec<String> {
     lines
 }
 
-/// How long messages travel over a provider (none: sockets), and why; `offered` asks whether it reads remote memory.
+/// How long messages travel over a provider (none: sockets), and why; `offered` asks whether it reads remote
+/// memory.
 fn long_messages(
     setting: RemoteRead,
     provider: Option<&str>,

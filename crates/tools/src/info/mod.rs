@@ -4,6 +4,7 @@ pub mod choice;
 mod file;
 mod functions;
 pub mod job;
+mod learned;
 pub mod machine;
 mod neighbours;
 
@@ -11,8 +12,8 @@ use clap::Args;
 use functions::{FUNCTIONS, implemented};
 use job::OwnJob;
 use tutti_base::config::{Config, SETTINGS};
-use tutti_coll::registry::Node;
 
+use crate::probe::{MODEL_BYTES, default_path};
 use crate::spread::Spread;
 
 /// Options of `tutti info`.
@@ -30,8 +31,14 @@ pub struct Options {
     /// Which hosts are one machine, of the job that this is run in (`mpirun ... tutti info --machines`).
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms"])]
     machines: bool,
-    /// Where a file (or what is to be made at this path) lies, and how MPI-IO accesses it there.
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["functions", "settings", "algorithms", "machines"])]
+    /// What tuning has learned while programs ran (TUTTI_TUNE), as it is kept behind the model of this
+    /// machine.
+    #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms", "machines"])]
+    learned: bool,
+    /// Where a file (or what is to be made at this path) lies, and how MPI-IO accesses it there, with why:
+    /// file system, stripes, servers, aggregators. Run by mpirun, for that job and its io-servers.
+    #[arg(value_name = "FILE",
+          conflicts_with_all = ["functions", "settings", "algorithms", "machines", "learned"])]
     file: Option<std::path::PathBuf>,
     /// What would be chosen for a collective, and why; run by mpirun on several hosts, what that job chooses.
     #[command(flatten)]
@@ -48,7 +55,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let own_job = OwnJob::find()?;
     let is_another = own_job.as_ref().is_some_and(|job| job.rank > 0);
-    let text = if is_another && (options.machines || options.operation.is_some()) {
+    let speaks_once = options.machines || options.operation.is_some() || options.file.is_some();
+    let text = if is_another && speaks_once {
         // One rank of a job speaks for all.
         String::new()
     } else if options.machines {
@@ -58,7 +66,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     } else if let Some(operation) = &options.operation {
         choice::explain(operation, &options.spread, own_job.as_ref(), &config)?
     } else if let Some(path) = &options.file {
-        file::describe(path)?
+        file::describe(path, own_job.as_ref(), &config)?
+    } else if options.learned {
+        let path = default_path(&config);
+        let path = path.ok_or("neither TUTTI_MODEL_FILE nor HOME says where the model is")?;
+        learned::list(&path, MODEL_BYTES)?
     } else if options.functions {
         function_list()
     } else if options.algorithms {
@@ -88,15 +100,8 @@ fn function_list() -> String {
 }
 
 fn algorithm_list() -> String {
-    let rows = tutti_coll::registry::registry().iter().map(|generator| {
-        let requires = &generator.requires;
-        let needs = [
-            (requires.commutative, "a commutative operator".to_string()),
-            (requires.power_of_two, "a power of two of ranks".to_string()),
-            (requires.two_groups, "an intercommunicator".to_string()),
-            (requires.node != Node::Any, format!("{:?} memory", requires.node).to_lowercase()),
-        ];
-        let needs: Vec<_> = needs.into_iter().filter(|need| need.0).map(|need| need.1).collect();
+    let rows = tutti_coll::registry().iter().map(|generator| {
+        let needs: Vec<_> = generator.needs.iter().filter_map(|need| need.text()).collect();
         format!("{}\t{}\t{}\n", generator.collective, generator.name, needs.join(", "))
     });
     format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
@@ -124,11 +129,13 @@ fn everything(config: &Config, neighbours: &str) -> String {
          Machine\n{machine}\n\
          Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n{neighbours}\n\
          Memory of other ranks, for collectives\n{back_ends}\n\
-         Networks between hosts\n{networks}\n\
+         Networks between hosts\n{networks}  multicast: {}\n  small collectives in the kernel: {}\n\n\
          Settings (environment; * differs from the default)\n{settings}",
         env!("CARGO_PKG_VERSION"),
         implemented(),
         FUNCTIONS.len(),
-        machine::single_copy()
+        machine::single_copy(),
+        machine::multicast(config),
+        machine::offload(config)
     )
 }

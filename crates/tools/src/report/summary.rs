@@ -1,4 +1,5 @@
-//! What the tables of ratios come to: means by operation, the cells that are lost, the times not to be trusted.
+//! What the tables of ratios come to: means by operation, the cells that are lost, the times not to be
+//! trusted.
 
 use super::text::short;
 use super::{Input, size};

@@ -1,5 +1,5 @@
-//! `tutti trace`: what every rank did and when, as a picture (SVG) and for Perfetto (JSON): of a program that ran with TUTTI_TRACE
-//! (`mpirun --trace FILE`), or of a collective as the simulator runs it.
+//! `tutti trace`: what every rank did and when, as a picture (SVG) and for Perfetto (JSON): of a program that
+//! ran with TUTTI_TRACE (`mpirun --trace FILE`), or of a collective as the simulator runs it.
 
 mod path;
 mod picture;
@@ -181,7 +181,8 @@ fn busy(trace: &Trace, host: u32, level: Level) -> Vec<(u64, u64)> {
     merged
 }
 
-/// Of each host that talks to others: the part of the time of the less busy of network and node in which both are.
+/// Of each host that talks to others: the part of the time of the less busy of network and node in which both
+/// are.
 fn overlaps(trace: &Trace) -> Vec<(u32, f64)> {
     let hosts = trace.hosts.iter().copied().max().map_or(0, |most| most + 1);
     let length = |times: &[(u64, u64)]| times.iter().map(|(start, end)| end - start).sum::<u64>();
@@ -245,15 +246,11 @@ mod tests {
         assert!(summary(&trace, &critical).contains("network"));
     }
 
-    /// The picture of a small operation is kept: BLESS=1 writes it anew.
+    /// The picture of a small operation is kept.
     #[test]
     fn golden_picture() {
         let (trace, title) = simulate("--collective bcast --bytes 8 -n 4 --hosts 2 --algorithm knomial");
         let drawn = picture::draw(&trace, &path::critical(&trace.events), &title);
-        let golden = format!("{}/../../fixtures/traces/bcast-4.svg", env!("CARGO_MANIFEST_DIR"));
-        if std::env::var_os("BLESS").is_some() {
-            std::fs::write(&golden, &drawn).unwrap();
-        }
-        assert_eq!(drawn, std::fs::read_to_string(golden).unwrap());
+        tutti_golden::check("traces/bcast-4.svg", &drawn);
     }
 }

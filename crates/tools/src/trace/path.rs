@@ -1,7 +1,7 @@
 //! The critical path: the events, each the reason why the next one was not earlier, that lead to the end.
 //!
-//! What an event waited for is what its rank did before, or the other side: the send of a message that was received, the
-//! setting of a flag that was awaited. The later of both is the reason.
+//! What an event waited for is what its rank did before, or the other side: the send of a message that was
+//! received, the setting of a flag that was awaited. The later of both is the reason.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,6 @@
-//! The picture of a trace: time goes to the right, ranks are below each other by host. Of each host one strip shows when network and node
-//! are busy; of each rank there is a row a level. The critical path is framed, and joined where it goes from rank to rank.
+//! The picture of a trace: time goes to the right, ranks are below each other by host. Of each host one strip
+//! shows when network and node are busy; of each rank there is a row a level. The critical path is framed,
+//! and joined where it goes from rank to rank.
 
 use std::collections::HashMap;
 use std::fmt::Write;

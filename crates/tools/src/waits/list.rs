@@ -16,7 +16,8 @@ pub struct Family {
     pub in_threads: bool,
     /// What it counts unless a number is given: objects, seconds. 0 where there is nothing to count.
     pub count: u32,
-    /// It means something beside eight busy shells of the same session, and is measured so unless loads are given.
+    /// It means something beside eight busy shells of the same session, and is measured so unless loads are
+    /// given.
     pub beside_shells: bool,
     /// How it is done depends on what is known of the network.
     pub by_network: bool,
@@ -106,7 +107,8 @@ impl Family {
     }
 }
 
-/// Programs that are asked for: a name or the beginning of some, and how many are to be counted (`idle_windows@100`).
+/// Programs that are asked for: a name or the beginning of some, and how many are to be counted
+/// (`idle_windows@100`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     name: String,

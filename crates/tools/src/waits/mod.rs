@@ -1,9 +1,11 @@
-//! `tutti bench waits`: how long a rank waits for what another one does at once, by small programs of all ways to wait, on one host
-//! and over several, alone and beside others that compute, side by side with the other libraries.
+//! `tutti bench waits`: how long a rank waits for what another one does at once, by small programs of all
+//! ways to wait, on one host and over several, alone and beside others that compute, side by side with the
+//! other libraries.
 //!
-//! What is measured is a mean ([`bench/waits.c`]): one hand-over in a hundred that comes late by a scheduler's slice is what users
-//! meet. Processors are not kept awake ([`crate::awake`]): what waking them costs those that sleep is part of it. The peers are told
-//! to yield, as their users tell them where ranks share processors.
+//! What is measured is a mean ([`bench/waits.c`]): one hand-over in a hundred that comes late by a
+//! scheduler's slice is what users meet. Processors are not kept awake ([`crate::awake`]): what waking them
+//! costs those that sleep is part of it. The peers are told to yield, as their users tell them where ranks
+//! share processors.
 
 mod list;
 mod load;
@@ -26,7 +28,8 @@ use table::ByPlace;
 /// Options of `tutti bench waits`.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Programs, by name or the beginning of some; NAME@N where they count objects or seconds (idle_windows@100).
+    /// Programs, by name or the beginning of some; NAME@N where they count objects or seconds
+    /// (idle_windows@100).
     #[arg(long, value_delimiter = ',')]
     only: Vec<Wanted>,
     /// Numbers of ranks, of all hosts together; what hosts cannot have in equal parts is left out.
@@ -35,8 +38,8 @@ pub struct Options {
     /// Numbers of hosts, which are namespaces of this machine (root only).
     #[arg(long, value_delimiter = ',')]
     hosts: Vec<u32>,
-    /// What computes beside them: nothing, one process of another session, or eight shells of this one (collectives only,
-    /// unless it is given).
+    /// What computes beside them: nothing, one process of another session, or eight shells of this one
+    /// (collectives only, unless it is given).
     #[arg(long, value_delimiter = ',')]
     loads: Vec<Load>,
     /// Rounds over the programs of a family and all libraries; the median counts.
@@ -72,7 +75,8 @@ const PLACES: [(u32, u32); 11] =
 /// Measures, prints the table, and writes it to `waits.txt`.
 ///
 /// # Errors
-/// There can be no hosts here, a library is missing, a program does not compile, or the table cannot be written.
+/// There can be no hosts here, a library is missing, a program does not compile, or the table cannot be
+/// written.
 pub fn run(options: &Options) -> Result<(), String> {
     let places = places(&options.hosts, &options.ranks);
     let stages = stages(options, &places);

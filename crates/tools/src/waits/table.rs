@@ -12,7 +12,8 @@ pub const LIMIT: f64 = 1.2;
 /// Results by the number of hosts and by load.
 pub type ByPlace = BTreeMap<(u32, Load), Results>;
 
-/// The table and what it comes to, for the libraries `names`, of which the first is compared with each of the others.
+/// The table and what it comes to, for the libraries `names`, of which the first is compared with each of the
+/// others.
 pub fn table(names: &[&str], places: &ByPlace) -> String {
     let (subject, others) = (names[0], &names[1..]);
     let mut out = format!("{:24}{:>6}{:>6}  {:8}", "program", "ranks", "hosts", "beside");

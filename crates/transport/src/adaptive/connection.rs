@@ -12,8 +12,8 @@
 
 use std::time::Duration;
 
+use super::action::{Action, ConnectionId};
 use super::words::{Nonces, Word};
-use super::{Action, ConnectionId};
 use crate::link::Peer;
 
 /// A connection that takes longer does not come about.
@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// After a failure, doubled with each.
 const LEAST_BACKOFF: Duration = Duration::from_millis(20);
 const MOST_BACKOFF: Duration = Duration::from_secs(10);
+/// Who could not connect leaves the other one so much time to ask: perhaps only one of the two can.
+const OTHERS_TURN: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -382,6 +384,7 @@ impl Connection {
             out.extend([Effect::Release(id), Effect::Failed]);
         }
         self.rest(now);
+        self.not_before += OTHERS_TURN;
     }
 
     /// None for some time.

@@ -47,6 +47,10 @@ pub struct Counters {
     pub failed: u64,
     /// Connections given up because they were idle.
     pub given_up: u64,
+    /// Connections that carry datagrams, now: the network does not let these through.
+    pub contacts: u64,
+    /// Such connections that came into use.
+    pub contacted: u64,
     /// Connection requests with a wrong proof, or that nobody waited for.
     pub rejected: u64,
     /// Bytes of memory of these machines, now.

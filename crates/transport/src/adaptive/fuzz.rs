@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::packet::{FIXED_BYTES, Kind};
 use super::tag::{Key, Use};
 use super::words::{Prover, Word};
-use super::{Adaptive, Decision, Mode, Settings};
+use super::{Adaptive, ConnectionId, Decision, Mode, Settings};
 use crate::link::{Header, Peer, Verdict};
 
 const SECRET: [u8; 32] = [5; 32];
@@ -25,7 +25,10 @@ fn machine() -> Adaptive {
         threshold_messages: 2,
         threshold_bytes: 1 << 20,
         max_connections: 2,
-        datagram_address: Vec::new(),
+        max_contacts: 2,
+        can_call: true,
+        sees_reach: true,
+        address: Vec::new(),
         listen_address: b"here".to_vec(),
     })
 }
@@ -60,9 +63,15 @@ pub fn datagrams(input: &[u8]) {
             let _ = machine.connection_of(Peer(1)).is_some()
                 || machine.send(now, Peer(1), Header::default(), piece.len(), |room| room.fill(1)).is_err();
         }
+        if what & 16 == 16 {
+            machine.called(now, Peer(2));
+            machine.reached(now, ConnectionId(u32::from(*length)));
+            machine.contacted(now, ConnectionId(u32::from(*length) % 8), piece, &mut sink);
+            machine.closed(now, ConnectionId(u32::from(*length) % 4));
+        }
         machine.poll(now, &mut sink);
         machine.tick(now);
-        machine.transmit(now, |_, _| what & 8 == 0);
+        machine.transmit(now, |_, _, _| what & 8 == 0);
         while let Some(action) = machine.next_action() {
             std::hint::black_box(action);
         }

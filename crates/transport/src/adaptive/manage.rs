@@ -41,6 +41,9 @@ impl Adaptive {
 
     fn decide(&mut self, private_data: &[u8]) -> Option<Decision> {
         let claim = self.prover.read(private_data, true)?;
+        if claim.is_contact {
+            return self.decide_contact(claim);
+        }
         let index = self.peers.find(claim.from)?;
         let connection = &mut self.pairs[index].connection;
         let (id, nonces) = connection.expected()?;
@@ -56,11 +59,21 @@ impl Adaptive {
 
     /// The connection can be sent on and received from. `private_data` is that of who accepted (empty for who did).
     pub fn established(&mut self, now: Duration, connection: ConnectionId, private_data: &[u8]) {
+        if let Some(index) = self.contact_event(now, connection) {
+            return self.contact_established(index, connection, private_data);
+        }
         let settings = (self.settings.job, self.settings.rank);
         let claim = self.prover.read(private_data, false);
         self.event(now, connection, |machine, peer, out| {
             let proved = machine.making(connection).is_some_and(|nonces| {
-                claim == Some(Claim { job: settings.0, from: peer.0, to: settings.1, nonces })
+                claim
+                    == Some(Claim {
+                        job: settings.0,
+                        from: peer.0,
+                        to: settings.1,
+                        is_contact: false,
+                        nonces,
+                    })
             });
             machine.established(now, connection, proved, out);
         });
@@ -69,6 +82,9 @@ impl Adaptive {
     /// The connection was refused, or closed by the peer, or broke; the driver has dropped it, and its name may be used
     /// again. To be called when all that had arrived on it was taken.
     pub fn closed(&mut self, now: Duration, connection: ConnectionId) {
+        if let Some(index) = self.contact_event(now, connection) {
+            return self.contact_closed(index, connection);
+        }
         self.event(now, connection, |machine, _, out| machine.closed(now, connection, out));
     }
 
@@ -121,7 +137,11 @@ impl Adaptive {
 
     fn ask(&mut self, index: usize) {
         let pair = &self.pairs[index];
-        let willing = !self.closing && pair.reach != Reach::Gone && pair.bye_heard.is_none();
+        // Who cannot connect to the peer waits for its request.
+        let willing = !self.closing
+            && pair.reach != Reach::Gone
+            && pair.bye_heard.is_none()
+            && !pair.contact.is_only_theirs();
         if !willing || !pair.connection.may_request(self.now) {
             return;
         }
@@ -138,7 +158,7 @@ impl Adaptive {
     /// Gives up the connection that was not used for longest.
     fn make_room(&mut self) {
         let Some(before) = self.now.checked_sub(IDLE) else { return };
-        for index in self.names.idle(before) {
+        for index in self.names.idle(before, false) {
             let mut given_up = false;
             self.apply(index, |machine, _, out| given_up = machine.give_up(out));
             if given_up {
@@ -160,7 +180,8 @@ impl Adaptive {
             Word::Reply { nonce, own, address } => {
                 let nonces = Nonces { connecting: nonce, accepting: own };
                 let peer = self.pairs[index].peer;
-                let claim = Claim { job: self.settings.job, from: self.settings.rank, to: peer.0, nonces };
+                let (job, from) = (self.settings.job, self.settings.rank);
+                let claim = Claim { job, from, to: peer.0, is_contact: false, nonces };
                 let proof = self.prover.write(&claim, true);
                 self.apply(index, |machine, peer, out| {
                     machine.replied((now, peer), (nonces, address), proof, out);
@@ -209,6 +230,15 @@ impl Adaptive {
     pub(super) fn drop_connection(&mut self, index: usize) {
         self.apply(index, |machine, _, out| machine.drop_all(out));
         self.pairs[index].waiting.clear();
+    }
+
+    /// The pair whose datagrams a connection carries that something has happened to.
+    fn contact_event(&mut self, now: Duration, connection: ConnectionId) -> Option<usize> {
+        self.advance(now);
+        let index = self.names.pair_of(connection).filter(|_| self.names.is_contact(connection))?;
+        self.names.used(connection, now);
+        self.list(index);
+        Some(index)
     }
 
     /// An event of the connection manager.
@@ -260,7 +290,7 @@ impl Adaptive {
     }
 
     /// A number that nobody can guess, and that this process never said before.
-    fn nonce(&mut self) -> u64 {
+    pub(super) fn nonce(&mut self) -> u64 {
         self.nonces += 1;
         let tag = self.nonce_key.tag(&[
             &self.settings.seed,

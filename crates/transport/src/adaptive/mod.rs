@@ -30,6 +30,8 @@
 //! | A | confirm, and sends over the connection from now on; or abandon | record of the datagram stream |
 //! | B | confirm, and sends over the connection from now on | record of the datagram stream |
 //!
+//! Where the network lets no datagrams through, a connection carries them instead: see [`contact`].
+//!
 //! Of crossing requests that of the lower rank counts (section 3.4). As the stream is reliable and ordered, every state
 //! has one way out: only A needs a timer, for its connecting. The end mark of one side is answered by that of the other;
 //! who sent one first disconnects when it has the other's.
@@ -38,7 +40,10 @@
 //! Every datagram ends with a keyed tag over all of it, in which sender, receiver and number are; proofs are tags too. What
 //! is malformed, foreign, forged, or was there before is counted and dropped.
 
+mod action;
 mod connection;
+mod contact;
+mod contacts;
 mod counters;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -61,6 +66,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub use action::{Action, ConnectionId, Decision};
 pub use counters::Counters;
 pub use manage::neighbours;
 
@@ -116,64 +122,16 @@ pub struct Settings {
     pub threshold_bytes: u64,
     /// Most connections at a time.
     pub max_connections: usize,
-    /// The address of this process's datagram endpoint, told to peers until they answer (may be empty).
-    pub datagram_address: Vec<u8>,
+    /// Most connections at a time that carry datagrams, beside those of records.
+    pub max_contacts: usize,
+    /// Somebody can be asked to call a peer: [`Action::Call`].
+    pub can_call: bool,
+    /// The driver tells when a peer's system has accepted a connection: [`Adaptive::reached`].
+    pub sees_reach: bool,
+    /// Where this process is reached, told to peers until they answer (may be empty).
+    pub address: Vec<u8>,
     /// Where this process listens for connections, told to peers that request one.
     pub listen_address: Vec<u8>,
-}
-
-/// A connection, as driver and machines name it: small numbers. That of a connection that is gone is used again when all
-/// actions have been done, so that an event that comes before that does no harm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ConnectionId(pub u32);
-
-/// What the driver has to do, but for sending datagrams ([`Adaptive::transmit`]).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Find the address of this peer's datagram endpoint in the directory, then call [`Adaptive::reachable`] or
-    /// [`Adaptive::gone`].
-    LookUp(Peer),
-    /// The peer itself told the address of its datagram endpoint: use it, then call [`Adaptive::reachable`].
-    Address(Peer, Vec<u8>),
-    /// Connect to the peer's listening `address`; then [`Adaptive::established`] or [`Adaptive::closed`].
-    Connect {
-        /// With whom.
-        peer: Peer,
-        /// Its name from now on.
-        connection: ConnectionId,
-        /// Where the peer listens.
-        address: Vec<u8>,
-        /// For the connection manager.
-        private_data: Vec<u8>,
-    },
-    /// Records that are found on this connection may be delivered from now on, not before.
-    Open(ConnectionId),
-    /// Put the end mark behind the last record sent on this connection; nothing is sent on it any more.
-    Finish(ConnectionId),
-    /// Close this connection when all sends on it, its end mark included, are complete; there may be none any more. No event
-    /// of it may be reported after this action was done.
-    Disconnect(ConnectionId),
-    /// A peer has not answered for so long, though something was sent to it: it may compute, or be dead. A remark.
-    Silent(Peer, Duration),
-    /// A connection in use broke: records may be lost, so this peer cannot be spoken to any more.
-    Lost(Peer),
-}
-
-/// The answer to somebody who wants to connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Accept, with this private data; then [`Adaptive::established`] or [`Adaptive::closed`]. Records that arrive on it are
-    /// kept until [`Action::Open`].
-    Accept {
-        /// Who it is: proved.
-        peer: Peer,
-        /// Its name from now on.
-        connection: ConnectionId,
-        /// For the connection manager.
-        private_data: Vec<u8>,
-    },
-    /// Reject: unknown, forged, or not wanted any more.
-    Reject,
 }
 
 /// The state machines of one process: a stream in each direction for every peer spoken to, and its connections.
@@ -196,6 +154,11 @@ pub struct Adaptive {
     wanted: VecDeque<Peer>,
     actions: VecDeque<Action>,
     polling: Polling,
+    /// Long datagrams to somebody get lost.
+    is_narrow: bool,
+    /// When a datagram last came from somebody, and when a connection last turned out to be needed for them.
+    last_datagram: Option<Duration>,
+    last_contact: Option<Duration>,
     /// The latest time that was told.
     now: Duration,
     /// Nothing is due before.
@@ -210,7 +173,7 @@ impl Adaptive {
     /// If a datagram has no room for an address, a header and some payload.
     pub fn new(settings: Settings) -> Adaptive {
         let Settings { job, rank, ranks, datagram_bytes, record_bytes, .. } = settings;
-        let address = settings.datagram_address.clone();
+        let address = settings.address.clone();
         let front = packet::FIXED_BYTES + packet::HEADER_BYTES + tag::TAG_BYTES + address.len();
         assert!(
             address.len() <= packet::ADDRESS_BYTES && datagram_bytes >= front + 32,
@@ -239,10 +202,13 @@ impl Adaptive {
             pairs: Vec::new(),
             busy: Vec::new(),
             waiting: Vec::new(),
-            names: Names::new(limit),
+            names: Names::new(limit, settings.max_contacts),
             wanted: VecDeque::new(),
             actions: VecDeque::new(),
             polling: Polling::default(),
+            is_narrow: false,
+            last_datagram: None,
+            last_contact: None,
             now: Duration::ZERO,
             wake: Duration::ZERO,
             closing: false,
@@ -263,6 +229,11 @@ impl Adaptive {
     #[inline]
     pub fn connection_to(&self, peer: Peer) -> Option<ConnectionId> {
         self.pairs[self.peers.find(peer.0)?].connection.on
+    }
+
+    /// Whether a connection carries datagrams.
+    pub fn is_contact(&self, connection: ConnectionId) -> bool {
+        self.names.is_contact(connection)
     }
 
     /// Something arrived on this connection: it is in use. May be called seldom.
@@ -304,20 +275,25 @@ impl Adaptive {
         Ok(())
     }
 
-    /// Hands out the datagrams that are due (records, repetitions, acknowledgements) until `wire` says false: it has no
-    /// room, and this datagram stays. `wire` copies the bytes.
-    pub fn transmit(&mut self, now: Duration, mut wire: impl FnMut(Peer, &[u8]) -> bool) {
+    /// Hands out the datagrams that are due (records, repetitions, acknowledgements), each with the
+    /// connection that it goes by, if it does, until `wire` says false: it has no room, and this datagram
+    /// stays. `wire` copies the bytes.
+    pub fn transmit(
+        &mut self,
+        now: Duration,
+        mut wire: impl FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool,
+    ) {
         self.advance(now);
         if self.busy.is_empty() || now < self.wake {
             return;
         }
-        let mut wake = Duration::MAX;
+        let (mut wake, means) = (Duration::MAX, self.means());
         let mut room = true;
         let mut place = 0;
         while place < self.busy.len() {
             let pair = &mut self.pairs[self.busy[place] as usize];
             room = room && pair.transmit(now, &mut self.common, &mut wire);
-            if let Some(deadline) = pair.deadline(now) {
+            if let Some(deadline) = pair.deadline(now, self.settings.rank, means) {
                 wake = wake.min(deadline);
                 place += 1;
             } else {
@@ -335,6 +311,11 @@ impl Adaptive {
 
     /// A datagram arrived. Records that are complete by it go to `sink`.
     pub fn datagram(&mut self, now: Duration, bytes: &[u8], sink: &mut impl Sink) {
+        self.arrived(now, bytes, None, sink);
+    }
+
+    /// A datagram: as it is, or over the connection of this pair.
+    fn arrived(&mut self, now: Duration, bytes: &[u8], contact: Option<usize>, sink: &mut impl Sink) {
         self.advance(now);
         let packet = match packet::parse(bytes, &self.identity, &self.common.key) {
             Ok(packet) => packet,
@@ -350,10 +331,18 @@ impl Adaptive {
             }
         };
         let index = self.pair_of_arrival(Peer(packet.from), packet.address);
-        let pair = &mut self.pairs[index];
-        if pair.reach == Reach::Gone {
+        if self.pairs[index].reach == Reach::Gone {
             return;
         }
+        match contact {
+            None => self.heard_datagram(index),
+            Some(expected) if expected == index => {}
+            Some(_) => {
+                self.common.counters.absurd += 1;
+                return;
+            }
+        }
+        let pair = &mut self.pairs[index];
         let empty = pair.waiting.is_empty();
         let words = pair.take(now, &packet, &mut self.common, sink);
         if empty && !pair.waiting.is_empty() {
@@ -403,6 +392,26 @@ impl Adaptive {
         }
     }
 
+    /// This process is reached elsewhere than it was, and its peers too: the driver asks where.
+    pub fn moved(&mut self, address: Vec<u8>, listen_address: Vec<u8>) {
+        // Datagrams were measured with an address of the old length in front.
+        if address.len() <= self.common.address.len() {
+            self.common.address.clone_from(&address);
+            self.settings.address = address;
+        }
+        self.settings.listen_address = listen_address;
+    }
+
+    /// The last time that it was told.
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// All peers that were spoken to.
+    pub fn peers(&self) -> impl Iterator<Item = Peer> {
+        self.pairs.iter().filter(|pair| pair.reach != Reach::Gone).map(|pair| pair.peer)
+    }
+
     /// `peer` is known to be dead, or will never have an address: what is for it is dropped.
     pub fn gone(&mut self, now: Duration, peer: Peer) {
         self.advance(now);
@@ -422,11 +431,9 @@ impl Adaptive {
         }
         for place in 0..self.busy.len() {
             let index = self.busy[place] as usize;
-            let pair = &mut self.pairs[index];
-            if let Some(silence) = pair.tick(now, &mut self.common) {
-                self.actions.push_back(Action::Silent(self.pairs[index].peer, silence));
-            }
+            self.pairs[index].tick(now, &mut self.common);
             self.tick_connection(index);
+            self.tick_contact(index);
         }
     }
 
@@ -478,6 +485,7 @@ impl Adaptive {
             peers: self.pairs.len() as u64,
             connections: self.names.count() as u64,
             most_connections: self.names.most() as u64,
+            contacts: self.names.contacts() as u64,
             memory_bytes: memory as u64,
             ..self.common.counters
         }
@@ -544,5 +552,6 @@ impl Adaptive {
     fn bury(&mut self, index: usize) {
         self.pairs[index].forget(&mut self.common);
         self.drop_connection(index);
+        self.drop_contact(index);
     }
 }

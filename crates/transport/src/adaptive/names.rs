@@ -2,17 +2,22 @@
 
 use std::time::Duration;
 
-use super::ConnectionId;
+use super::action::ConnectionId;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pair: u32,
     used: Duration,
+    /// It carries datagrams.
+    is_contact: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Names {
     limit: usize,
+    /// Those that carry datagrams, and how many of them there may be.
+    contacts: usize,
+    most_contacts: usize,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
     /// Given back, but the driver may not know.
@@ -21,17 +26,30 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new(limit: usize) -> Names {
-        Names { limit, slots: Vec::new(), free: Vec::new(), resting: Vec::new(), most: 0 }
+    pub(super) fn new(limit: usize, most_contacts: usize) -> Names {
+        Names {
+            limit,
+            contacts: 0,
+            most_contacts,
+            slots: Vec::new(),
+            free: Vec::new(),
+            resting: Vec::new(),
+            most: 0,
+        }
     }
 
-    /// Connections that there are.
+    /// Connections that there are, without those that carry datagrams.
     pub(super) fn count(&self) -> usize {
-        self.slots.len() - self.free.len() - self.resting.len()
+        self.slots.len() - self.free.len() - self.resting.len() - self.contacts
+    }
+
+    /// Those that carry datagrams.
+    pub(super) fn contacts(&self) -> usize {
+        self.contacts
     }
 
     pub(super) fn any(&self) -> bool {
-        self.count() > 0
+        self.count() + self.contacts > 0
     }
 
     pub(super) fn most(&self) -> usize {
@@ -48,18 +66,42 @@ impl Names {
         if self.is_full() {
             return None;
         }
+        let name = self.give_out(pair, now, false);
+        self.most = self.most.max(self.count());
+        Some(name)
+    }
+
+    /// A name for a connection that carries the datagrams of this pair.
+    pub(super) fn take_contact(&mut self, pair: usize, now: Duration) -> Option<ConnectionId> {
+        if self.contacts >= self.most_contacts {
+            return None;
+        }
+        self.contacts += 1;
+        Some(self.give_out(pair, now, true))
+    }
+
+    /// Whether a connection carries datagrams.
+    pub(super) fn is_contact(&self, connection: ConnectionId) -> bool {
+        self.slot(connection).is_some_and(|slot| slot.is_contact)
+    }
+
+    fn give_out(&mut self, pair: usize, now: Duration, is_contact: bool) -> ConnectionId {
         let name = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() as u32 - 1
         });
-        self.slots[name as usize] = Some(Slot { pair: pair as u32, used: now });
-        self.most = self.most.max(self.count());
-        Some(ConnectionId(name))
+        self.slots[name as usize] = Some(Slot { pair: pair as u32, used: now, is_contact });
+        ConnectionId(name)
+    }
+
+    fn slot(&self, connection: ConnectionId) -> Option<&Slot> {
+        self.slots.get(connection.0 as usize)?.as_ref()
     }
 
     /// The connection is gone, and its name with it.
     pub(super) fn give(&mut self, connection: ConnectionId) {
-        if self.pair_of(connection).is_some() {
+        if let Some(&Slot { is_contact, .. }) = self.slot(connection) {
+            self.contacts -= usize::from(is_contact);
             self.slots[connection.0 as usize] = None;
             self.resting.push(connection.0);
         }
@@ -71,8 +113,7 @@ impl Names {
     }
 
     pub(super) fn pair_of(&self, connection: ConnectionId) -> Option<usize> {
-        let slot = self.slots.get(connection.0 as usize)?.as_ref()?;
-        Some(slot.pair as usize)
+        self.slot(connection).map(|slot| slot.pair as usize)
     }
 
     #[inline]
@@ -82,9 +123,11 @@ impl Names {
         }
     }
 
-    /// Pairs whose connection was not used since `before`, the one that was not used for longest first.
-    pub(super) fn idle(&self, before: Duration) -> Vec<usize> {
-        let mut idle: Vec<&Slot> = self.slots.iter().flatten().filter(|slot| slot.used <= before).collect();
+    /// Pairs whose connection was not used since `before`, the one that was not used for longest first: those
+    /// that carry datagrams, or the others.
+    pub(super) fn idle(&self, before: Duration, contacts: bool) -> Vec<usize> {
+        let is_meant = |slot: &&Slot| slot.used <= before && slot.is_contact == contacts;
+        let mut idle: Vec<&Slot> = self.slots.iter().flatten().filter(is_meant).collect();
         idle.sort_by_key(|slot| slot.used);
         idle.into_iter().map(|slot| slot.pair as usize).collect()
     }

@@ -4,7 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::connection::Connection;
+use super::action::ConnectionId;
+use super::connection::{Connection, Ends};
+use super::contact::{Contact, Means};
 use super::counters::Counters;
 use super::pace::WINDOW;
 use super::packet::{self, FIXED_BYTES, HEADER_BYTES, Kind, Outline, Packet};
@@ -23,13 +25,17 @@ const BYE_PATIENCE: Duration = Duration::from_secs(5);
 const LINGER: Duration = Duration::from_millis(10);
 /// A peer that has not answered for so long while this process leaves has left itself: all have entered MPI_Finalize, where
 /// whoever lives answers.
-const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
-/// Silence that is worth a remark.
-const SILENCE: Duration = Duration::from_secs(2);
+const CLOSING_PATIENCE: Duration = Duration::from_secs(30);
 /// Records that wait in one stream beyond what is under way.
 const QUEUED_RECORDS: usize = 2;
 /// Records that a pair has at least room for in the queue, however short.
 const QUEUED_DATAGRAMS: usize = 192;
+
+/// What datagrams leave by: to whom, over which connection if not as they are, and their bytes. False without
+/// room.
+pub(super) trait Wire: FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool {}
+
+impl<F: FnMut(Peer, Option<ConnectionId>, &[u8]) -> bool> Wire for F {}
 
 /// What all pairs of a process share.
 #[derive(Debug)]
@@ -156,6 +162,9 @@ pub(super) struct Pair {
     pub receiver: Receiver,
     pub waiting: Waiting,
     pub connection: Connection,
+    pub contact: Contact,
+    /// It was heard of by datagrams.
+    pub was_heard: bool,
     /// Records and bytes exchanged by datagrams, both ways, since the last connection.
     pub messages: u64,
     pub bytes: u64,
@@ -164,7 +173,7 @@ pub(super) struct Pair {
     /// The peer told its own.
     pub address_seen: bool,
     /// Number of our goodbye, and when it was said.
-    bye: Option<(u64, Duration)>,
+    pub bye: Option<(u64, Duration)>,
     /// When the peer's was last heard.
     pub bye_heard: Option<Duration>,
     /// It is in the list of those that have something to do.
@@ -180,6 +189,8 @@ impl Pair {
             receiver: Receiver::new(),
             waiting: Waiting::default(),
             connection: Connection::default(),
+            contact: Contact::default(),
+            was_heard: false,
             messages: 0,
             bytes: 0,
             told: false,
@@ -274,12 +285,7 @@ impl Pair {
     }
 
     /// Hands out what is due. False if `wire` has no room.
-    pub(super) fn transmit(
-        &mut self,
-        now: Duration,
-        common: &mut Common,
-        wire: &mut impl FnMut(Peer, &[u8]) -> bool,
-    ) -> bool {
+    pub(super) fn transmit(&mut self, now: Duration, common: &mut Common, wire: &mut impl Wire) -> bool {
         if self.reach != Reach::Known {
             return true;
         }
@@ -288,7 +294,7 @@ impl Pair {
             let address = if self.told { &[] } else { common.address.as_slice() };
             let acknowledgement = self.receiver.acknowledgement(window);
             packet::seal(content, &acknowledgement, address, &common.key, &mut common.sealed);
-            if !wire(self.peer, &common.sealed) {
+            if !wire(self.peer, self.contact.on(), &common.sealed) {
                 return false;
             }
             common.counters.sent_datagrams += 1;
@@ -301,12 +307,12 @@ impl Pair {
         true
     }
 
-    fn acknowledge(&mut self, common: &mut Common, wire: &mut impl FnMut(Peer, &[u8]) -> bool) -> bool {
+    fn acknowledge(&mut self, common: &mut Common, wire: &mut impl Wire) -> bool {
         let mut bare = [0; FIXED_BYTES];
         packet::write_bare(common.rank, self.peer.0, common.job, self.sender.next(), &mut bare);
         let window = self.waiting.window();
         packet::seal(&bare, &self.receiver.acknowledgement(window), &[], &common.key, &mut common.sealed);
-        if !wire(self.peer, &common.sealed) {
+        if !wire(self.peer, self.contact.on(), &common.sealed) {
             return false;
         }
         common.counters.sent_datagrams += 1;
@@ -381,17 +387,15 @@ impl Pair {
         (any, confirm.map(|text| (Kind::Confirm, text)))
     }
 
-    /// Repetitions. For how long the peer has been silent, if that is worth a remark.
-    pub(super) fn tick(&mut self, now: Duration, common: &mut Common) -> Option<Duration> {
+    /// Repetitions.
+    pub(super) fn tick(&mut self, now: Duration, common: &mut Common) {
         if !self.sender.expire(now) {
-            return None;
+            return;
         }
         let last = self.bye_heard.is_some() && self.connection.is_none();
         if last && self.sender.attempts() >= LAST_ATTEMPTS {
             self.forget(common);
-            return None;
         }
-        self.sender.silence(now, SILENCE)
     }
 
     /// The peer is dead, or has left.
@@ -430,13 +434,15 @@ impl Pair {
     }
 
     /// When something is due; `None`: nothing until something happens.
-    pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn deadline(&self, now: Duration, rank: u32, means: Means) -> Option<Duration> {
         if self.reach != Reach::Known {
             return self.connection.deadline();
         }
         let ready = self.sender.due().map(|_| now);
         let linger = self.bye_heard.map(|heard| heard + LINGER).filter(|&end| end > now);
-        [ready, self.sender.deadline(), self.receiver.deadline(), self.connection.deadline(), linger]
+        let (connection, contact) =
+            (self.connection.deadline(), self.contact.deadline(means, Ends { rank, peer: self.peer }));
+        [ready, self.sender.deadline(), self.receiver.deadline(), connection, contact, linger]
             .into_iter()
             .flatten()
             .min()

@@ -9,6 +9,10 @@ use super::pool::Pool;
 
 /// A datagram is lost when so many that were sent later have arrived.
 const OVERTAKEN: u64 = 3;
+/// A datagram that was sent so often without being named by so many acknowledgements is lost each time for a
+/// reason.
+const SWALLOWED: u32 = 8;
+const UNMOVED: u32 = 3;
 
 #[derive(Debug)]
 struct Outgoing {
@@ -36,9 +40,10 @@ pub(super) struct Sender {
     pace: Pace,
     /// When the oldest under way counts as lost.
     timer: Option<Duration>,
-    /// Since when nothing was heard though something was sent, and the last remark about it.
+    /// Since when nothing was heard though something was sent.
     unanswered: Option<Duration>,
-    remarked: Duration,
+    /// Acknowledgements since the first datagram was sent again, which do not name it.
+    unmoved: u32,
 }
 
 /// What an acknowledgement brought.
@@ -62,7 +67,7 @@ impl Sender {
             pace: Pace::new(),
             timer: None,
             unanswered: None,
-            remarked: Duration::ZERO,
+            unmoved: 0,
         }
     }
 
@@ -99,7 +104,6 @@ impl Sender {
     /// Something came from the peer.
     pub(super) fn heard(&mut self) {
         self.unanswered = None;
-        self.remarked = Duration::ZERO;
     }
 
     pub(super) fn acknowledge(&mut self, now: Duration, what: &Acknowledgement, pool: &mut Pool) -> Progress {
@@ -133,7 +137,9 @@ impl Sender {
                 sample = Some(now.saturating_sub(packet.sent_at));
             }
         }
+        self.unmoved += u32::from(self.attempts() > 1);
         while self.packets.front().is_some_and(|packet| packet.arrived) {
+            self.unmoved = 0;
             self.first += 1;
             pool.give(self.packets.pop_front().expect("there is a first one").content);
         }
@@ -238,14 +244,29 @@ impl Sender {
         true
     }
 
-    /// For how long nothing was heard, if that is worth a remark: each one after twice the time of the last.
-    pub(super) fn silence(&mut self, now: Duration, least: Duration) -> Option<Duration> {
-        let silent = now.saturating_sub(self.unanswered?);
-        if silent < least.max(2 * self.remarked) {
-            return None;
+    /// For how long nothing was heard though something was sent.
+    pub(super) fn silent(&self, now: Duration) -> Option<Duration> {
+        Some(now.saturating_sub(self.unanswered?))
+    }
+
+    /// Bytes of a datagram that does not arrive, while others do or the peer answers, which has room for it:
+    /// something on the way takes it out.
+    pub(super) fn swallowed(&self) -> Option<usize> {
+        let first = self.packets.front()?;
+        let is_taken_out = first.times >= SWALLOWED && self.unmoved >= UNMOVED && self.first < self.limit;
+        is_taken_out.then_some(first.content.len())
+    }
+
+    /// Whether a datagram of more than so many bytes was sent again, and has not arrived.
+    pub(super) fn repeats_long(&self, bytes: usize) -> bool {
+        self.packets.front().is_some_and(|first| first.times > 1 && first.content.len() > bytes)
+    }
+
+    /// All that is under way goes another way from now on: at once.
+    pub(super) fn repeat_all(&mut self, now: Duration) {
+        if self.timer.is_some() {
+            self.timer = Some(now);
         }
-        self.remarked = silent;
-        Some(silent)
     }
 
     /// Forgets all that is queued. What was never sent leaves no gap; what was keeps its number, empty of meaning.
@@ -256,6 +277,7 @@ impl Sender {
         self.lost = 0;
         self.timer = None;
         self.unanswered = None;
+        self.unmoved = 0;
     }
 
     /// Bytes of memory in use.

@@ -26,6 +26,8 @@ pub enum Use {
     Line = 6,
     /// Secrets that are made of others.
     Derived = 7,
+    /// Multicast datagrams.
+    Multicast = 8,
 }
 
 /// The key of one use.
@@ -43,6 +45,11 @@ impl Key {
         label[..16].copy_from_slice(second);
         label[16] = what as u8;
         Key(Key(first.try_into().expect("half of 32 bytes")).tag(&[&label]))
+    }
+
+    /// A key that was agreed upon.
+    pub fn from_bytes(bytes: [u8; 16]) -> Key {
+        Key(bytes)
     }
 
     /// The tag of the parts, one after the other.
@@ -74,8 +81,16 @@ mod tests {
 
     #[test]
     fn keys_differ_by_secret_and_use() {
-        let uses =
-            [Use::Datagram, Use::Connect, Use::Accept, Use::Nonce, Use::Frame, Use::Line, Use::Derived];
+        let uses = [
+            Use::Datagram,
+            Use::Connect,
+            Use::Accept,
+            Use::Nonce,
+            Use::Frame,
+            Use::Line,
+            Use::Derived,
+            Use::Multicast,
+        ];
         let mut tags = Vec::new();
         for last in 0..2 {
             let mut secret = [7; 32];

@@ -7,7 +7,9 @@ use super::tag::{Key, TAG_BYTES, Use};
 /// Bytes of private data.
 pub(super) const PRIVATE_BYTES: usize = 32 + TAG_BYTES;
 
+/// Of private data about connections of records, and of datagrams.
 const MAGIC: u32 = 0x7475_0001;
+const CONTACT_MAGIC: u32 = 0x7475_0002;
 
 /// A record about connections. Whoever requests makes a nonce; all that follows names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +85,8 @@ pub(super) struct Claim {
     pub job: u32,
     pub from: u32,
     pub to: u32,
+    /// The connection is to carry datagrams.
+    pub is_contact: bool,
     pub nonces: Nonces,
 }
 
@@ -100,9 +104,10 @@ impl Prover {
 
     /// Private data of who connects, or else of who accepts.
     pub(super) fn write(&self, claim: &Claim, connects: bool) -> Vec<u8> {
-        let Claim { job, from, to, nonces } = claim;
+        let Claim { job, from, to, is_contact, nonces } = claim;
+        let magic = if *is_contact { CONTACT_MAGIC } else { MAGIC };
         let mut data = Vec::with_capacity(PRIVATE_BYTES);
-        for word in [&MAGIC, job, from, to] {
+        for word in [&magic, job, from, to] {
             data.extend_from_slice(&word.to_le_bytes());
         }
         data.extend_from_slice(&nonces.connecting.to_le_bytes());
@@ -123,7 +128,12 @@ impl Prover {
         let long =
             |at| content.get(at..at + 8).map(|eight| u64::from_le_bytes(eight.try_into().expect("eight")));
         let nonces = Nonces { connecting: long(16)?, accepting: long(24)? };
-        (word(0)? == MAGIC).then_some(Claim { job: word(4)?, from: word(8)?, to: word(12)?, nonces })
+        let is_contact = match word(0)? {
+            MAGIC => false,
+            CONTACT_MAGIC => true,
+            _ => return None,
+        };
+        Some(Claim { job: word(4)?, from: word(8)?, to: word(12)?, is_contact, nonces })
     }
 
     fn key(&self, connects: bool) -> &Key {

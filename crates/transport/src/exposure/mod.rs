@@ -654,6 +654,7 @@ impl Place {
                 ptr::copy_nonoverlapping(end, (&raw mut (*room.as_ptr()).tail).cast(), tail as usize);
             }
         }
+        let (inode, device) = object.identity();
         Record {
             edges: u32::from(edges.is_some()),
             near_start,
@@ -661,8 +662,8 @@ impl Place {
             offset: self.offset,
             map_offset: self.map_offset,
             map_bytes: self.map_bytes,
-            inode: object.inode,
-            device: object.device,
+            inode,
+            device,
             object: object.number(),
             writable: u32::from(access != Access::Read),
             ..record

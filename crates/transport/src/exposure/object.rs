@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tutti_sys::kept;
 use tutti_sys::maps::{Area, Maps};
 use tutti_sys::{memory, remap, this_process, userfault};
 
@@ -45,8 +46,7 @@ const WALKS_APART: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Object {
     fd: OwnedFd,
-    pub(super) inode: u64,
-    pub(super) device: (u32, u32),
+    identity: (u64, (u32, u32)),
     pub(super) maps: Option<Maps>,
     /// Whether malloc is the C library's.
     pub(super) plain_malloc: bool,
@@ -172,8 +172,8 @@ impl Object {
         }
         let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| Refusal::NoObject)?;
         let fd = this_process::out_of_the_way(fd);
-        let (inode, device) = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
-        let object = Object { fd, inode, device, maps: Maps::open().ok(), plain_malloc };
+        let identity = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
+        let object = Object { fd, identity, maps: Maps::open().ok(), plain_malloc };
         let object = Box::leak(Box::new(object));
         OBJECT.store(object, Ordering::Release);
         Ok(object)
@@ -192,9 +192,18 @@ impl Object {
         self.fd.as_raw_fd()
     }
 
+    /// The inode and the device of the object. In a rank that was made from a checkpoint another object has
+    /// taken its place.
+    pub(super) fn identity(&self) -> (u64, (u32, u32)) {
+        if kept::has_restarted() {
+            return remap::identity(self.fd()).expect("a descriptor that is open");
+        }
+        self.identity
+    }
+
     /// Whether an area is a mapping of this object.
     pub(super) fn is_mapped_in(&self, area: &Area) -> bool {
-        area.shared && area.inode == self.inode && area.device == self.device
+        area.shared && (area.inode, area.device) == self.identity()
     }
 
     /// The first part of `address..address + bytes` that is mapped from this object now.

@@ -1,8 +1,69 @@
-//! Addresses of the internet as bytes: 4 or 16 of the host, 2 of the port.
+//! Where processes are reached: addresses of the internet as bytes (4 or 16 of the host, 2 of the port), and
+//! all that others have to know of a process.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 1, then as many | the address of its datagrams |
+//! | 1, then as many | where it listens for connections, as the carrier has it; none: too long to be told |
+//! | the rest | the name of its host, for people; may be cut short, or missing |
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The bytes that others learn.
+/// Where a process is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Whereabouts {
+    /// By datagrams.
+    pub datagrams: SocketAddr,
+    /// By connections, as the carrier has it; may be empty.
+    pub listen: Vec<u8>,
+    /// The name of its host; may be empty.
+    pub host: String,
+}
+
+impl Whereabouts {
+    /// The bytes that others learn, at most so many.
+    pub fn encode(&self, most: usize) -> Vec<u8> {
+        let datagrams = encode(self.datagrams);
+        let fits = datagrams.len() + self.listen.len() + 2 <= most;
+        let listen = if fits { &self.listen[..] } else { &[] };
+        let mut bytes = vec![datagrams.len() as u8];
+        bytes.extend(datagrams);
+        bytes.push(listen.len() as u8);
+        bytes.extend(listen);
+        let room = most.saturating_sub(bytes.len());
+        let fitting = |end: &usize| self.host.is_char_boundary(*end);
+        let end = (0..=room.min(self.host.len())).rev().find(fitting).unwrap_or(0);
+        bytes.extend(&self.host.as_bytes()[..end]);
+        bytes
+    }
+
+    /// What the bytes say; `None` if it is nothing.
+    pub fn decode(bytes: &[u8]) -> Option<Whereabouts> {
+        let part = |bytes: &[u8]| -> Option<(Vec<u8>, Vec<u8>)> {
+            let (&length, rest) = bytes.split_first()?;
+            let (part, rest) = rest.split_at_checked(usize::from(length))?;
+            Some((part.to_vec(), rest.to_vec()))
+        };
+        let (datagrams, rest) = part(bytes)?;
+        let (listen, host) = part(&rest)?;
+        let host = String::from_utf8(host).ok()?;
+        Some(Whereabouts { datagrams: decode(&datagrams)?, listen, host })
+    }
+}
+
+impl fmt::Display for Whereabouts {
+    /// For people: `host n1, UDP 10.0.0.2:40001, TCP 10.0.0.2:40002`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.host.is_empty() {
+            write!(f, "host {}, ", self.host)?;
+        }
+        write!(f, "UDP {}", self.datagrams)?;
+        decode(&self.listen).map_or(Ok(()), |listen| write!(f, ", TCP {listen}"))
+    }
+}
+
+/// The bytes of an address.
 pub fn encode(address: SocketAddr) -> Vec<u8> {
     let mut bytes = match address.ip() {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -42,5 +103,22 @@ mod tests {
         for bytes in [&[][..], &[1; 5], &[1; 7], &[1; 64]] {
             assert_eq!(decode(bytes), None);
         }
+    }
+
+    #[test]
+    fn whereabouts_are_told_as_far_as_there_is_room() {
+        let datagrams: SocketAddr = "[fd00::1]:40001".parse().expect("an address");
+        let listen = encode("[fd00::1]:40002".parse().expect("an address"));
+        let all = Whereabouts { datagrams, listen, host: "nöde".to_string() };
+        assert_eq!(Whereabouts::decode(&all.encode(64)), Some(all.clone()));
+        assert_eq!(all.to_string(), "host nöde, UDP [fd00::1]:40001, TCP [fd00::1]:40002");
+        // Not half a letter.
+        let short = Whereabouts { host: "n".to_string(), ..all.clone() };
+        assert_eq!(Whereabouts::decode(&all.encode(40)), Some(short));
+        let few = Whereabouts { host: String::new(), listen: Vec::new(), ..all.clone() };
+        assert_eq!(Whereabouts::decode(&all.encode(20)), Some(few.clone()));
+        assert_eq!(few.to_string(), "UDP [fd00::1]:40001");
+        let bytes = all.encode(64);
+        (0..38).for_each(|end| assert_eq!(Whereabouts::decode(&bytes[..end]), None, "{end}"));
     }
 }

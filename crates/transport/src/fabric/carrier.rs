@@ -4,6 +4,7 @@
 //! happens to them. It authenticates nobody: the private data of both sides are proofs that its owner checks.
 
 use std::os::fd::RawFd;
+use std::time::Duration;
 
 use crate::adaptive::ConnectionId;
 use crate::link::{Full, Header, Peer, Verdict};
@@ -24,6 +25,8 @@ pub enum Kind {
     Record,
     /// The last one: its sender goes on by datagrams.
     End,
+    /// A datagram, on a connection that carries these.
+    Datagram,
     /// The peer wants to read memory that was lent to it. Never handed over.
     Read,
     /// A piece of such memory. Never handed over.
@@ -41,6 +44,11 @@ pub struct RequestId(pub u64);
 pub enum Event {
     /// Somebody wants to connect: accept or reject.
     Requested(RequestId, Vec<u8>),
+    /// The system of the peer has accepted; the peer itself has to. Not told by every carrier:
+    /// [`Carrier::SEES_REACH`].
+    Reached(ConnectionId),
+    /// Long packets to this address get lost, short ones do not.
+    Narrow(String),
     /// It can be sent on; with what the accepting side sent (nothing for who accepted).
     Established(ConnectionId, Vec<u8>),
     /// It was refused, closed by the peer, or broke.
@@ -67,11 +75,25 @@ impl<F: FnMut(ConnectionId, Kind, Header, &[u8]) -> Verdict> Frames for F {
 
 /// Carries frames over connections. Nothing blocks.
 pub trait Carrier {
+    /// Whether [`Event::Reached`] is told.
+    const SEES_REACH: bool;
+
     /// Where this process listens, for [`Carrier::connect`] of others.
     fn listen_address(&self) -> &[u8];
 
+    /// This process was made from a checkpoint: where it listens has another address.
+    fn moved(&mut self) {}
+
     /// Asks for a connection; an event answers.
     fn connect(&mut self, connection: ConnectionId, address: &[u8], private_data: &[u8]);
+
+    /// As [`Carrier::connect`], by packets that pass every path, if the network lets the carrier choose.
+    fn connect_narrow(&mut self, connection: ConnectionId, address: &[u8], private_data: &[u8]) {
+        self.connect(connection, address, private_data);
+    }
+
+    /// Long packets get lost on the way to some host: connects like that from now on.
+    fn narrow(&mut self) {}
 
     /// Accepts a request; an event tells when the connection is there.
     fn accept(&mut self, request: RequestId, connection: ConnectionId, private_data: &[u8]);
@@ -151,6 +173,11 @@ pub trait Carrier {
 
     /// Adds the descriptors to sleep on; false if there is something to do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool;
+
+    /// After what time at the latest [`Carrier::control`] has to be called, if at all.
+    fn rest(&self) -> Option<Duration> {
+        None
+    }
 
     /// Bytes of memory it uses for connections.
     fn memory_bytes(&self) -> usize;

@@ -472,6 +472,8 @@ fn trimmed(data: &[u8]) -> Vec<u8> {
 }
 
 impl Carrier for Connected {
+    const SEES_REACH: bool = false;
+
     fn listen_address(&self) -> &[u8] {
         &self.address
     }

@@ -39,6 +39,7 @@ impl fmt::Display for Counters {
         write!(f, "peers={} connections={}", detail.peers, detail.connections)?;
         write!(f, " most_connections={} established={}", detail.most_connections, detail.established)?;
         write!(f, " given_up={} failed={}", detail.given_up, detail.failed)?;
+        write!(f, " contacts={}", detail.contacted)?;
         write!(f, " sent_records={} sent_bytes={}", self.sent_records, self.sent_bytes)?;
         write!(f, " received_records={} received_bytes={}", self.received_records, self.received_bytes)?;
         write!(f, " reads={} read_bytes={}", self.reads, self.read_bytes)?;

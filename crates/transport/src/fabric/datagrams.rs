@@ -1,60 +1,56 @@
 //! The datagram endpoint: one UDP socket for all peers.
 
-use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::cell::Cell;
+use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
-use tutti_sys::event;
-
-use super::address;
-use crate::link::Peer;
+use tutti_base::PortRange;
+use tutti_sys::{event, kept, kept_socket, socket};
 
 /// Longest datagram: what an Ethernet frame of 1500 bytes leaves behind the headers of IPv6 and UDP.
 pub const DATAGRAM_BYTES: usize = 1452;
 /// Most datagrams that one poll takes.
 const PER_POLL: usize = 32;
 
-/// The socket, and the addresses of peers that were spoken to.
+/// The socket.
 #[derive(Debug)]
 pub struct Datagrams {
     socket: UdpSocket,
-    peers: HashMap<u32, SocketAddr>,
+    /// Somebody else has closed the descriptor of the socket.
+    is_closed: Cell<bool>,
 }
 
 impl Datagrams {
-    /// A socket on a port of its own at `interface`.
+    /// A socket on a port of its own at `interface`, one of `ports` if they are said. `is_kept`: a checkpoint
+    /// of the job keeps it.
     ///
     /// # Errors
     /// What the system reports, for example that it has no such interface.
-    pub fn new(interface: IpAddr) -> std::io::Result<Datagrams> {
-        let socket = UdpSocket::bind((interface, 0))?;
+    pub fn new(interface: IpAddr, ports: Option<PortRange>, is_kept: bool) -> std::io::Result<Datagrams> {
+        // What is not marked yet is a socket of the program's own, and a checkpoint is refused for it.
+        let critical = kept::Critical::enter();
+        let socket = socket::datagrams(interface, ports)?;
+        if is_kept {
+            kept_socket::mark(socket.as_fd())?;
+        }
+        drop(critical);
         event::set_nonblocking(socket.as_fd())?;
-        Ok(Datagrams { socket, peers: HashMap::new() })
+        Ok(Datagrams { socket, is_closed: Cell::new(false) })
     }
 
     /// Where peers reach it.
     ///
     /// # Errors
     /// What the system reports.
-    pub fn address(&self) -> std::io::Result<Vec<u8>> {
-        self.socket.local_addr().map(address::encode)
-    }
-
-    /// Keeps the address of a peer; false if it is none.
-    pub fn learn(&mut self, peer: Peer, bytes: &[u8]) -> bool {
-        let address = address::decode(bytes);
-        if let Some(address) = address {
-            self.peers.insert(peer.0, address);
-        }
-        address.is_some()
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
     }
 
     /// Sends one: false if the system has no room now. What cannot be sent otherwise is lost, as datagrams may be.
-    pub fn send(&self, to: Peer, bytes: &[u8]) -> bool {
-        let Some(&address) = self.peers.get(&to.0) else { return true };
-        match self.socket.send_to(bytes, address) {
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
+    pub fn send(&self, to: SocketAddr, bytes: &[u8]) -> bool {
+        match self.socket.send_to(bytes, to) {
+            Err(error) => self.is_lost(&error),
             Ok(_) => true,
         }
     }
@@ -66,11 +62,25 @@ impl Datagrams {
             match self.socket.recv_from(&mut room) {
                 Ok((bytes, _)) => arrived(&room[..bytes]),
                 // An error that a datagram of ours came back with: it is lost, and will be sent again.
-                Err(error) if error.kind() != ErrorKind::WouldBlock => {}
+                Err(error) if self.is_lost(&error) && !self.is_closed() => {}
                 Err(_) => return false,
             }
         }
         true
+    }
+
+    /// Whether the program has closed the descriptor of the socket, or has given its number to another file:
+    /// nothing will come or go here any more.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
+    /// Whether an error is one datagram's loss, as against no room or nothing there now.
+    fn is_lost(&self, error: &Error) -> bool {
+        if socket::is_gone(error) {
+            self.is_closed.set(true);
+        }
+        error.kind() != ErrorKind::WouldBlock
     }
 
     /// Whether something has arrived.
@@ -81,11 +91,6 @@ impl Datagrams {
     /// What a sleeper watches.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()
-    }
-
-    /// Bytes of memory for peers.
-    pub fn memory_bytes(&self) -> usize {
-        self.peers.capacity() * size_of::<(u32, SocketAddr)>()
     }
 }
 

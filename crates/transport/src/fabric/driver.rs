@@ -3,10 +3,14 @@
 //! Records to a peer go where the machines say: by datagrams, or straight to the carrier. A poll looks at the
 //! connections first, as they carry most, and at everything else as often as the machines ask for it.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
+use tutti_sys::job::ADDRESS_BYTES;
+use tutti_sys::{kept, process};
+
+use super::address::Whereabouts;
 use super::carrier::{Carrier, Event, Frames, Kind, place_of};
 use super::counters::Counters;
 use super::datagrams::Datagrams;
@@ -17,6 +21,8 @@ use crate::loan::{Loan, Memory};
 
 /// Who wants to connect may wait for so many looks at the datagrams: it is a call to the system less for each of them.
 const LOOKS_A_CONTROL: u32 = 8;
+/// So often is looked whether somebody had this process called, in a wait that does not sleep.
+const LISTEN: Duration = Duration::from_millis(50);
 
 /// What the driver knows of a connection.
 #[derive(Clone, Debug)]
@@ -25,6 +31,8 @@ struct Line {
     peer: Peer,
     /// Records found on it may be delivered.
     open: bool,
+    /// It carries datagrams.
+    is_contact: bool,
     /// Why the carrier gave it up.
     ended: Option<String>,
 }
@@ -47,6 +55,18 @@ pub struct Driver<C> {
     carrier: C,
     datagrams: Datagrams,
     directory: Box<dyn Directory>,
+    rank: u32,
+    /// Where this process is reached, and its peers.
+    own: Whereabouts,
+    peers: HashMap<u32, Whereabouts>,
+    /// How often this process had been made from a checkpoint when that was so.
+    restarts: u32,
+    /// Why connections to them that were to carry datagrams came to nothing.
+    refusals: HashMap<u32, String>,
+    /// When is looked next whether somebody had this process called.
+    listens_at: Duration,
+    /// Remarks are made once.
+    has_remarked: [bool; 2],
     /// By [`place_of`].
     lines: Vec<Option<Line>>,
     /// Connections whose own end mark found no room yet.
@@ -71,6 +91,7 @@ struct Delivery<'a, S> {
     finished: &'a mut Vec<ConnectionId>,
     traffic: &'a mut Traffic,
     machine: &'a mut Adaptive,
+    start: Instant,
     sink: &'a mut S,
 }
 
@@ -78,6 +99,13 @@ impl<S: Sink> Frames for Delivery<'_, S> {
     #[inline]
     fn arrived(&mut self, connection: ConnectionId, kind: Kind, header: Header, payload: &[u8]) -> Verdict {
         let Some(Some(line)) = self.lines.get(place_of(connection)) else { return Verdict::Taken };
+        if line.is_contact {
+            // What else came on it is nobody's.
+            if kind == Kind::Datagram {
+                self.machine.contacted(self.start.elapsed(), connection, payload, self.sink);
+            }
+            return Verdict::Taken;
+        }
         if !line.open {
             return Verdict::Left;
         }
@@ -105,14 +133,18 @@ impl<S: Sink> Frames for Delivery<'_, S> {
 }
 
 impl<C: Carrier> Driver<C> {
-    /// Publishes the address of `datagrams` in `directory`, and begins the connections that are wanted from the start.
+    /// Publishes where this process is reached in `directory`, and begins the connections that are wanted
+    /// from the start. `restarts` is how often this process was made from a checkpoint ([`kept::restarts`])
+    /// when that was found out.
     pub fn new(
         settings: Settings,
+        own: Whereabouts,
         carrier: C,
         datagrams: Datagrams,
         mut directory: Box<dyn Directory>,
+        restarts: u32,
     ) -> Driver<C> {
-        if let Some(address) = crate::directory::Address::new(&settings.datagram_address) {
+        if let Some(address) = crate::directory::Address::new(&own.encode(ADDRESS_BYTES)) {
             directory.publish(&address);
         }
         let Settings { mode, rank, ranks, .. } = settings;
@@ -121,6 +153,13 @@ impl<C: Carrier> Driver<C> {
             carrier,
             datagrams,
             directory,
+            rank,
+            own,
+            restarts,
+            peers: HashMap::new(),
+            refusals: HashMap::new(),
+            listens_at: Duration::ZERO,
+            has_remarked: [false; 2],
             lines: Vec::new(),
             finishing: Vec::new(),
             finished: Vec::new(),
@@ -147,9 +186,104 @@ impl<C: Carrier> Driver<C> {
         self.start.elapsed()
     }
 
+    /// This process was made from a checkpoint, and so were its peers: all have other addresses.
+    #[cold]
+    fn moved(&mut self) {
+        self.restarts = kept::restarts();
+        // It may be another machine, whose clock is anywhere, or years later: time goes on where it stood.
+        let now = Instant::now();
+        self.start = now.checked_sub(self.machine.now()).unwrap_or(now);
+        self.carrier.moved();
+        let Ok(datagrams) = self.datagrams.address() else { return };
+        let listen = self.carrier.listen_address().to_vec();
+        self.own = Whereabouts { datagrams, listen, host: process::host_name() };
+        if let Some(address) = crate::directory::Address::new(&self.own.encode(ADDRESS_BYTES)) {
+            self.directory.publish(&address);
+        }
+        let told = Whereabouts { host: String::new(), ..self.own.clone() }.encode(ADDRESS_BYTES);
+        self.machine.moved(told, self.own.listen.clone());
+        // Answers that have come are of before.
+        while self.directory.poll().is_some() {}
+        self.peers.clear();
+        self.lookups = 0;
+        for peer in self.machine.peers() {
+            self.directory.request(peer.0);
+            self.lookups += 1;
+        }
+        self.thorough = true;
+    }
+
     fn transmit(&mut self, now: Duration) {
-        let datagrams = &self.datagrams;
-        self.machine.transmit(now, |peer, bytes| datagrams.send(peer, bytes));
+        let Driver { datagrams, peers, carrier, .. } = self;
+        self.machine.transmit(now, |peer, connection, bytes| match (connection, peers.get(&peer.0)) {
+            (Some(connection), _) => {
+                let fill = |room: &mut [u8]| room.copy_from_slice(bytes);
+                carrier.send(connection, Kind::Datagram, Header::default(), bytes.len(), fill).is_ok()
+            }
+            (None, Some(peer)) => datagrams.send(peer.datagrams, bytes),
+            // Lost, as datagrams may be.
+            (None, None) => true,
+        });
+    }
+
+    /// Keeps where a peer is reached; false if that makes no sense.
+    fn keep(&mut self, peer: Peer, bytes: &[u8]) -> bool {
+        let Some(mut found) = Whereabouts::decode(bytes) else { return false };
+        if let Some(known) = self.peers.get(&peer.0).filter(|_| found.host.is_empty()) {
+            found.host.clone_from(&known.host);
+        }
+        self.peers.insert(peer.0, found);
+        true
+    }
+
+    /// Connects for the datagrams of a peer.
+    fn contact(&mut self, peer: Peer, connection: ConnectionId, private_data: &[u8]) {
+        self.begin(peer, connection, true);
+        let listen = self.peers.get(&peer.0).map_or(&[][..], |peer| &peer.listen);
+        if listen.is_empty() {
+            // Who cannot tell where it listens connects itself.
+            self.machine.closed(self.now(), connection);
+            return self.disconnect(connection);
+        }
+        self.carrier.connect_narrow(connection, listen, private_data);
+    }
+
+    /// Why nothing goes between this process and a peer, and what to do.
+    fn unreachable(&self, peer: Peer) -> String {
+        let there = self.peers.get(&peer.0).map_or("an unknown place".to_string(), Whereabouts::to_string);
+        let why = self.refusals.get(&peer.0).map_or("no answer", String::as_str);
+        format!(
+            "rank {} at {} and rank {} at {there} hear nothing of each other, and neither can connect to the other ({why}): \
+             a firewall between them has to let UDP or TCP to these ports through; TUTTI_PORT_RANGE=LOW-HIGH confines \
+             the ports of a job, TUTTI_INTERFACE chooses the network",
+            self.rank, self.own, peer.0
+        )
+    }
+
+    /// Tells people what goes on, once.
+    fn remark(&mut self, which: usize, text: &str) {
+        if !std::mem::replace(&mut self.has_remarked[which], true) {
+            eprintln!("Tutti: rank {}: {text}", self.rank);
+        }
+    }
+
+    fn blocked(&mut self, peer: Peer) {
+        let there = self.peers.get(&peer.0).map_or_else(String::new, |peer| format!(" ({peer})"));
+        let why = self.refusals.get(&peer.0).map_or("there is no answer", String::as_str).to_string();
+        let text = format!(
+            "rank {}{there} does not answer, and cannot be connected to from here ({}: {why}); it was asked to connect \
+             itself, and will if it is not computing",
+            peer.0, self.own
+        );
+        self.remark(0, &text);
+    }
+
+    fn swallowed(&mut self, whom: &str) {
+        let text = format!(
+            "long packets to {whom} get lost while short ones arrive: the network on the way carries less than the interface \
+             believes (its MTU), and what says so (ICMP) is dropped; it goes on with short packets over TCP, which is slower"
+        );
+        self.remark(1, &text);
     }
 
     /// Does what the machines ask for.
@@ -162,13 +296,26 @@ impl<C: Carrier> Driver<C> {
                     self.lookups += 1;
                 }
                 Action::Address(peer, bytes) => {
-                    if self.datagrams.learn(peer, &bytes) {
+                    if self.keep(peer, &bytes) {
                         self.machine.reachable(now, peer);
                     }
                 }
                 Action::Connect { peer, connection, address, private_data } => {
-                    self.begin(peer, connection);
+                    self.begin(peer, connection, false);
                     self.carrier.connect(connection, &address, &private_data);
+                }
+                Action::Contact { peer, connection, private_data } => {
+                    self.contact(peer, connection, &private_data);
+                }
+                Action::Prove(connection, proof) => {
+                    let fill = |room: &mut [u8]| room.copy_from_slice(&proof);
+                    // The first on its connection: there is room, or the connection is gone, which is
+                    // reported.
+                    let _ =
+                        self.carrier.send(connection, Kind::Datagram, Header::default(), proof.len(), fill);
+                }
+                Action::Call(peer) => {
+                    self.directory.call(peer.0);
                 }
                 Action::Open(connection) => {
                     if let Some(line) = self.line(connection) {
@@ -180,18 +327,29 @@ impl<C: Carrier> Driver<C> {
                     self.finish();
                 }
                 Action::Disconnect(connection) => self.disconnect(connection),
-                Action::Silent(..) => {}
+                Action::Blocked(peer) => self.blocked(peer),
+                Action::Swallowed(peer) => {
+                    self.carrier.narrow();
+                    let whom = self.peers.get(&peer.0).map(Whereabouts::to_string).unwrap_or_default();
+                    self.swallowed(&format!("rank {} ({whom})", peer.0));
+                }
+                Action::Unreachable(peer) => {
+                    let why = self.unreachable(peer);
+                    if !self.leaving {
+                        self.failures.push_back((peer, why));
+                    }
+                }
                 Action::Lost(peer) => self.lost(peer),
             }
         }
     }
 
-    fn begin(&mut self, peer: Peer, connection: ConnectionId) {
+    fn begin(&mut self, peer: Peer, connection: ConnectionId, is_contact: bool) {
         let place = place_of(connection);
         if self.lines.len() <= place {
             self.lines.resize(place + 1, None);
         }
-        self.lines[place] = Some(Line { name: connection, peer, open: false, ended: None });
+        self.lines[place] = Some(Line { name: connection, peer, open: false, is_contact, ended: None });
     }
 
     fn line(&mut self, connection: ConnectionId) -> Option<&mut Line> {
@@ -223,6 +381,17 @@ impl<C: Carrier> Driver<C> {
         }
     }
 
+    /// The program has closed the socket under the library: peers are never heard again.
+    #[cold]
+    fn fail_for_good(&mut self) {
+        const WHY: &str = "this program has closed a descriptor that it did not open, the network socket of MPI; close only what \
+                           the program itself has opened";
+        let peer = Peer(self.peers.keys().min().copied().unwrap_or_default());
+        if !self.leaving && self.failures.is_empty() {
+            self.failures.push_back((peer, WHY.to_string()));
+        }
+    }
+
     /// Tells the machines what happened to connections: first that one is finished, then that it has ended.
     fn hear(&mut self) {
         for place in 0..self.finished.len() {
@@ -236,15 +405,26 @@ impl<C: Carrier> Driver<C> {
             match event {
                 Event::Requested(request, data) => match self.machine.requested(now, &data) {
                     Decision::Accept { peer, connection, private_data } => {
-                        self.begin(peer, connection);
+                        self.begin(peer, connection, self.machine.is_contact(connection));
                         self.carrier.accept(request, connection, &private_data);
                     }
                     Decision::Reject => self.carrier.reject(request),
                 },
+                Event::Reached(connection) => self.machine.reached(now, connection),
+                Event::Narrow(host) => {
+                    self.machine.narrow(now);
+                    self.swallowed(&host);
+                }
                 Event::Established(connection, data) => self.machine.established(now, connection, &data),
                 Event::Closed(connection, why) => {
                     if let Some(line) = self.line(connection) {
-                        line.ended = Some(why);
+                        if line.is_contact {
+                            let peer = line.peer.0;
+                            self.refusals.insert(peer, why.clone());
+                        }
+                        if let Some(line) = self.line(connection) {
+                            line.ended = Some(why);
+                        }
                         self.machine.closed(now, connection);
                         self.act();
                         self.disconnect(connection);
@@ -261,7 +441,7 @@ impl<C: Carrier> Driver<C> {
             self.lookups = self.lookups.saturating_sub(1);
             let (now, peer) = (self.now(), Peer(rank));
             match address {
-                Some(address) if self.datagrams.learn(peer, address.bytes()) => {
+                Some(address) if self.keep(peer, address.bytes()) => {
                     self.machine.reachable(now, peer);
                 }
                 _ => {
@@ -283,8 +463,18 @@ impl<C: Carrier> Driver<C> {
         if self.lookups > 0 {
             self.learn();
         }
+        let now = self.now();
+        if self.thorough || now >= self.listens_at {
+            self.listens_at = now + LISTEN;
+            while let Some(rank) = self.directory.called() {
+                self.machine.called(now, Peer(rank));
+            }
+        }
         let (machine, start) = (&mut self.machine, self.start);
         self.datagrams.receive(|bytes| machine.datagram(start.elapsed(), bytes, &mut counted));
+        if self.datagrams.is_closed() {
+            self.fail_for_good();
+        }
         self.act();
         if self.until_control == 0 || std::mem::take(&mut self.thorough) || self.carrier.is_opening() {
             self.until_control = LOOKS_A_CONTROL;
@@ -307,7 +497,7 @@ impl<C: Carrier> Driver<C> {
     pub fn counters(&self) -> Counters {
         let machine = self.machine.counters();
         let memory = self.carrier.memory_bytes()
-            + self.datagrams.memory_bytes()
+            + self.peers.capacity() * size_of::<(u32, Whereabouts)>()
             + self.lines.capacity() * size_of::<Option<Line>>();
         let (registrations, reused_registrations) = self.carrier.registrations();
         Counters {
@@ -330,10 +520,10 @@ impl<C: Carrier> Driver<C> {
         self.thorough = true;
         let quiet = self.carrier.before_sleep(descriptors);
         descriptors.push(self.datagrams.descriptor());
-        if self.lookups > 0 {
-            descriptors.extend(self.directory.descriptor().map(|fd| fd.as_raw_fd()));
-        }
-        let until = self.machine.deadline().map(|deadline| self.start + deadline);
+        descriptors.extend(self.directory.descriptor().map(|fd| fd.as_raw_fd()));
+        let due = self.machine.deadline().map(|deadline| self.start + deadline);
+        let look = self.carrier.rest().map(|rest| Instant::now() + rest);
+        let until = due.into_iter().chain(look).min();
         (quiet && !self.machine.pending() && self.failures.is_empty(), until)
     }
 
@@ -397,8 +587,12 @@ impl<C: Carrier> Link for Driver<C> {
 
     #[inline]
     fn poll(&mut self, sink: &mut impl Sink) -> bool {
-        let Driver { carrier, lines, finished, traffic, machine, .. } = self;
-        let taken = carrier.poll(&mut Delivery { lines, finished, traffic, machine, sink });
+        if kept::restarts() != self.restarts {
+            self.moved();
+        }
+        let Driver { carrier, lines, finished, traffic, machine, start, .. } = self;
+        let start = *start;
+        let taken = carrier.poll(&mut Delivery { lines, finished, traffic, machine, start, sink });
         let due = self.machine.poll_datagrams();
         if due || self.thorough || !self.finishing.is_empty() || !self.finished.is_empty() {
             return self.look_around(sink) | taken;
@@ -411,8 +605,9 @@ impl<C: Carrier> Link for Driver<C> {
             // What comes by datagrams comes from everybody; it is kept where its turn has not come.
             return self.poll_only(from, sink);
         };
-        let Driver { carrier, lines, finished, traffic, machine, .. } = self;
-        carrier.poll_one(connection, &mut Delivery { lines, finished, traffic, machine, sink })
+        let Driver { carrier, lines, finished, traffic, machine, start, .. } = self;
+        let start = *start;
+        carrier.poll_one(connection, &mut Delivery { lines, finished, traffic, machine, start, sink })
             | self.poll_only(from, sink)
     }
 

@@ -32,6 +32,7 @@ impl Front {
             Kind::Read => 2,
             Kind::Bulk => 3,
             Kind::Done => 4,
+            Kind::Datagram => 5,
         };
         frame[..4].copy_from_slice(&(self.bytes as u32 | kind << 24).to_le_bytes());
         frame[4..8].copy_from_slice(&self.line.to_le_bytes());
@@ -51,12 +52,13 @@ impl Front {
             2 => Kind::Read,
             3 => Kind::Bulk,
             4 => Kind::Done,
+            5 => Kind::Datagram,
             _ => return None,
         };
         let length = (word(0) & 0xff_ffff) as usize;
         let header = Header([long(8), long(16), long(24)]);
         let longest = match kind {
-            Kind::Record | Kind::End => RECORD_BYTES,
+            Kind::Record | Kind::End | Kind::Datagram => RECORD_BYTES,
             Kind::Read | Kind::Done => 0,
             Kind::Bulk => BULK_BYTES,
         };

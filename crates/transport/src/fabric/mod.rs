@@ -25,17 +25,19 @@ pub(crate) mod tests;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tutti_base::config::{Config, Connections};
-use tutti_sys::job::Secret;
-use tutti_sys::{process, this_process};
+use tutti_base::config::{self, Config, Connections};
+use tutti_sys::job::{ADDRESS_BYTES, Secret};
+use tutti_sys::{kept, process, this_process};
 
 use crate::adaptive::{Mode, Settings};
 use crate::directory::Directory;
 use crate::link::{Full, Header, Link, Peer, Sink};
 use crate::links::FarLink;
 use crate::loan::{Loan, Memory};
+use crate::multicast::{self, carrier::Casting};
+use address::Whereabouts;
 use carrier::Carrier;
 use connected::Connected;
 pub use counters::Counters;
@@ -47,6 +49,8 @@ use select::Network;
 
 /// Descriptors that are left to the program, at least; and what part of the others is ours.
 const LEFT_TO_PROGRAM: u64 = 64;
+/// Connections for datagrams that there may be in any case.
+const LEAST_CONTACTS: u64 = 16;
 
 /// Who this process is among those it talks to.
 #[derive(Clone, Debug)]
@@ -61,6 +65,8 @@ pub struct Identity {
     pub secret: Secret,
     /// Address of the interface to use; empty: the one the system prefers.
     pub interface: String,
+    /// A checkpoint of the job keeps its sockets: of one link a process, that to the own job.
+    pub is_kept: bool,
 }
 
 /// The link to the ranks of other hosts.
@@ -98,20 +104,26 @@ impl FabricLink {
         identity: &Identity,
         directory: Box<dyn Directory>,
     ) -> io::Result<FabricLink> {
+        let restarts = kept::restarts();
         let interface = interface(&identity.interface)?;
         let choice =
             select::choose(&config.fabric, config.remote_read, interface).map_err(io::Error::other)?;
         let back_end = match choice.network {
             Network::Sockets => {
-                let (carrier, datagrams) = (Kernel::new(interface)?, Datagrams::new(interface)?);
-                let settings = settings(config, identity, &datagrams, &carrier)?;
-                BackEnd::Sockets(Driver::new(settings, carrier, datagrams, directory))
+                let silence = Duration::from_millis(config.silence_ms);
+                let carrier = Kernel::new(interface, config.port_range, silence, identity.is_kept)?;
+                let datagrams = Datagrams::new(interface, config.port_range, identity.is_kept)?;
+                let own = whereabouts(&datagrams, &carrier)?;
+                let settings = settings(config, identity, &own, (Kernel::SEES_REACH, directory.can_call()))?;
+                BackEnd::Sockets(Driver::new(settings, own, carrier, datagrams, directory, restarts))
             }
             Network::Connected(info) => {
                 let carrier = Connected::new(&info).map_err(io::Error::other)?;
-                let datagrams = Datagrams::new(interface)?;
-                let settings = settings(config, identity, &datagrams, &carrier)?;
-                BackEnd::Connected(Driver::new(settings, carrier, datagrams, directory))
+                let datagrams = Datagrams::new(interface, config.port_range, false)?;
+                let own = whereabouts(&datagrams, &carrier)?;
+                let settings =
+                    settings(config, identity, &own, (Connected::SEES_REACH, directory.can_call()))?;
+                BackEnd::Connected(Driver::new(settings, own, carrier, datagrams, directory, restarts))
             }
             Network::Reliable(info) => {
                 let link = Reliable::new(&info, identity, directory).map_err(io::Error::other)?;
@@ -127,6 +139,27 @@ impl FabricLink {
     }
 }
 
+/// Multicast between the hosts of a job, if the settings and the interface allow it: so far by IPv4.
+pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
+    let interface = match interface(&identity.interface) {
+        Ok(IpAddr::V4(interface)) if config.multicast != config::Multicast::Off => interface,
+        _ => return None,
+    };
+    let settings = multicast::Terms {
+        job: job_number(identity),
+        rank: identity.rank,
+        ranks: identity.ranks,
+        secret: identity.secret.0,
+        window: config.multicast_window,
+    };
+    Some(Box::new(Casting::new(&settings, interface, identity.is_kept)))
+}
+
+/// What datagrams name the job by.
+fn job_number(identity: &Identity) -> u32 {
+    (identity.job_id ^ identity.job_id >> 32) as u32
+}
+
 fn interface(text: &str) -> io::Result<IpAddr> {
     if text.is_empty() {
         return Ok(datagrams::default_interface());
@@ -136,11 +169,17 @@ fn interface(text: &str) -> io::Result<IpAddr> {
     text.parse().map_err(refused)
 }
 
+/// Where others reach this process.
+fn whereabouts(datagrams: &Datagrams, carrier: &impl Carrier) -> io::Result<Whereabouts> {
+    let (datagrams, listen) = (datagrams.address()?, carrier.listen_address().to_vec());
+    Ok(Whereabouts { datagrams, listen, host: process::host_name() })
+}
+
 fn settings(
     config: &Config,
     identity: &Identity,
-    datagrams: &Datagrams,
-    carrier: &impl Carrier,
+    own: &Whereabouts,
+    (sees_reach, can_call): (bool, bool),
 ) -> io::Result<Settings> {
     let mut seed = [0; 16];
     for eight in seed.chunks_exact_mut(8) {
@@ -151,7 +190,7 @@ fn settings(
     Ok(Settings {
         ranks: identity.ranks,
         rank: identity.rank,
-        job: (identity.job_id ^ identity.job_id >> 32) as u32,
+        job: job_number(identity),
         secret: identity.secret.0,
         seed,
         datagram_bytes: DATAGRAM_BYTES,
@@ -165,8 +204,12 @@ fn settings(
         threshold_messages: config.connect_messages,
         threshold_bytes: config.connect_bytes,
         max_connections: wanted.min(1 << 16) as usize,
-        datagram_address: datagrams.address()?,
-        listen_address: carrier.listen_address().to_vec(),
+        max_contacts: (limit / 2).clamp(LEAST_CONTACTS, 1 << 16) as usize,
+        can_call,
+        sees_reach,
+        // Datagrams are for payload: the name of the host is for the directory.
+        address: Whereabouts { host: String::new(), ..own.clone() }.encode(ADDRESS_BYTES),
+        listen_address: own.listen.clone(),
     })
 }
 

@@ -73,6 +73,7 @@ fn job_with(ranks: u32, config: &Config, secret: impl Fn(u32) -> u8) -> Vec<Fabr
             job_id: 7,
             secret: Secret([secret(rank); 32]),
             interface: "127.0.0.1".to_string(),
+            is_kept: false,
         };
         let directory = Box::new(Shared { rank, ..shared.clone() });
         FabricLink::new(config, &identity, directory).unwrap()
@@ -160,7 +161,7 @@ fn who_does_not_know_the_secret_is_not_heard() {
 #[test]
 fn strangers_are_turned_away() {
     use std::io::Write;
-    let mut kernel = Kernel::new("127.0.0.1".parse().unwrap()).unwrap();
+    let mut kernel = Kernel::new("127.0.0.1".parse().unwrap(), None, Duration::from_secs(30), false).unwrap();
     let address = address::decode(kernel.listen_address()).unwrap();
     let greetings: [&[u8]; 3] = [b"GET / HTTP/1.0\r\n\r\n", b"", b"tutti\x01\x01\x00"];
     for (count, greeting) in greetings.iter().enumerate() {

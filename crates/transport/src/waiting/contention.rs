@@ -65,6 +65,12 @@ impl Contention {
         until_ns != 0 && now_ns() < until_ns
     }
 
+    /// Whether somebody computed on a processor that was given away from `begun_ns` to `ended_ns`.
+    #[inline]
+    pub fn was_held(begun_ns: u64, ended_ns: u64) -> bool {
+        ended_ns.saturating_sub(begun_ns) >= HELD_NS
+    }
+
     /// The processor was given away from `begun_ns` to `ended_ns`.
     pub fn given(&self, begun_ns: u64, ended_ns: u64) {
         let took_ns = ended_ns.saturating_sub(begun_ns);

@@ -1,22 +1,27 @@
 //! What the processes of a node share of a window (MPI-5 chapter 12): locks, counters, and the memory itself.
 //!
-//! A [`Control`] has a station a member: the lock of its memory ([`Turnstile`]), the lock under which accumulates are done
-//! ([`Mutex`]), how many accesses to it have been completed, and which targets have posted it. It lies at the beginning of a
-//! slot of the job object, memory that the members allocate behind it.
+//! A [`Control`] has a station a member: the lock of its memory ([`Turnstile`]), the lock under which
+//! accumulates are done ([`Mutex`]), how many accesses to it have been completed; which targets have posted
+//! to which origins; and, for memory that the others cannot map, a log a member ([`active`]). It lies at the
+//! beginning of a slot of the job object, memory that the members allocate behind it. Only what is touched
+//! takes memory.
 //!
 //! # Safety
-//! Stations consist of atomics, for which zero is valid, and lie inside the memory that a control keeps alive.
+//! Stations and tallies consist of atomics, for which zero is valid, and lie inside the memory that a control
+//! keeps alive. A record of a log is written by the origin that took the room for it, and read by the target
+//! when that is done.
 #![allow(unsafe_code)]
 
+pub mod active;
 pub mod mutex;
 pub mod turnstile;
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tutti_sys::futex;
 use tutti_sys::memory::Mapping;
 
+use active::{Room, Tally};
 use mutex::Mutex;
 use turnstile::Turnstile;
 
@@ -27,8 +32,10 @@ pub struct Station {
     accumulating: Alone,
     /// The lock of the member's memory.
     pub door: Turnstile,
-    /// Access epochs to the member's memory that members of the node have completed, modulo 2^32.
-    pub completed: AtomicU32,
+    /// Access epochs to the member's memory that members of the node have completed.
+    pub completed: Tally,
+    /// What is taken of its log.
+    logged: Room,
 }
 
 /// A lock in a cache line of its own.
@@ -55,25 +62,39 @@ impl Drop for Taken<'_> {
 pub struct Control {
     mapping: Mapping,
     members: u32,
+    has_logs: bool,
 }
+
+/// Bytes of the log of a member: some thousand short puts an epoch.
+const LOG_BYTES: u32 = 64 << 10;
+/// Before the data of a record: an offset and a length, of 64 bits each. Records begin at multiples of eight
+/// bytes.
+const HEAD_BYTES: usize = 16;
+const PAGE_BYTES: u64 = 4096;
 
 /// Longest sleep for a lock that is held for the few instructions of an accumulate.
 const SLEEP: Duration = Duration::from_millis(100);
 
 impl Control {
-    /// Bytes that the stations of so many members take.
-    pub fn bytes(members: u32) -> u64 {
+    /// Bytes that the stations of so many members take, and their logs if they have any.
+    pub fn bytes(members: u32, has_logs: bool) -> u64 {
+        let logs = if has_logs { u64::from(members) * u64::from(LOG_BYTES) } else { 0 };
+        Control::log_start(members) + logs
+    }
+
+    fn log_start(members: u32) -> u64 {
         let members = u64::from(members);
-        members * size_of::<Station>() as u64 + members * members * size_of::<AtomicU32>() as u64
+        let tallies = members * members * size_of::<Tally>() as u64;
+        (members * size_of::<Station>() as u64 + tallies).next_multiple_of(PAGE_BYTES)
     }
 
     /// At the beginning of a mapping that was all zero when the first member mapped it.
     ///
     /// # Panics
     /// If the mapping is too short: a bug of the caller.
-    pub fn new(mapping: Mapping, members: u32) -> Control {
-        assert!(mapping.bytes() as u64 >= Control::bytes(members));
-        Control { mapping, members }
+    pub fn new(mapping: Mapping, members: u32, has_logs: bool) -> Control {
+        assert!(mapping.bytes() as u64 >= Control::bytes(members, has_logs));
+        Control { mapping, members, has_logs }
     }
 
     /// The station of a member.
@@ -87,12 +108,12 @@ impl Control {
         unsafe { self.mapping.base().cast::<Station>().add(member as usize).as_ref() }
     }
 
-    /// How often `target` has posted its memory to `origin`, modulo 2^32.
+    /// How often `target` has posted its memory to `origin`.
     ///
     /// # Panics
     /// If there are no such members: a bug of the caller.
     #[inline]
-    pub fn posts(&self, origin: u32, target: u32) -> &AtomicU32 {
+    pub fn posts(&self, origin: u32, target: u32) -> &Tally {
         assert!(origin < self.members && target < self.members);
         let index = origin as usize * self.members as usize + target as usize;
         // SAFETY: the table follows the stations inside the mapping, as `new` has checked.
@@ -101,10 +122,63 @@ impl Control {
                 .base()
                 .cast::<Station>()
                 .add(self.members as usize)
-                .cast::<AtomicU32>()
+                .cast::<Tally>()
                 .add(index)
                 .as_ref()
         }
+    }
+
+    /// Leaves a put of `bytes` at `offset` to the target, `fill` writing the data: false, and nothing done,
+    /// where there is no room. To be called between a post of the target that was awaited and the completion
+    /// that is counted for it.
+    #[inline]
+    pub fn log(&self, target: u32, offset: u64, bytes: usize, fill: impl FnOnce(&mut [u8])) -> bool {
+        if !self.has_logs || bytes > LOG_BYTES as usize - HEAD_BYTES {
+            return false;
+        }
+        let room = (HEAD_BYTES + bytes).next_multiple_of(8);
+        let Some(start) = self.station(target).logged.take(room as u32, LOG_BYTES) else { return false };
+        // SAFETY: the room was taken by this origin and lies inside the log; nobody else looks at it before
+        // the epoch is complete.
+        let record = unsafe {
+            let start = self.log_of(target).add(start as usize);
+            std::slice::from_raw_parts_mut(start, HEAD_BYTES + bytes)
+        };
+        let (head, data) = record.split_at_mut(HEAD_BYTES);
+        head[..8].copy_from_slice(&offset.to_ne_bytes());
+        head[8..].copy_from_slice(&(bytes as u64).to_ne_bytes());
+        fill(data);
+        true
+    }
+
+    /// Takes the puts that were left to a member, as offset and data. To be called by it, when all are done
+    /// that it has posted to.
+    ///
+    /// # Panics
+    /// If a peer has left what makes no sense.
+    #[inline]
+    pub fn take_logged(&self, member: u32, mut put: impl FnMut(u64, &[u8])) {
+        let room = &self.station(member).logged;
+        let taken = room.taken() as usize;
+        if taken == 0 || !self.has_logs {
+            return;
+        }
+        assert!(taken <= LOG_BYTES as usize, "a log is as long as it is");
+        // SAFETY: inside the mapping; all origins are done, says the caller.
+        let mut left = unsafe { std::slice::from_raw_parts(self.log_of(member), taken) };
+        while let Some((head, rest)) = left.split_at_checked(HEAD_BYTES) {
+            let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| head[at + byte]));
+            let (data, _) = rest.split_at_checked(word(8) as usize).expect("a record as an origin leaves it");
+            put(word(0), data);
+            left = rest.get(data.len().next_multiple_of(8)..).unwrap_or(&[]);
+        }
+        room.clear();
+    }
+
+    /// Where the log of a member begins.
+    fn log_of(&self, member: u32) -> *mut u8 {
+        let start = Control::log_start(self.members) + u64::from(member) * u64::from(LOG_BYTES);
+        self.mapping.base().as_ptr().wrapping_add(start as usize)
     }
 }
 
@@ -123,23 +197,19 @@ impl Station {
         self.accumulating.0.lock(looks, |word, value| futex::wait(word, value, SLEEP));
         Taken(&self.accumulating.0)
     }
-
-    /// One more access epoch is complete.
-    pub fn complete(&self) {
-        self.completed.fetch_add(1, Ordering::Release);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use tutti_sys::job::{Job, Plan, Slot};
 
     use super::*;
 
     fn control(job: &Arc<Job>, slot: &Slot) -> Control {
-        Control::new(job.map_slot(slot.number(), Control::bytes(3)).unwrap(), 3)
+        Control::new(job.map_slot(slot.number(), Control::bytes(3, true)).unwrap(), 3, true)
     }
 
     #[test]
@@ -147,12 +217,45 @@ mod tests {
         let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
         let slot = Slot::take(&job).unwrap();
         let (one, other) = (control(&job, &slot), control(&job, &slot));
-        one.posts(2, 1).store(5, Ordering::Relaxed);
-        one.station(2).complete();
-        assert_eq!(other.posts(2, 1).load(Ordering::Relaxed), 5);
-        assert_eq!(other.station(2).completed.load(Ordering::Relaxed), 1);
-        assert_eq!((0..3).map(|from| other.posts(from, 2).load(Ordering::Relaxed)).sum::<u32>(), 0);
+        (0..5).for_each(|_| one.posts(2, 1).count());
+        one.station(2).completed.count();
+        assert_eq!(other.posts(2, 1).now(), 5);
+        assert_eq!(other.station(2).completed.now(), 1);
+        assert_eq!((0..3).map(|from| other.posts(from, 2).now()).sum::<u32>(), 0);
         assert!(other.station(0).door.enter(one.station(0).door.ask(turnstile::Kind::Exclusive, 0)));
+    }
+
+    /// What member 1 finds of puts of these lengths, which two origins leave in turn, from so many on without
+    /// room.
+    fn check_log(lengths: &[usize], expected: usize) {
+        let job = Arc::new(Job::create(&Plan::one_host(1)).unwrap());
+        let slot = Slot::take(&job).unwrap();
+        let (one, other) = (control(&job, &slot), control(&job, &slot));
+        for round in 0..2 {
+            let mut left = Vec::new();
+            for (number, &bytes) in lengths.iter().enumerate() {
+                let (origin, value) = (if number % 2 == 0 { &one } else { &other }, (number + round) as u8);
+                if origin.log(1, number as u64 * 100, bytes, |data| data.fill(value)) {
+                    left.push((number as u64 * 100, vec![value; bytes]));
+                }
+            }
+            let mut found = Vec::new();
+            one.take_logged(1, |offset, data| found.push((offset, data.to_vec())));
+            assert_eq!((found.len(), found), (expected, left));
+            for member in [0, 2] {
+                one.take_logged(member, |_, _| panic!("nothing was left there"));
+            }
+        }
+    }
+
+    #[test]
+    fn puts_that_are_left_are_found_as_far_as_there_is_room() {
+        check_log(&[], 0);
+        check_log(&[8, 0, 1, 2048, 13, 8], 6);
+        check_log(&[LOG_BYTES as usize - 16, 0], 1);
+        check_log(&[LOG_BYTES as usize - 15, 0], 1);
+        check_log(&[40_000, 30_000, 20_000, 6000, 5, 4], 4);
+        check_log(&[8; 3000], LOG_BYTES as usize / 24);
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The fronts (`crates/fronts`): libraries which speak the ABIs of MPICH and of Open MPI and translate them to the standard one.
+//! The fronts (`crates/fronts`): libraries which speak the ABIs of MPICH and of Open MPI and translate them
+//! to the standard one.
 //!
-//! What both have in common (`shared`) is generated once and compiled against the types of each; constants, objects and the names of
-//! handles are each one's own. The library `libmpi_abi.so.1` gives fronts its functions as one structure ([`interface`]), since
-//! they cannot be told apart from those of the same names that a front exports.
+//! What both have in common (`shared`) is generated once and compiled against the types of each; constants,
+//! objects and the names of handles are each one's own. The library `libmpi_abi.so.1` gives fronts its
+//! functions as one structure ([`interface`]), since they cannot be told apart from those of the same names
+//! that a front exports.
 
 mod constants;
 mod entries;
@@ -12,9 +14,16 @@ mod tables;
 use super::spec::Spec;
 use std::path::Path;
 
+pub use tables::Tables;
+
+/// The tables of `spec/fronts/`.
+pub fn tables(root: &Path, spec: &Spec) -> Result<Tables, Vec<String>> {
+    Tables::read(root, spec)
+}
+
 /// Names and texts of the files of the fronts and of the abi's side of the interface.
 pub fn files(root: &Path, spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
-    let tables = tables::Tables::read(root, spec)?;
+    let tables = Tables::read(root, spec)?;
     let abi = "crates/abi/src/generated";
     let shared = "crates/fronts/shared/generated";
     let mut files = vec![

@@ -1,9 +1,11 @@
-//! Whether buffers of a collective overlap: its result would then depend on who comes first (MPI-5 section 6.1).
+//! Whether buffers of a collective overlap: its result would then depend on who comes first (MPI-5 section
+//! 6.1).
 //!
-//! Only arrays without gaps are looked at, since those with gaps may lie between each other. That a process sends what lies
-//! where it receives the same, as programs do that do not know MPI_IN_PLACE, changes nothing and is let pass. Looking through
-//! lists takes time in proportion to their length, and programs are in use whose received blocks overlap without harm (MPICH's
-//! allgatherv4 among them): `TUTTI_CHECK_ARGUMENTS=1` asks for it.
+//! Only arrays without gaps are looked at, since those with gaps may lie between each other. That a process
+//! sends what lies where it receives the same, as programs do that do not know MPI_IN_PLACE, changes nothing
+//! and is let pass. Looking through lists takes time in proportion to their length, and programs are in use
+//! whose received blocks overlap without harm (MPICH's allgatherv4 among them): `TUTTI_CHECK_ARGUMENTS=1`
+//! asks for it.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective::{Collective, Side};

@@ -1,7 +1,8 @@
 //! Control variables: the settings (MPI-5 section 15.3.6).
 //!
 //! # Safety
-//! A user's buffer holds as many elements as MPI_T_cvar_handle_alloc has said, of the datatype of the variable.
+//! A user's buffer holds as many elements as MPI_T_cvar_handle_alloc has said, of the datatype of the
+//! variable.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -116,7 +117,8 @@ fn wrong(error: &ConfigError) -> tutti_base::Error {
 /// MPI_T_cvar_read.
 pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
-    let text = settings::show(index).map_err(|error| wrong(&error))?;
+    let text = settings::show(index, process::process().map(|process| &process.config))
+        .map_err(|error| wrong(&error))?;
     match settings::type_of(index) {
         Type::Count => buf.store_bytes(&text.parse::<u64>().unwrap_or(0).to_ne_bytes(), "buf"),
         Type::Number => buf.store_bytes(&text.parse::<i64>().unwrap_or(0).to_ne_bytes(), "buf"),
@@ -137,7 +139,9 @@ pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Re
 pub fn cvar_write(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
     let name = SETTINGS[index].name;
-    if settings::scope_of(index) == Scope::ReadOnly || process::is_initialized() {
+    if settings::scope_of(index) == Scope::ReadOnly
+        || process::is_initialized() && !settings::is_always_writable(index)
+    {
         let why =
             format!("{name} is fixed when a process starts: set it before MPI_Init, or in the environment");
         return Err(refuse(MPI_T_ERR_CVAR_SET_NEVER, why));
@@ -162,5 +166,12 @@ pub fn cvar_write(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> R
             unsafe { CStr::from_ptr(buf.pointer().cast()) }.to_string_lossy().into_owned()
         }
     };
+    if settings::asks_for_checkpoint(index) {
+        let not_now = |why: String| refuse(MPI_T_ERR_CVAR_SET_NOT_NOW, why);
+        let running = process::process();
+        let process = running.ok_or_else(|| not_now(format!("{name} is written while a process runs")))?;
+        let header = process.job.header();
+        return settings::keep(header.job_id, header.host, &text).map_err(not_now);
+    }
     settings::write(index, &text).map_err(|error| wrong(&error))
 }

@@ -1,12 +1,12 @@
 //! Events and who hears of them (MPI-5 section 15.3.8).
 //!
-//! Callbacks run at the end of the outermost call in which an event was noted (see `tutti_core::tool::events`), without any
-//! borrow, so each may do what its safety level lets it; the least demanding one that is registered is called. An instance is
-//! valid during its callback alone.
+//! Callbacks run at the end of the outermost call in which an event was noted (see
+//! `tutti_core::tool::events`), without any borrow, so each may do what its safety level lets it; the least
+//! demanding one that is registered is called. An instance is valid during its callback alone.
 //!
 //! # Safety
-//! A user's buffer holds what is read: one element, or the whole event as its displacements say. Callbacks and what
-//! they are given are the user's.
+//! A user's buffer holds what is read: one element, or the whole event as its displacements say. Callbacks
+//! and what they are given are the user's.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
@@ -414,7 +414,8 @@ fn event_of<'e>(call: &Call, instance: MPI_T_event_instance) -> Result<&'e Event
             "argument event_instance is no event whose callback runs",
         ));
     }
-    // SAFETY: it is the address of the event that is being told, which lives until its callbacks have returned.
+    // SAFETY: it is the address of the event that is being told, which lives until its callbacks have
+    // returned.
     Ok(unsafe { &*(current as *const Event) })
 }
 

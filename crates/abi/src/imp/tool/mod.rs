@@ -1,8 +1,9 @@
-//! The tool information interface (MPI-5 section 15.3): what `tutti_core::tool` knows, with handles, sessions and C types.
+//! The tool information interface (MPI-5 section 15.3): what `tutti_core::tool` knows, with handles, sessions
+//! and C types.
 //!
-//! It may be used before MPI_Init and after MPI_Finalize. No error handler is called: functions return their code, and a wrong
-//! argument without a code of its own is MPI_T_ERR_INVALID. Where the standard lets an argument be null, nothing is returned
-//! there. Handles are numbers, and stale ones are recognised.
+//! It may be used before MPI_Init and after MPI_Finalize. No error handler is called: functions return their
+//! code, and a wrong argument without a code of its own is MPI_T_ERR_INVALID. Where the standard lets an
+//! argument be null, nothing is returned there. Handles are numbers, and stale ones are recognised.
 
 mod category;
 mod control;
@@ -147,8 +148,8 @@ fn index_of<'n>(name: Text<'_>, mut names: impl Iterator<Item = &'n str>) -> Res
     })
 }
 
-/// Returns a string by the rules of MPI-5 section 15.3.3: the length given is the room, the one returned is what the whole
-/// string takes with its zero.
+/// Returns a string by the rules of MPI-5 section 15.3.3: the length given is the room, the one returned is
+/// what the whole string takes with its zero.
 fn give(text: &str, place: TextOut, length: Out<c_int>) -> Result<()> {
     if length.is_absent() {
         return Ok(());
@@ -212,8 +213,8 @@ fn enumeration(handle: MPI_T_enum) -> Result<&'static (String, Names)> {
     })
 }
 
-/// MPI_T_init_thread. Threads at the same time take the lock that only MPI_THREAD_MULTIPLE gives: without it a program's
-/// calls would become slower because a tool looks on.
+/// MPI_T_init_thread. Threads at the same time take the lock that only MPI_THREAD_MULTIPLE gives: without it
+/// a program's calls would become slower because a tool looks on.
 pub fn init_thread(call: &mut Call, required: c_int, provided: Out<c_int>) -> Result<()> {
     provided.check()?;
     let wanted = level_of(required)?;

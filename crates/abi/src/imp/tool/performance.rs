@@ -1,7 +1,7 @@
 //! Performance variables: counters and states (MPI-5 section 15.3.7).
 //!
-//! Counters and sums count, for each handle, what happens between start and stop. Whatever else holds for the process: it is
-//! always active and cannot be written.
+//! Counters and sums count, for each handle, what happens between start and stop. Whatever else holds for the
+//! process: it is always active and cannot be written.
 //!
 //! # Safety
 //! A user's buffer holds one element of the datatype of the variable.
@@ -191,7 +191,8 @@ fn of_session(tool: &mut Tool, session: MPI_T_pvar_session, handle: usize) -> Re
     found.ok_or_else(no_handle)
 }
 
-/// Does something to one variable that counts, or to all of a session that do. `code` says that a variable does not.
+/// Does something to one variable that counts, or to all of a session that do. `code` says that a variable
+/// does not.
 fn act(
     call: &Call,
     session: MPI_T_pvar_session,

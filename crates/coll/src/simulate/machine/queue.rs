@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use super::Event;
 use crate::simulate::resources::Time;
 
-/// What is still to happen, in the order of time, then of becoming known. The heap moves its items about, so they are
-/// small, and the events lie beside it.
+/// What is still to happen, in the order of time, then of becoming known. The heap moves its items about, so
+/// they are small, and the events lie beside it.
 #[derive(Default)]
 pub(super) struct Queue {
     /// Time, sequence, place in `events`.

@@ -40,18 +40,14 @@ impl Machine<'_> {
         let own = |work| Task { instance, work };
         self.ranks[rank as usize].wrote |= kind.writes().is_some_and(|into| into.buffer == BufferId::RECV);
         let task = match *kind {
-            Kind::Send { ref from, .. } if self.bytes(from, instance) == 0 && !from.is_signal() => {
+            Kind::Send { from: ref what, .. }
+            | Kind::Multicast { from: ref what, .. }
+            | Kind::Recv { into: ref what, .. }
+                if self.bytes(what, instance) == 0 && !what.is_signal() =>
+            {
                 return true;
             }
-            Kind::Send { peer, lane, ref from } => {
-                let bytes = self.bytes(from, instance);
-                let message =
-                    Message { from: rank, to: peer.at(iteration) as u32, lane, bytes, sent: instance };
-                own(if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) })
-            }
-            Kind::Recv { ref into, .. } if self.bytes(into, instance) == 0 && !into.is_signal() => {
-                return true;
-            }
+            ref kind @ (Kind::Send { .. } | Kind::Multicast { .. }) => own(self.leave(rank, kind, instance)),
             Kind::Recv { peer, lane, .. } => {
                 let peer = peer.at(iteration) as u32;
                 let waiting = &mut self.ranks[rank as usize].messages;
@@ -97,6 +93,21 @@ impl Machine<'_> {
         };
         self.ranks[rank as usize].ready.push_back(task);
         false
+    }
+
+    /// What a rank does with a message of its own.
+    fn leave(&self, rank: u32, kind: &Kind, instance: Instance) -> Work {
+        match *kind {
+            Kind::Send { peer, lane, ref from } => {
+                let (to, bytes) = (peer.at(instance.iteration) as u32, self.bytes(from, instance));
+                let message = Message { from: rank, to, lane, bytes, cast: false, sent: instance };
+                if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) }
+            }
+            Kind::Multicast { group, lane, ref from } => {
+                Work::Cast { group, lane, bytes: self.bytes(from, instance) }
+            }
+            _ => unreachable!("no step that sends"),
+        }
     }
 
     /// What a step does that reaches into the memory of a peer.
@@ -194,7 +205,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn is_eager(&self, message: &Message) -> bool {
-        self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
+        message.cast || self.prices.is_eager(self.layout, message.from, message.to, message.bytes)
     }
 
     /// The work that a message makes for who receives it.
@@ -231,8 +242,8 @@ impl Machine<'_> {
         &mut flags[usize::from(flag)]
     }
 
-    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the rank is
-    /// noted there).
+    /// What waiting for a flag begins with: nothing if it was seen already or if it is not set yet (then the
+    /// rank is noted there).
     fn waits(&mut self, rank: u32, instance: Instance, peer: u32, flag: u16, value: u64) -> Option<Work> {
         if self.sees(rank, peer, flag, value) {
             return None;

@@ -11,12 +11,14 @@ use crate::simulate::resources::Time;
 pub(super) enum Work {
     /// What has no work any more: a flag was seen.
     Nothing,
-    /// Computes between two operations.
-    Compute,
+    /// Computes between two operations, or beside one, for so long.
+    Compute(Time),
     /// Sends a message that needs no handshake.
     Eager(Message),
     /// Asks whether a long message may come.
     Request(Message),
+    /// Sends one payload to all of a group, which keep room for it.
+    Cast { group: u16, lane: u16, bytes: u64 },
     /// Takes a message that has arrived.
     Take(Message),
     /// Answers a request.
@@ -48,6 +50,8 @@ pub(super) struct Message {
     pub to: u32,
     pub lane: u16,
     pub bytes: u64,
+    /// It is one of a multicast, for which there is no handshake.
+    pub cast: bool,
     pub sent: Instance,
 }
 
@@ -65,9 +69,18 @@ impl Machine<'_> {
         let prices = &mut self.prices;
         match task.work {
             Work::Nothing => now,
-            Work::Compute => now + self.series.computes(rank),
+            Work::Compute(long) => now + long,
             Work::Eager(message) => {
                 let (own, end) = prices.send(now, self.layout, message.from, message.to, message.bytes);
+                self.ranks[rank as usize].carried = end;
+                own
+            }
+            Work::Cast { group, bytes, .. } => {
+                let members = &self.series.of(self.ranks[rank as usize].operations)[rank as usize].groups;
+                let far = |to: &&u32| self.layout.distance(rank, **to) == DISTANCES - 1;
+                let members = &members[usize::from(group)];
+                let to = members.iter().find(far).unwrap_or(&members[0]);
+                let (own, end) = prices.send(now, self.layout, rank, *to, bytes);
                 self.ranks[rank as usize].carried = end;
                 own
             }
@@ -110,7 +123,8 @@ impl Machine<'_> {
         }
     }
 
-    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from other work.
+    /// What a piece of work causes when it is done. What the network still has to carry keeps no rank from
+    /// other work.
     pub(super) fn done(&mut self, rank: u32, task: Task) {
         let carried = std::mem::take(&mut self.ranks[rank as usize].carried).max(self.now);
         match task.work {
@@ -123,6 +137,16 @@ impl Machine<'_> {
                 let is_brought = distance == DISTANCES - 1;
                 let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
                 self.at(carried + self.prices.latency(distance), event);
+            }
+            Work::Cast { group, lane, bytes } => {
+                let members = &self.schedule(rank).groups[usize::from(group)];
+                for &to in members {
+                    let message = Message { from: rank, to, lane, bytes, cast: true, sent: task.instance };
+                    let distance = self.layout.distance(rank, to);
+                    let is_brought = distance == DISTANCES - 1;
+                    let event = if is_brought { Event::Carried(message) } else { Event::Arrived(message) };
+                    self.at(carried + self.prices.latency(distance), event);
+                }
             }
             Work::Request(message) => {
                 let latency = self.prices.latency(self.layout.distance(message.from, message.to));
@@ -137,7 +161,7 @@ impl Machine<'_> {
             }
             Work::Post(flag, value) => self.posted(rank, flag, value),
             // It is no step of a schedule.
-            Work::Compute => return,
+            Work::Compute(_) => return,
             _ => {}
         }
         self.ranks[rank as usize].cursor.complete(task.instance);

@@ -150,11 +150,11 @@ proptest! {
     #[test]
     fn proofs_are_bound_to_what_they_claim(
         (job, from, to, connecting, accepting) in any::<(u32, u32, u32, u64, u64)>(),
-        connects: bool,
+        (connects, is_contact) in any::<(bool, bool)>(),
         bit in 0..8 * PRIVATE_BYTES,
     ) {
         let prover = Prover::new(&SECRET);
-        let claim = Claim { job, from, to, nonces: Nonces { connecting, accepting } };
+        let claim = Claim { job, from, to, is_contact, nonces: Nonces { connecting, accepting } };
         let mut data = prover.write(&claim, connects);
         prop_assert_eq!(data.len(), PRIVATE_BYTES);
         prop_assert_eq!(prover.read(&data, connects), Some(claim));
@@ -205,7 +205,7 @@ fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
         a.send(now, Peer(3), Header([number, 0, 0]), 4, |room| room.fill(1)).unwrap();
     }
     let mut datagrams = Vec::new();
-    a.transmit(now, |to, bytes| {
+    a.transmit(now, |to, _, bytes| {
         assert_eq!(to, Peer(3));
         datagrams.push(bytes.to_vec());
         true
@@ -253,7 +253,7 @@ fn a_peer_is_looked_up_once_and_nothing_is_taken_before() {
         let sent = machine.send(now, Peer(3), Header::default(), 4, |_| panic!("it cannot leave"));
         assert_eq!((sent, machine.has_room(Peer(3), 4)), (Err(Full), false));
     }
-    machine.transmit(now, |_, _| panic!("its address is not known"));
+    machine.transmit(now, |_, _, _| panic!("its address is not known"));
     assert_eq!(machine.next_action(), Some(crate::adaptive::Action::LookUp(Peer(3))));
     assert_eq!((machine.next_action(), machine.deadline()), (None, None));
     assert_eq!(machine.connection_of(Peer(3)), None);

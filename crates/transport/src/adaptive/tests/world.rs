@@ -1,11 +1,12 @@
 //! A network from a seed: datagrams are lost, doubled, delayed and overtaken; lines have a rate and a short buffer, and are
-//! cut; connections fail to come about. Processes compute and do not listen, and leave records that they cannot take.
+//! cut; connections fail to come about. Firewalls drop datagrams, long ones only, or connections, in one
+//! direction or both. Processes compute and do not listen, and leave records that they cannot take.
 //!
 //! Each process is driven as a real driver does it. Every record says which one of its pair it is, so it is checked here that
 //! each arrives once, whole, and in order.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::time::Duration;
 
 use crate::adaptive::{Action, Adaptive, ConnectionId, Decision, Mode, Settings};
@@ -48,6 +49,15 @@ pub(super) struct Weather {
     pub backlog: usize,
     /// Nothing passes in this time.
     pub cut: (u64, u64),
+    /// Longest datagram that passes.
+    pub longest: usize,
+    /// Whether datagrams pass from one process to another, and whether it can connect there.
+    pub passes: fn(u32, u32) -> bool,
+    pub connects: fn(u32, u32) -> bool,
+    /// This process gets only datagrams of those that it has sent some to, and nobody connects to it.
+    pub guarded: Option<u32>,
+    /// Somebody can be asked to call a peer.
+    pub can_call: bool,
     /// Connections that fail.
     pub failing: u32,
     /// Records that are left when first offered.
@@ -72,6 +82,11 @@ impl Default for Weather {
             buffer: 0,
             backlog: 1000,
             cut: (0, 0),
+            longest: usize::MAX,
+            passes: |_, _| true,
+            connects: |_, _| true,
+            guarded: None,
+            can_call: true,
             failing: 0,
             left: 0,
             computing: 0,
@@ -86,12 +101,16 @@ impl Default for Weather {
 enum Frame {
     Record(Header, Vec<u8>),
     Mark,
+    Datagram(Vec<u8>),
 }
 
 #[derive(Debug)]
 enum Event {
     Wake,
     Found(Peer, bool),
+    Called(Peer),
+    /// The system of the other end has accepted.
+    Reached(u64),
     Datagram(Vec<u8>),
     /// A connection wanted by this end of the wire.
     Knock(u64, Vec<u8>),
@@ -107,6 +126,7 @@ struct End {
     wire: u64,
     peer: u32,
     open: bool,
+    is_contact: bool,
     up: bool,
     over: bool,
     frames: VecDeque<Frame>,
@@ -126,7 +146,10 @@ pub(super) struct Node {
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
     pub lost: Vec<Peer>,
-    pub silent: u32,
+    pub unreachable: Vec<Peer>,
+    pub blocked: u32,
+    pub swallowed: u32,
+    pub calls: u32,
     woken: u64,
     pub full: u64,
     pub closing: bool,
@@ -143,6 +166,8 @@ pub(super) struct World {
     events: BTreeMap<u64, Event>,
     order: u64,
     pub now: u64,
+    /// Who has sent datagrams to whom.
+    spoken: BTreeSet<(u32, u32)>,
     wires: BTreeMap<u64, [u32; 2]>,
     wire_free: BTreeMap<(u64, u32), u64>,
     next_wire: u64,
@@ -163,7 +188,10 @@ pub(super) fn settings(rank: u32, weather: &Weather) -> Settings {
         threshold_messages: 16,
         threshold_bytes: 1 << 20,
         max_connections: weather.max_connections,
-        datagram_address: if rank.is_multiple_of(2) { format!("datagram {rank}").into() } else { Vec::new() },
+        max_contacts: 64,
+        can_call: weather.can_call,
+        sees_reach: true,
+        address: if rank.is_multiple_of(2) { format!("datagram {rank}").into() } else { Vec::new() },
         listen_address: format!("listen {rank}").into(),
     }
 }
@@ -207,7 +235,10 @@ impl World {
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
             lost: Vec::new(),
-            silent: 0,
+            unreachable: Vec::new(),
+            blocked: 0,
+            swallowed: 0,
+            calls: 0,
             woken: u64::MAX,
             full: 0,
             closing: false,
@@ -222,6 +253,7 @@ impl World {
             events: BTreeMap::new(),
             order: 0,
             now: 0,
+            spoken: BTreeSet::new(),
             wires: BTreeMap::new(),
             wire_free: BTreeMap::new(),
             next_wire: 0,
@@ -315,6 +347,13 @@ impl World {
             }
             node.datagrams += 1;
         }
+        if let Event::Knock(wire, _) = event {
+            // The system accepts at once, the process when it listens.
+            let other = self.other_end(wire, rank);
+            let delay = self.wire_delay();
+            self.at(self.now + delay, other, Event::Reached(wire));
+        }
+        let node = &mut self.nodes[rank as usize];
         if matches!(event, Event::Wake) {
             node.woken = u64::MAX;
         }
@@ -359,9 +398,10 @@ impl World {
         self.transmit(rank, time);
         let limit = self.weather.max_connections;
         let node = &mut self.nodes[rank as usize];
-        assert!(node.ends.len() <= limit, "more connections than allowed");
+        let is_of_records = |end: &&End| !end.is_contact;
+        assert!(node.ends.values().filter(is_of_records).count() <= limit, "more connections than allowed");
         if node.closing && node.machine.is_closed() {
-            node.exited = true;
+            self.kill(rank);
             return;
         }
         if self.random.chance(self.weather.computing) {
@@ -371,7 +411,10 @@ impl World {
             || node.machine.pending()
             || left > 0
             || node.closing
-            || node.ends.values().any(|end| end.over || end.open && !end.frames.is_empty());
+            || node
+                .ends
+                .values()
+                .any(|end| end.over || (end.open || end.is_contact) && !end.frames.is_empty());
         let deadline = node.machine.deadline().map(|due| due.as_micros() as u64 + 1);
         let soon = retry.then_some(self.now + 50);
         if let Some(when) = [deadline, soon].into_iter().flatten().min() {
@@ -386,6 +429,12 @@ impl World {
             Event::Wake => {}
             Event::Found(peer, true) => node.machine.reachable(time, peer),
             Event::Found(peer, false) => node.machine.gone(time, peer),
+            Event::Called(peer) => node.machine.called(time, peer),
+            Event::Reached(wire) => {
+                if let Some(id) = self.end(rank, wire) {
+                    self.nodes[rank as usize].machine.reached(time, id);
+                }
+            }
             Event::Datagram(bytes) => {
                 let mut inbox = Inbox { received: &mut node.received, random: &mut self.random, left };
                 node.machine.datagram(time, &bytes, &mut inbox);
@@ -395,7 +444,8 @@ impl World {
                 let answer = match decision {
                     Decision::Reject => None,
                     Decision::Accept { connection, private_data, peer } => {
-                        self.add_end(rank, connection, wire, peer.0);
+                        let is_contact = node.machine.is_contact(connection);
+                        self.add_end(rank, connection, wire, peer.0, is_contact);
                         Some(private_data)
                     }
                 };
@@ -427,7 +477,7 @@ impl World {
     }
 
     fn answer(&mut self, rank: u32, wire: u64, data: Option<Vec<u8>>) {
-        let other = self.wires[&wire].into_iter().find(|&end| end != rank).unwrap();
+        let other = self.other_end(wire, rank);
         let fails = self.random.chance(self.weather.failing);
         let data = if fails { None } else { data };
         let delay = self.wire_delay();
@@ -437,6 +487,10 @@ impl World {
             self.at(self.now + 2 * delay, rank, Event::Shutdown(wire));
         }
         self.at(self.now + delay, other, Event::Answer(wire, data));
+    }
+
+    fn other_end(&self, wire: u64, rank: u32) -> u32 {
+        self.wires[&wire].into_iter().find(|&end| end != rank).unwrap()
     }
 
     fn wire_delay(&mut self) -> u64 {
@@ -450,8 +504,9 @@ impl World {
         ends.iter().find(|(_, end)| end.wire == wire).map(|(&id, _)| id)
     }
 
-    fn add_end(&mut self, rank: u32, id: ConnectionId, wire: u64, peer: u32) {
-        let end = End { wire, peer, open: false, up: false, over: false, frames: VecDeque::new() };
+    fn add_end(&mut self, rank: u32, id: ConnectionId, wire: u64, peer: u32, is_contact: bool) {
+        let frames = VecDeque::new();
+        let end = End { wire, peer, open: false, is_contact, up: false, over: false, frames };
         let old = self.nodes[rank as usize].ends.insert(id, end);
         assert!(old.is_none(), "a name in use was given again");
     }
@@ -464,8 +519,14 @@ impl World {
         for id in ids {
             let mut marked = false;
             let Some(end) = node.ends.get_mut(&id) else { continue };
-            while end.open {
+            while end.open || end.is_contact {
                 match end.frames.front() {
+                    Some(Frame::Datagram(bytes)) => {
+                        let mut inbox =
+                            Inbox { received: &mut node.received, random: &mut self.random, left };
+                        node.machine.contacted(time, id, bytes, &mut inbox);
+                        end.frames.pop_front();
+                    }
                     Some(Frame::Record(header, payload)) => {
                         let mut inbox =
                             Inbox { received: &mut node.received, random: &mut self.random, left };
@@ -535,16 +596,19 @@ impl World {
     fn transmit(&mut self, rank: u32, time: Duration) {
         let mut out = Vec::new();
         let mut room = 20;
-        self.nodes[rank as usize].machine.transmit(time, |to, bytes| {
+        self.nodes[rank as usize].machine.transmit(time, |to, by, bytes| {
             assert!(bytes.len() <= 1472, "a datagram that is too long");
             room -= 1;
             if room >= 0 {
-                out.push((to.0, bytes.to_vec()));
+                out.push((to.0, by, bytes.to_vec()));
             }
             room >= 0
         });
-        for (to, bytes) in out {
-            self.datagram(rank, to, bytes);
+        for (to, by, bytes) in out {
+            match by {
+                Some(id) => self.frame(rank, id, Frame::Datagram(bytes)),
+                None => self.datagram(rank, to, bytes),
+            }
         }
     }
 
@@ -561,7 +625,10 @@ impl World {
             leaves += bytes.len() as u64 * 8_000_000 / rate;
             node.line_free = leaves;
         }
-        if self.is_cut(self.now) {
+        self.spoken.insert((rank, to));
+        let is_let_in = self.weather.guarded != Some(to) || self.spoken.contains(&(to, rank));
+        let passes = is_let_in && (self.weather.passes)(rank, to) && bytes.len() <= self.weather.longest;
+        if self.is_cut(self.now) || !passes {
             return;
         }
         let copies = 1 + u32::from(self.random.chance(doubled));
@@ -589,13 +656,21 @@ impl World {
                 }
                 Action::Connect { peer, connection, address, private_data } => {
                     assert_eq!(address, format!("listen {}", peer.0).as_bytes());
-                    self.next_wire += 1;
-                    let wire = self.next_wire;
-                    self.wires.insert(wire, [rank, peer.0]);
-                    self.add_end(rank, connection, wire, peer.0);
-                    let when = self.now + self.wire_delay();
-                    self.at(when, peer.0, Event::Knock(wire, private_data));
+                    self.knock(rank, (peer, connection), private_data, false);
                 }
+                Action::Contact { peer, connection, private_data } => {
+                    self.knock(rank, (peer, connection), private_data, true);
+                }
+                Action::Prove(id, bytes) => self.frame(rank, id, Frame::Datagram(bytes)),
+                Action::Call(peer) => {
+                    assert!(self.weather.can_call, "there is nobody to ask");
+                    self.nodes[rank as usize].calls += 1;
+                    let when = self.now + 500 + self.random.below(2000);
+                    self.at(when, peer.0, Event::Called(Peer(rank)));
+                }
+                Action::Blocked(_) => self.nodes[rank as usize].blocked += 1,
+                Action::Swallowed(_) => self.nodes[rank as usize].swallowed += 1,
+                Action::Unreachable(peer) => self.nodes[rank as usize].unreachable.push(peer),
                 Action::Open(id) => self.nodes[rank as usize].ends.get_mut(&id).unwrap().open = true,
                 Action::Finish(id) => self.frame(rank, id, Frame::Mark),
                 Action::Disconnect(id) => {
@@ -603,11 +678,30 @@ impl World {
                         self.in_order(rank, end.wire, end.peer, Event::Shutdown(end.wire));
                     }
                 }
-                Action::Silent(..) => self.nodes[rank as usize].silent += 1,
                 Action::Lost(peer) => self.nodes[rank as usize].lost.push(peer),
             }
         }
         self.drain(rank, time);
+    }
+
+    fn knock(&mut self, rank: u32, to: (Peer, ConnectionId), private_data: Vec<u8>, is_contact: bool) {
+        let (peer, connection) = to;
+        self.next_wire += 1;
+        let wire = self.next_wire;
+        self.wires.insert(wire, [rank, peer.0]);
+        self.add_end(rank, connection, wire, peer.0, is_contact);
+        let when = self.now + self.wire_delay();
+        if (self.weather.connects)(rank, peer.0) && self.weather.guarded != Some(peer.0) {
+            self.at(when, peer.0, Event::Knock(wire, private_data));
+        } else if wire.is_multiple_of(2) {
+            // Refused; others hear nothing at all.
+            self.at(when, rank, Event::Answer(wire, None));
+        }
+    }
+
+    /// Whoever is meant computes, or is stopped, until `time`.
+    pub(super) fn away(&mut self, ranks: std::ops::Range<u32>, time: u64) {
+        ranks.for_each(|rank| self.nodes[rank as usize].busy_until = time);
     }
 
     /// Gives up the process: nothing leaves it, its connections are closed by its kernel.

@@ -109,7 +109,7 @@ impl Outgoing {
                     slices.push(IoSlice::new(&piece.front[piece.front_sent..]));
                 }
                 slices.extend_from_slice(runs);
-                result = write(&mut &*socket, &slices);
+                result = write(socket, &slices);
             });
             let sent = result?;
             if sent == 0 {

@@ -132,7 +132,7 @@ mod tests {
         fn no_bytes_do_harm(input in prop::collection::vec(any::<u8>(), 0..300), traffic in traffic()) {
             check(&input);
             check(&traffic);
-            check(&[&b"tutti\x01"[..], &input].concat());
+            check(&[&b"tutti\x02"[..], &input].concat());
             let ends = [input.len().min(6), input.len().min(18)];
             ends.iter().for_each(|&end| addresses(&input[..end]));
         }

@@ -18,10 +18,12 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use tutti_base::PortRange;
 use tutti_sys::event::{self, Interest, Poller};
-use tutti_sys::socket;
+use tutti_sys::socket::{self, SAFE_SEGMENT_BYTES};
+use tutti_sys::{kept, kept_socket};
 
 use super::address;
 use super::carrier::{Carrier, Event, Frames, Kind, RECORD_BYTES, RequestId, place_of};
@@ -37,6 +39,11 @@ use waiting::{Opening, Waiting};
 const ROOM_BYTES: usize = 256 << 10;
 /// Connections up to which each is asked by itself.
 const DIRECT: usize = 2;
+/// How often some connections are looked at whether they are stuck, how many, and how long a sleeper sleeps
+/// at most for that.
+const LOOK: Duration = Duration::from_millis(500);
+const LOOKED_AT: usize = 64;
+const SLEEP: Duration = Duration::from_secs(5);
 /// The token of the listener, and of connections that are being opened (the upper half of the numbers).
 const LISTENER: u64 = u64::MAX;
 const OPENING: u64 = 1 << 32;
@@ -45,6 +52,7 @@ const OPENING: u64 = 1 << 32;
 #[derive(Debug)]
 pub struct Kernel {
     listener: TcpListener,
+    is_kept: bool,
     interface: IpAddr,
     address: Vec<u8>,
     poller: Poller,
@@ -61,6 +69,13 @@ pub struct Kernel {
     leaving: Vec<Stream>,
     waiting: Waiting,
     events: VecDeque<Event>,
+    /// Long packets get lost on the way to some host.
+    is_narrow: bool,
+    /// A connection of which nothing is acknowledged for so long is broken.
+    silence: Duration,
+    next_look: Instant,
+    /// The open one that is looked at next.
+    looked_at: usize,
     /// Memory and who may read it, by the names of the loans.
     loans: HashMap<u64, (Peer, Memory)>,
     last_loan: u64,
@@ -72,18 +87,32 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Listens on a port of its own at `interface`.
+    /// Listens on a port of its own at `interface`, one of `ports` if they are said. `silence`: what is sent
+    /// is acknowledged within this time, or the connection is broken. `is_kept`: a checkpoint of the job
+    /// keeps its connections ([`kept`]); of one carrier a process.
     ///
     /// # Errors
     /// What the system reports, for example that it has no such interface.
-    pub fn new(interface: IpAddr) -> io::Result<Kernel> {
-        let listener = TcpListener::bind((interface, 0))?;
+    pub fn new(
+        interface: IpAddr,
+        ports: Option<PortRange>,
+        silence: Duration,
+        is_kept: bool,
+    ) -> io::Result<Kernel> {
+        // What is not marked yet is a socket of the program's own, and a checkpoint is refused for it.
+        let critical = kept::Critical::enter();
+        let listener = socket::listen(interface, ports, None)?;
+        if is_kept {
+            kept_socket::mark(listener.as_fd())?;
+        }
+        drop(critical);
         event::set_nonblocking(listener.as_fd())?;
         let poller = Poller::new()?;
         poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
         Ok(Kernel {
             address: address::encode(listener.local_addr()?),
             listener,
+            is_kept,
             interface,
             poller,
             ready: Vec::new(),
@@ -94,6 +123,10 @@ impl Kernel {
             leaving: Vec::new(),
             waiting: Waiting::default(),
             events: VecDeque::new(),
+            is_narrow: false,
+            silence,
+            next_look: Instant::now() + LOOK,
+            looked_at: 0,
             loans: HashMap::new(),
             last_loan: 0,
             completed: VecDeque::new(),
@@ -255,31 +288,142 @@ impl Kernel {
         for place in 0..self.ready.len() {
             match self.ready[place].token {
                 LISTENER => self.waiting.accept_all(&self.listener, &self.poller),
-                token if token >= OPENING => match self.waiting.advance(token, &self.poller) {
-                    Some(Opening::Event(event)) => self.events.push_back(event),
-                    Some(Opening::Connected(stream, data)) => self.establish(*stream, data),
-                    None => {}
-                },
+                token if token >= OPENING => self.advance(token),
                 _ => {}
+            }
+        }
+    }
+
+    /// Moves one on that is not established.
+    fn advance(&mut self, token: u64) {
+        match self.waiting.advance(token, &self.poller) {
+            Some(Opening::Event(event)) => self.events.push_back(event),
+            Some(Opening::Connected(stream, data)) => self.establish(*stream, data),
+            None => {}
+        }
+    }
+
+    /// Takes what who kept the job has taken out of sockets: it comes before all that they have.
+    #[cold]
+    fn take_back(&mut self) {
+        let mut all = Vec::new();
+        kept::take_back(|socket, bytes| all.push((socket, bytes.to_vec())));
+        for (socket, bytes) in all {
+            if let Some(token) = self.waiting.give_back(socket, &bytes) {
+                self.advance(token);
+                continue;
+            }
+            let its = |stream: &Stream| stream.socket().as_raw_fd() == socket;
+            let place = self.streams.iter().position(|stream| stream.as_ref().is_some_and(its));
+            // Of one that was disconnected nobody wants to hear anything.
+            let Some(place) = place else { continue };
+            let Some(stream) = self.streams[place].as_mut() else { continue };
+            let held = stream.holds();
+            stream.give_back(&bytes);
+            self.completed.extend(stream.take_completed());
+            if stream.holds() && !held {
+                let _ = self.poller.change(stream.socket().as_fd(), place as u64, stream.interest());
+                self.held.push(place as u32);
             }
         }
     }
 }
 
+impl Kernel {
+    /// Marks a socket as one that can be kept, if those of this carrier can.
+    fn mark(&self, socket: &impl AsFd) -> io::Result<()> {
+        if self.is_kept { kept_socket::mark(socket.as_fd()) } else { Ok(()) }
+    }
+
+    fn begin(&mut self, connection: ConnectionId, to: &[u8], private_data: &[u8], is_narrow: bool) {
+        let interface = (!self.interface.is_unspecified()).then_some(self.interface);
+        // As in `new`.
+        let critical = kept::Critical::enter();
+        let begun = address::decode(to)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
+            .and_then(|to: SocketAddr| {
+                let is_narrow = is_narrow || self.is_narrow;
+                socket::connect(to, interface, is_narrow.then_some(SAFE_SEGMENT_BYTES))
+            })
+            .and_then(|socket| self.mark(&socket).map(|()| socket));
+        drop(critical);
+        let begun =
+            begun.and_then(|socket| self.waiting.connecting(connection, socket, private_data, &self.poller));
+        if let Err(error) = begun {
+            self.events.push_back(Event::Closed(connection, error.to_string()));
+        }
+    }
+
+    /// A connection to this host was given up while nothing of what was sent was acknowledged, though it
+    /// could be connected to.
+    fn found_narrow(&mut self, host: IpAddr) {
+        if !std::mem::replace(&mut self.is_narrow, true) {
+            self.events.push_back(Event::Narrow(host.to_string()));
+        }
+    }
+
+    /// Breaks connections of which nothing is acknowledged for too long: nothing else would tell for a
+    /// quarter of an hour.
+    fn look_for_stuck(&mut self) {
+        let now = Instant::now();
+        if self.open.is_empty() && self.waiting.is_empty() || now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK;
+        for (connection, host) in self.waiting.give_up_stuck() {
+            self.found_narrow(host);
+            let why = "the long packet sent to open it got lost again and again";
+            self.events.push_back(Event::Closed(connection, why.to_string()));
+        }
+        let mut broken = Vec::new();
+        for _ in 0..self.open.len().min(LOOKED_AT) {
+            self.looked_at = (self.looked_at + 1) % self.open.len();
+            let place = self.open[self.looked_at];
+            let Some(Some(stream)) = self.streams.get_mut(place as usize) else { continue };
+            if stream.stuck(now) >= self.silence {
+                broken.push(place);
+            }
+        }
+        for place in broken {
+            let reason = format!(
+                "for {} s (TUTTI_SILENCE_MS) nothing of what was sent over the connection has been acknowledged: its host is \
+                 gone, or long packets get lost on the way (a network that carries less than the interface's MTU, and a \
+                 firewall that drops the ICMP messages which say so)",
+                self.silence.as_secs_f32()
+            );
+            self.broke(place, &io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+    }
+}
+
 impl Carrier for Kernel {
+    const SEES_REACH: bool = true;
+
     fn listen_address(&self) -> &[u8] {
         &self.address
     }
 
-    fn connect(&mut self, connection: ConnectionId, to: &[u8], private_data: &[u8]) {
-        let interface = (!self.interface.is_unspecified()).then_some(self.interface);
-        let begun = address::decode(to)
-            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
-            .and_then(|to: SocketAddr| socket::connect(to, interface, None))
-            .and_then(|socket| self.waiting.connecting(connection, socket, private_data, &self.poller));
-        if let Err(error) = begun {
-            self.events.push_back(Event::Closed(connection, error.to_string()));
+    fn moved(&mut self) {
+        // Limits of before are by a clock that may have been another.
+        self.next_look = Instant::now() + LOOK;
+        self.streams.iter_mut().flatten().for_each(Stream::forget_stuck);
+        let Ok(address) = self.listener.local_addr() else { return };
+        self.address = address::encode(address);
+        if !self.interface.is_unspecified() {
+            self.interface = address.ip();
         }
+    }
+
+    fn connect(&mut self, connection: ConnectionId, to: &[u8], private_data: &[u8]) {
+        self.begin(connection, to, private_data, false);
+    }
+
+    fn connect_narrow(&mut self, connection: ConnectionId, to: &[u8], private_data: &[u8]) {
+        self.begin(connection, to, private_data, true);
+    }
+
+    fn narrow(&mut self) {
+        self.is_narrow = true;
     }
 
     fn accept(&mut self, request: RequestId, connection: ConnectionId, private_data: &[u8]) {
@@ -294,11 +438,20 @@ impl Carrier for Kernel {
     }
 
     fn disconnect(&mut self, connection: ConnectionId) {
-        self.waiting.forget(connection);
+        if let Some(host) = self.waiting.forget(connection) {
+            self.found_narrow(host);
+        }
         if self.stream(connection).is_some()
             && let Some(mut stream) = self.remove(place_of(connection) as u32)
-            && matches!(stream.flush(), Ok(false))
         {
+            if stream.is_deaf()
+                && let Ok(peer) = stream.socket().peer_addr()
+            {
+                self.found_narrow(peer.ip());
+            }
+            if !matches!(stream.flush(), Ok(false)) {
+                return;
+            }
             let _ = self.poller.change(stream.socket().as_fd(), OPENING, Interest::Write);
             self.leaving.push(stream);
         }
@@ -371,6 +524,9 @@ impl Carrier for Kernel {
     }
 
     fn poll(&mut self, frames: &mut impl Frames) -> bool {
+        if kept::has_given_back() && self.is_kept {
+            self.take_back();
+        }
         if !self.sending.is_empty() || !self.leaving.is_empty() {
             self.flush_all();
         }
@@ -406,7 +562,11 @@ impl Carrier for Kernel {
     }
 
     fn control(&mut self) {
-        self.waiting.expire(&mut self.events);
+        if kept::has_given_back() && self.is_kept {
+            self.take_back();
+        }
+        self.waiting.expire();
+        self.look_for_stuck();
         self.look();
         self.open_ready();
     }
@@ -425,6 +585,7 @@ impl Carrier for Kernel {
             || !self.completed.is_empty()
             || !self.returned.is_empty()
             || self.held.iter().any(more)
+            || kept::has_given_back()
             || event::is_readable(self.poller.as_fd())
     }
 
@@ -434,7 +595,14 @@ impl Carrier for Kernel {
 
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool {
         descriptors.push(self.poller.as_fd().as_raw_fd());
-        self.events.is_empty()
+        self.events.is_empty() && !kept::has_given_back()
+    }
+
+    fn rest(&self) -> Option<Duration> {
+        if !self.waiting.is_empty() {
+            return Some(LOOK);
+        }
+        (!self.open.is_empty()).then_some(SLEEP)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -1,10 +1,13 @@
 //! One TCP connection: frames in both directions.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read};
 use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use tutti_sys::event::Interest;
+use tutti_sys::{kept, socket};
 
 use super::super::carrier::{Kind, RECORDS_PER_POLL};
 use super::super::frame::{Front, HEADER_BYTES};
@@ -16,6 +19,8 @@ use crate::loan::Memory;
 /// Bytes queued behind a full socket, but for one record.
 const QUEUE_BYTES: usize = 256 << 10;
 
+/// So often the system sends the same before it counts as stuck: for some seconds.
+const REPETITIONS: u32 = 4;
 /// Pieces of memory received in a row: then others have their turn.
 const PIECES_AT_ONCE: usize = 8;
 /// What is received in one call while pieces are awaited. They would be copied out of the room once more, but for the first
@@ -41,6 +46,10 @@ pub struct Stream {
     /// What the peer wants to read, since last asked.
     wishes: Vec<Wish>,
     closed: bool,
+    /// Something has come.
+    has_heard: bool,
+    /// Since when the system sends the same again and again.
+    stuck: Option<Instant>,
 }
 
 /// The first frame of `bytes`, if it is whole.
@@ -68,6 +77,8 @@ impl Stream {
             incoming: Incoming::default(),
             wishes: Vec::new(),
             closed: false,
+            has_heard: false,
+            stuck: None,
         }
     }
 
@@ -99,6 +110,25 @@ impl Stream {
     /// Whether one of the two processes reads memory of the other.
     pub fn is_read(&self) -> bool {
         !self.outgoing.is_empty() || !self.incoming.is_empty()
+    }
+
+    /// Whether what was sent first, and nothing has come since, does not arrive.
+    pub fn is_deaf(&self) -> bool {
+        !self.has_heard && is_stuck(&self.socket)
+    }
+
+    /// For how long nothing of what was sent has been acknowledged, though the system sends it again and
+    /// again.
+    pub fn stuck(&mut self, now: Instant) -> Duration {
+        let is_stuck = is_stuck(&self.socket);
+        let since = is_stuck.then(|| *self.stuck.get_or_insert(now));
+        self.stuck = since;
+        since.map_or(Duration::ZERO, |since| now.duration_since(since))
+    }
+
+    /// What was sent counts as sent now.
+    pub fn forget_stuck(&mut self) {
+        self.stuck = None;
     }
 
     /// What the peer wants to read, since this was last asked.
@@ -154,7 +184,7 @@ impl Stream {
     #[inline]
     pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
         let at_once = self.queue.is_empty() && !self.outgoing.is_inside();
-        let sent = if at_once { write(&mut &self.socket, &[IoSlice::new(frame)])? } else { 0 };
+        let sent = if at_once { write(&self.socket, &[IoSlice::new(frame)])? } else { 0 };
         if sent == frame.len() {
             return Ok(true);
         }
@@ -178,7 +208,7 @@ impl Stream {
     fn flush_queue(&mut self) -> io::Result<bool> {
         while !self.queue.is_empty() {
             let (front, back) = self.queue.as_slices();
-            let sent = write(&mut &self.socket, &[IoSlice::new(front), IoSlice::new(back)])?;
+            let sent = write(&self.socket, &[IoSlice::new(front), IoSlice::new(back)])?;
             if sent == 0 {
                 return Ok(false);
             }
@@ -223,7 +253,10 @@ impl Stream {
                 self.closed = true;
                 Err(ErrorKind::UnexpectedEof.into())
             }
-            Some(got) => self.found(&room[..got.saturating_sub(wanted)], got.min(wanted), hand),
+            Some(got) => {
+                self.has_heard = true;
+                self.found(&room[..got.saturating_sub(wanted)], got.min(wanted), hand)
+            }
         }
     }
 
@@ -247,11 +280,23 @@ impl Stream {
         Ok(taken)
     }
 
+    /// Takes bytes that were taken out of the socket by who kept the job: they come before all that it has.
+    pub fn give_back(&mut self, mut bytes: &[u8]) {
+        self.has_heard = true;
+        if !self.holds() {
+            bytes = &bytes[self.incoming.take(bytes)..];
+            self.partial.truncate(self.filled);
+            (self.backlog, self.done, self.left) = (std::mem::take(&mut self.partial), 0, false);
+            self.filled = 0;
+        }
+        self.backlog.extend_from_slice(bytes);
+    }
+
     /// Deals with what no owner sees, if `bytes` start with it: how much of them it was.
     fn own(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         let Some(front) = bytes.first_chunk().and_then(Front::read) else { return Ok(None) };
         match front.kind {
-            Kind::Record | Kind::End => Ok(None),
+            Kind::Record | Kind::End | Kind::Datagram => Ok(None),
             Kind::Read => {
                 self.wishes.push(Wish::of(front.header));
                 Ok(Some(HEADER_BYTES))
@@ -381,11 +426,17 @@ impl Stream {
     }
 }
 
+/// Whether the system has sent the same several times, and it was not acknowledged. That of a process that
+/// does not read acknowledges, and says that there is no room.
+pub(super) fn is_stuck(socket: &TcpStream) -> bool {
+    socket::path(socket.as_fd()).is_ok_and(|path| path.unacknowledged > 0 && path.repetitions >= REPETITIONS)
+}
+
 /// Bytes that the socket took.
 #[inline]
-pub(super) fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+pub(super) fn write(socket: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     loop {
-        match socket.write_vectored(pieces) {
+        match socket::send(socket.as_fd(), pieces) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             other => return other,
@@ -396,6 +447,11 @@ pub(super) fn write(socket: &mut impl Write, pieces: &[IoSlice<'_>]) -> io::Resu
 /// Bytes that the socket had; `None`: none now.
 #[inline]
 pub(super) fn read(socket: &mut impl Read, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+    let _critical = kept::Critical::enter();
+    // What was taken out of the socket before comes first.
+    if kept::has_given_back() {
+        return Ok(None);
+    }
     loop {
         match socket.read_vectored(pieces) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),

@@ -1,24 +1,29 @@
 //! Connections that are being opened: who has connected says hello, and is accepted or refused.
 //!
-//! A greeting is 8 bytes (a mark, what it is, the length of its data) and up to [`PRIVATE_BYTES`] of private data. Whoever is
-//! accepted may be sent frames right behind the answer. Greetings come from anybody, so their number, length and time
-//! are bounded.
+//! A greeting is 12 bytes (a mark, what it is, the lengths of its data and its padding), up to
+//! [`PRIVATE_BYTES`] of private data, and padding up to the longest packet that the system believes to pass:
+//! where such packets get lost on the way, the connection does not come about, instead of losing what it
+//! would be trusted with. Whoever is accepted may be sent frames right behind the answer. Greetings come from
+//! anybody, so their number, length and time are bounded.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, IoSliceMut, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
 use tutti_sys::event::{Interest, Poller, set_nonblocking};
+use tutti_sys::socket;
 
 use super::super::carrier::{Event, PRIVATE_BYTES, RequestId};
 use super::OPENING;
-use super::stream::Stream;
+use super::stream::{Stream, is_stuck, read};
 use crate::adaptive::ConnectionId;
 
-const MARK: [u8; 6] = *b"tutti\x01";
-const START_BYTES: usize = 8;
+const MARK: [u8; 6] = *b"tutti\x02";
+const START_BYTES: usize = 12;
+/// Longest padding: packets of networks with long ones. On the loopback no packet gets lost.
+const PADDING_BYTES: usize = 9216;
 /// Strangers that may be connected at a time; more are turned away.
 const STRANGERS: usize = 256;
 /// Who has not said hello after this time does not know how.
@@ -70,12 +75,15 @@ pub struct Waiting {
     pub foreign: u64,
 }
 
-/// A greeting as bytes.
-fn greeting(word: Word, data: &[u8]) -> Vec<u8> {
+/// A greeting as bytes, at least as many as `whole`, within bounds.
+fn greeting(word: Word, data: &[u8], whole: usize) -> Vec<u8> {
     assert!(data.len() <= PRIVATE_BYTES, "proofs are short");
+    let padding = whole.saturating_sub(START_BYTES + data.len()).min(PADDING_BYTES);
     let mut bytes = MARK.to_vec();
     bytes.extend([word as u8, data.len() as u8]);
+    bytes.extend((padding as u32).to_le_bytes());
     bytes.extend(data);
+    bytes.resize(bytes.len() + padding, 0);
     bytes
 }
 
@@ -91,11 +99,12 @@ pub(super) fn parse(bytes: &[u8]) -> io::Result<Option<(Word, &[u8], usize)>> {
         2 => Word::Reject,
         _ => return Err(ErrorKind::InvalidData.into()),
     };
+    let padding = u32::from_le_bytes([start[8], start[9], start[10], start[11]]) as usize;
     let end = START_BYTES + usize::from(start[MARK.len() + 1]);
-    if start[..MARK.len()] != MARK || end > START_BYTES + PRIVATE_BYTES {
+    if start[..MARK.len()] != MARK || end > START_BYTES + PRIVATE_BYTES || padding > PADDING_BYTES {
         return Err(ErrorKind::InvalidData.into());
     }
-    Ok(bytes.get(START_BYTES..end).map(|data| (word, data, end)))
+    Ok(bytes.get(START_BYTES..end + padding).map(|all| (word, &all[..end - START_BYTES], end + padding)))
 }
 
 impl Waiting {
@@ -126,7 +135,7 @@ impl Waiting {
         poller: &Poller,
     ) -> io::Result<()> {
         socket.set_nodelay(true)?;
-        let state = State::Connecting(connection, greeting(Word::Request, data));
+        let state = State::Connecting(connection, data.to_vec());
         self.add(socket, state, Interest::Write, poller)
     }
 
@@ -147,8 +156,12 @@ impl Waiting {
     pub fn advance(&mut self, token: u64, poller: &Poller) -> Option<Opening> {
         let number = token - OPENING;
         let entry = self.entries.get_mut(&number)?;
+        if matches!(entry.state, State::Requested) {
+            return None;
+        }
         match step(entry, token, poller) {
             Ok(Step::Wait) => None,
+            Ok(Step::Reached(connection)) => Some(Opening::Event(Event::Reached(connection))),
             Ok(Step::Request(data)) => {
                 entry.state = State::Requested;
                 let _ = poller.change(entry.socket.as_fd(), token, Interest::Nothing);
@@ -166,30 +179,61 @@ impl Waiting {
         }
     }
 
+    /// Takes bytes that were taken out of a socket by who kept the job: they come before all that it has.
+    /// The token by which it can be moved on, if the socket is one of these.
+    pub fn give_back(&mut self, socket: RawFd, bytes: &[u8]) -> Option<u64> {
+        let is_it = |entry: &&mut Entry| entry.socket.as_raw_fd() == socket;
+        let (number, entry) =
+            self.entries.iter_mut().find_map(|(number, entry)| is_it(&entry).then_some((*number, entry)))?;
+        entry.got.extend_from_slice(bytes);
+        Some(OPENING + number)
+    }
+
     /// Accepts a request: the stream, which can be sent on at once.
     pub fn accept(&mut self, request: RequestId, name: ConnectionId, data: &[u8]) -> io::Result<Stream> {
         let entry = self.entries.remove(&request.0).ok_or(ErrorKind::NotConnected)?;
-        send_greeting(&entry.socket, &greeting(Word::Accept, data))?;
+        send_greeting(&entry.socket, Word::Accept, data)?;
         Ok(Stream::new(name, entry.socket, entry.got))
     }
 
     /// Refuses a request.
     pub fn reject(&mut self, request: RequestId) {
         if let Some(entry) = self.entries.remove(&request.0) {
-            let _ = send_greeting(&entry.socket, &greeting(Word::Reject, &[]));
+            let _ = send_greeting(&entry.socket, Word::Reject, &[]);
         }
     }
 
-    /// Gives up a connection that is being opened.
-    pub fn forget(&mut self, connection: ConnectionId) {
+    /// Gives up a connection that is being opened; to which host, if that got nothing of what it was asked.
+    pub fn forget(&mut self, connection: ConnectionId) -> Option<IpAddr> {
+        let mut stuck = None;
         self.entries.retain(|_, entry| match &entry.state {
-            State::Connecting(name, _) | State::Asked(name) => *name != connection,
+            State::Connecting(name, _) => *name != connection,
+            State::Asked(name) if *name == connection => {
+                let is_stuck = is_stuck(&entry.socket);
+                stuck = entry.socket.peer_addr().ok().filter(|_| is_stuck).map(|address| address.ip());
+                false
+            }
             _ => true,
         });
+        stuck
+    }
+
+    /// Gives up connections to those that could be connected to, and got nothing of the long packet that they
+    /// were sent then.
+    pub fn give_up_stuck(&mut self) -> Vec<(ConnectionId, IpAddr)> {
+        let mut stuck = Vec::new();
+        self.entries.retain(|_, entry| match (&entry.state, entry.socket.peer_addr()) {
+            (State::Asked(name), Ok(address)) if is_stuck(&entry.socket) => {
+                stuck.push((*name, address.ip()));
+                false
+            }
+            _ => true,
+        });
+        stuck
     }
 
     /// Turns away who has not said hello for too long.
-    pub fn expire(&mut self, _events: &mut VecDeque<Event>) {
+    pub fn expire(&mut self) {
         if self.entries.is_empty() {
             return;
         }
@@ -204,26 +248,26 @@ impl Waiting {
 
 enum Step {
     Wait,
+    Reached(ConnectionId),
     Request(Vec<u8>),
     Connected(ConnectionId, Vec<u8>, Vec<u8>),
 }
 
 fn step(entry: &mut Entry, token: u64, poller: &Poller) -> io::Result<Step> {
-    if let State::Connecting(connection, hello) = &entry.state {
+    if let State::Connecting(connection, data) = &entry.state {
         if let Some(error) = entry.socket.take_error()? {
             return Err(error);
         }
-        send_greeting(&entry.socket, hello)?;
-        entry.state = State::Asked(*connection);
+        let connection = *connection;
+        send_greeting(&entry.socket, Word::Request, data)?;
+        entry.state = State::Asked(connection);
         poller.change(entry.socket.as_fd(), token, Interest::Read)?;
-        return Ok(Step::Wait);
+        return Ok(Step::Reached(connection));
     }
     let mut bytes = [0; 4096];
-    match (&entry.socket).read(&mut bytes) {
-        Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-        Ok(count) => entry.got.extend_from_slice(&bytes[..count]),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-        Err(error) => return Err(error),
+    match read(&mut &entry.socket, &mut [IoSliceMut::new(&mut bytes)])? {
+        Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+        count => entry.got.extend_from_slice(&bytes[..count.unwrap_or(0)]),
     }
     let Some((word, data, end)) = parse(&entry.got)? else { return Ok(Step::Wait) };
     match (&entry.state, word) {
@@ -242,8 +286,10 @@ fn step(entry: &mut Entry, token: u64, poller: &Poller) -> io::Result<Step> {
 }
 
 /// Sends a greeting: the first bytes on a connection, for which a socket has room.
-fn send_greeting(mut socket: &TcpStream, bytes: &[u8]) -> io::Result<()> {
-    match socket.write(bytes)? {
+fn send_greeting(mut socket: &TcpStream, word: Word, data: &[u8]) -> io::Result<()> {
+    let segment_bytes = socket::segment_bytes(socket.as_fd()).unwrap_or(0);
+    let bytes = greeting(word, data, segment_bytes as usize);
+    match socket.write(&bytes)? {
         count if count == bytes.len() => Ok(()),
         _ => Err(ErrorKind::WriteZero.into()),
     }
@@ -271,15 +317,18 @@ mod tests {
 
     #[test]
     fn greetings_are_read_or_refused() {
-        let request = greeting(Word::Request, b"proof");
-        check(&request, Ok(Some((Word::Request, 5, 13))));
-        for end in 0..request.len() {
-            check(&request[..end], Ok(None));
+        for (whole, end) in [(0, 17), (17, 17), (30, 30), (1 << 20, 17 + PADDING_BYTES)] {
+            let request = greeting(Word::Request, b"proof", whole);
+            check(&request, Ok(Some((Word::Request, 5, end))));
+            for end in 0..request.len() {
+                check(&request[..end], Ok(None));
+            }
         }
-        check(&greeting(Word::Reject, b""), Ok(Some((Word::Reject, 0, 8))));
+        check(&greeting(Word::Reject, b"", 0), Ok(Some((Word::Reject, 0, 12))));
         check(b"GET / HTTP/1.0", Err(()));
         check(b"tuttx", Err(()));
-        check(b"tutti\x01\x07\x00", Err(()));
-        check(b"tutti\x01\x00\xff", Err(()));
+        check(b"tutti\x02\x07\x00\x00\x00\x00\x00", Err(()));
+        check(b"tutti\x02\x00\xff\x00\x00\x00\x00", Err(()));
+        check(b"tutti\x02\x00\x00\x00\x00\x01\x00", Err(()));
     }
 }

@@ -1,0 +1,629 @@
+//! Who does what when: the phases of a checkpoint as messages of the daemon tree. Pure: orders and reports
+//! in, consequences out.
+//!
+//! | phase | what each host does | what its report says |
+//! |---|---|---|
+//! | prepare | looks whether all can be kept | what cannot, by name |
+//! | freeze | stops all threads of all ranks | |
+//! | drain | takes in what the network holds | bytes still on the way |
+//! | write | writes its files and syncs them | bytes and hashes |
+//! | thaw | lets all go on | |
+//! | listen | after a restart: opens a door for the daemons of the other hosts | where it is |
+//! | connect | makes the connections again, then the ranks, which stand still | |
+//! | release | lets all go on | |
+//!
+//! The root ([`Coordinator`]) orders one phase after the other. An order goes down the tree; every daemon
+//! ([`Member`]) does its part and reports when it and all of its children are done, so that a phase costs
+//! each daemon one message a child, and the job the depth of the tree. Between write and thaw the root
+//! commits. Whatever fails, the order that follows is thaw: nothing stays frozen, and a set is whole or is
+//! not there. A restart that fails ends the job, which begins anew from the same set or the one before.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::image::ConnectionEnd;
+use crate::image::blocks::FileRecord;
+
+/// Rounds of draining before it is given up: each waits some milliseconds.
+const MOST_ROUNDS: u32 = 5000;
+
+/// A phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// Look whether all can be kept.
+    Prepare,
+    /// Stop all threads.
+    Freeze,
+    /// Take in what the network holds.
+    Drain,
+    /// Write.
+    Write,
+    /// Go on.
+    Thaw,
+    /// After a restart: open a door.
+    Listen,
+    /// Make connections and ranks again.
+    Connect,
+    /// Let the ranks go on.
+    Release,
+}
+
+/// All phases of a checkpoint, in order.
+pub const PHASES: [Phase; 5] = [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Write, Phase::Thaw];
+
+/// All phases of a restart, in order.
+pub const RESTART_PHASES: [Phase; 3] = [Phase::Listen, Phase::Connect, Phase::Release];
+
+/// The name of a phase, for people.
+pub fn name(phase: Phase) -> String {
+    format!("{phase:?}").to_lowercase()
+}
+
+/// The steps of a checkpoint and of a restart by name, each before and after what a host does in it: where
+/// tests stop a daemon.
+pub fn steps() -> Vec<String> {
+    let mut names: Vec<String> = PHASES.iter().chain(&RESTART_PHASES).map(|phase| name(*phase)).collect();
+    let thaw = names.iter().position(|known| *known == name(Phase::Thaw)).unwrap_or(0);
+    names.insert(thaw, COMMIT.to_string());
+    names.iter().flat_map(|name| [format!("{name}:before"), format!("{name}:after")]).collect()
+}
+
+/// What the root alone does, between writing and thawing.
+pub const COMMIT: &str = "commit";
+
+/// What the root wants of all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The set, and the folder in which it is written.
+    pub set: u64,
+    /// The folder.
+    pub folder: Vec<u8>,
+    /// The phase.
+    pub phase: Phase,
+    /// Of draining: how often it was ordered before.
+    pub round: u32,
+    /// Of writing: the last whole set, to which unchanged blocks refer; of thawing: whether this one is
+    /// whole.
+    pub older: Option<u64>,
+    /// Of thawing: whether the set is whole.
+    pub is_whole: bool,
+    /// Of connecting: where the daemon of each host is reached.
+    pub addresses: Vec<(u32, SocketAddr)>,
+}
+
+/// What a subtree has done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The set.
+    pub set: u64,
+    /// The phase.
+    pub phase: Phase,
+    /// Its round.
+    pub round: u32,
+    /// What came of it.
+    pub result: Result<Summary, String>,
+}
+
+/// What a subtree says when a phase is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Bytes that are still on the way.
+    pub in_flight: u64,
+    /// Bytes that were taken in.
+    pub drained: u64,
+    /// Files that were written.
+    pub files: Vec<FileRecord>,
+    /// Ends of connections to other hosts.
+    pub connections: Vec<ConnectionEnd>,
+    /// Where the daemons of hosts are reached.
+    pub addresses: Vec<(u32, SocketAddr)>,
+}
+
+/// What a daemon has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// Do this host's part.
+    Perform(Order),
+    /// Tell a child.
+    Pass(u32, Order),
+    /// Tell the parent; at the root, the coordinator.
+    Report(Report),
+}
+
+/// A phase under way at a daemon.
+#[derive(Debug)]
+struct Current {
+    order: Order,
+    children: BTreeSet<u32>,
+    is_done: bool,
+    gathered: Result<Summary, String>,
+}
+
+/// A daemon's part.
+#[derive(Debug, Default)]
+pub struct Member {
+    current: Option<Current>,
+}
+
+impl Member {
+    /// An order has come; these children have joined.
+    pub fn order(&mut self, order: Order, children: impl Iterator<Item = u32>, out: &mut Vec<Consequence>) {
+        let children: BTreeSet<u32> = children.collect();
+        out.extend(children.iter().map(|&child| Consequence::Pass(child, order.clone())));
+        out.push(Consequence::Perform(order.clone()));
+        let gathered = Ok(Summary::default());
+        self.current = Some(Current { order, children, is_done: false, gathered });
+    }
+
+    /// This host's part is done.
+    pub fn done(&mut self, report: Report, out: &mut Vec<Consequence>) {
+        self.take(report, |current| current.is_done = true, out);
+    }
+
+    /// A child's subtree is done.
+    pub fn reported(&mut self, child: u32, report: Report, out: &mut Vec<Consequence>) {
+        self.take(
+            report,
+            |current| {
+                current.children.remove(&child);
+            },
+            out,
+        );
+    }
+
+    /// A child is lost.
+    pub fn lost(&mut self, child: u32, out: &mut Vec<Consequence>) {
+        let Some(current) = &self.current else { return };
+        if !current.children.contains(&child) {
+            return;
+        }
+        let Order { set, phase, round, .. } = current.order;
+        self.reported(child, Report { set, phase, round, result: Err("a host is lost".to_string()) }, out);
+    }
+
+    fn take(&mut self, report: Report, note: impl FnOnce(&mut Current), out: &mut Vec<Consequence>) {
+        let Some(current) = &mut self.current else { return };
+        let order = &current.order;
+        if (order.set, order.phase, order.round) != (report.set, report.phase, report.round) {
+            return;
+        }
+        note(current);
+        match (&mut current.gathered, report.result) {
+            (Ok(gathered), Ok(more)) => {
+                gathered.in_flight += more.in_flight;
+                gathered.drained += more.drained;
+                gathered.files.extend(more.files);
+                gathered.connections.extend(more.connections);
+                gathered.addresses.extend(more.addresses);
+            }
+            (gathered @ Ok(_), Err(error)) => *gathered = Err(error),
+            // The first reason is the one that counts.
+            (Err(_), _) => {}
+        }
+        if current.is_done && current.children.is_empty() {
+            let Order { set, phase, round, .. } = current.order;
+            let result = std::mem::replace(&mut current.gathered, Ok(Summary::default()));
+            self.current = None;
+            out.push(Consequence::Report(Report { set, phase, round, result }));
+        }
+    }
+}
+
+/// What the root does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// All are to do this.
+    Order(Order),
+    /// All is written: make the set whole, and say so by [`Coordinator::committed`].
+    Commit(Summary),
+    /// It is over, and the job runs: the number of the set, or why there is none.
+    Over(Result<u64, String>),
+    /// Nothing: this belongs to another time.
+    Nothing,
+}
+
+/// The root's part.
+#[derive(Debug, Default)]
+pub struct Coordinator {
+    order: Option<Order>,
+    is_alone: bool,
+    was_empty: bool,
+    failure: Option<String>,
+    older: Option<u64>,
+    addresses: Vec<(u32, SocketAddr)>,
+}
+
+impl Coordinator {
+    /// Whether a checkpoint is under way.
+    pub fn is_busy(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// The set under way.
+    pub fn set(&self) -> Option<u64> {
+        self.order.as_ref().map(|order| order.set)
+    }
+
+    /// The phase under way.
+    pub fn phase(&self) -> Option<Phase> {
+        self.order.as_ref().map(|order| order.phase)
+    }
+
+    /// Begins set `set`, written in `folder`, whose unchanged blocks refer to `older`. `is_alone`: there is
+    /// one host, and no network.
+    pub fn begin(&mut self, set: u64, folder: Vec<u8>, older: Option<u64>, is_alone: bool) -> Order {
+        let order = Order {
+            set,
+            folder,
+            phase: Phase::Prepare,
+            round: 0,
+            older,
+            is_whole: false,
+            addresses: Vec::new(),
+        };
+        *self = Coordinator { order: Some(order.clone()), is_alone, older, ..Coordinator::default() };
+        order
+    }
+
+    /// Begins to make the ranks from set `set`.
+    pub fn restart(&mut self, set: u64) -> Order {
+        let mut order = self.begin(set, Vec::new(), None, false);
+        order.phase = Phase::Listen;
+        self.order = Some(order.clone());
+        order
+    }
+
+    /// All hosts have reported.
+    pub fn reported(&mut self, report: Report) -> Next {
+        let Some(order) = &self.order else { return Next::Nothing };
+        if (order.set, order.phase, order.round) != (report.set, report.phase, report.round) {
+            return Next::Nothing;
+        }
+        match (order.phase, report.result) {
+            (Phase::Thaw, _) => {
+                let order = self.order.take().expect("looked at above");
+                Next::Over(self.failure.take().map_or(Ok(order.set), Err))
+            }
+            (Phase::Listen, Ok(summary)) => {
+                self.addresses = summary.addresses;
+                self.next(Phase::Connect, 0)
+            }
+            (Phase::Connect, Ok(_)) => self.next(Phase::Release, 0),
+            (Phase::Release, Ok(_)) => {
+                let order = self.order.take().expect("looked at above");
+                Next::Over(Ok(order.set))
+            }
+            // The job ends with it.
+            (Phase::Listen | Phase::Connect | Phase::Release, Err(error)) => {
+                self.order = None;
+                Next::Over(Err(error))
+            }
+            // Nothing stands still yet.
+            (Phase::Prepare, Err(error)) => {
+                self.order = None;
+                Next::Over(Err(error))
+            }
+            (_, Err(error)) => self.thaw(Some(error)),
+            (Phase::Prepare, Ok(_)) => self.next(Phase::Freeze, 0),
+            (Phase::Freeze, Ok(_)) if self.is_alone => self.next(Phase::Write, 0),
+            (Phase::Freeze, Ok(_)) => self.next(Phase::Drain, 0),
+            (Phase::Drain, Ok(summary)) => self.drained(report.round, &summary),
+            (Phase::Write, Ok(summary)) => Next::Commit(summary),
+        }
+    }
+
+    /// Once nothing is on its way, as all senders have said, all has arrived; and then one more round takes
+    /// it in.
+    fn drained(&mut self, round: u32, summary: &Summary) -> Next {
+        if self.was_empty {
+            return self.next(Phase::Write, 0);
+        }
+        self.was_empty = summary.in_flight == 0;
+        if round >= MOST_ROUNDS {
+            return self.thaw(Some("the network between the hosts cannot be drained".to_string()));
+        }
+        self.next(Phase::Drain, round + 1)
+    }
+
+    /// The set has become whole, or not.
+    pub fn committed(&mut self, result: Result<(), String>) -> Next {
+        match &self.order {
+            Some(order) if order.phase == Phase::Write => self.thaw(result.err()),
+            _ => Next::Nothing,
+        }
+    }
+
+    fn thaw(&mut self, failure: Option<String>) -> Next {
+        self.failure = failure;
+        self.next(Phase::Thaw, 0)
+    }
+
+    fn next(&mut self, phase: Phase, round: u32) -> Next {
+        let Some(order) = &mut self.order else { return Next::Nothing };
+        (order.phase, order.round) = (phase, round);
+        order.older = self.older.filter(|_| phase == Phase::Write);
+        order.is_whole = phase == Phase::Thaw && self.failure.is_none();
+        order.addresses =
+            if phase == Phase::Connect { std::mem::take(&mut self.addresses) } else { Vec::new() };
+        Next::Order(order.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// What goes wrong in a simulated checkpoint.
+    #[derive(Clone, Copy, Debug)]
+    enum Fault {
+        Refused { daemon: u32, phase: usize },
+        Lost { daemon: u32, phase: usize },
+        CommitFails,
+    }
+
+    /// Daemons in a tree, messages in queues, one a link; a random one is next.
+    struct World {
+        radix: u32,
+        members: Vec<Member>,
+        coordinator: Coordinator,
+        queues: BTreeMap<(u32, u32), Vec<Letter>>,
+        frozen: Vec<bool>,
+        lost: Vec<bool>,
+        written: BTreeSet<u32>,
+        /// Bytes under way, and how many are taken in at a look.
+        in_flight: Vec<u64>,
+        fault: Option<Fault>,
+        outcome: Option<Result<u64, String>>,
+        committed: bool,
+        /// Who has made its ranks, and who has let them go, after a restart.
+        made: BTreeSet<u32>,
+        released: BTreeSet<u32>,
+    }
+
+    #[derive(Clone, Debug)]
+    enum Letter {
+        Down(Order),
+        Up(Report),
+        Done(Report),
+        Lost,
+    }
+
+    impl World {
+        fn new(daemons: u32, radix: u32, in_flight: Vec<u64>, fault: Option<Fault>) -> World {
+            World {
+                radix,
+                members: (0..daemons).map(|_| Member::default()).collect(),
+                coordinator: Coordinator::default(),
+                queues: BTreeMap::new(),
+                frozen: vec![false; daemons as usize],
+                lost: vec![false; daemons as usize],
+                written: BTreeSet::new(),
+                in_flight,
+                fault,
+                outcome: None,
+                committed: false,
+                made: BTreeSet::new(),
+                released: BTreeSet::new(),
+            }
+        }
+
+        fn children(&self, daemon: u32) -> Vec<u32> {
+            let all = daemon * self.radix + 1..=daemon * self.radix + self.radix;
+            all.filter(|&child| (child as usize) < self.members.len() && !self.lost[child as usize]).collect()
+        }
+
+        fn obey(&mut self, daemon: u32, out: Vec<Consequence>) {
+            for consequence in out {
+                match consequence {
+                    Consequence::Pass(child, order) => self.send(daemon, child, Letter::Down(order)),
+                    Consequence::Perform(order) => self.perform(daemon, order),
+                    Consequence::Report(report) if daemon > 0 => {
+                        self.send(daemon, (daemon - 1) / self.radix, Letter::Up(report));
+                    }
+                    Consequence::Report(report) => {
+                        let next = self.coordinator.reported(report);
+                        self.follow(next);
+                    }
+                }
+            }
+        }
+
+        fn follow(&mut self, next: Next) {
+            match next {
+                Next::Order(order) => {
+                    if matches!(order.phase, Phase::Write) {
+                        assert!(self.frozen.iter().zip(&self.lost).all(|(frozen, lost)| *frozen || *lost));
+                        assert!(self.in_flight.iter().all(|bytes| *bytes == 0), "written too early");
+                    }
+                    let children = self.children(0);
+                    let mut out = Vec::new();
+                    self.members[0].order(order, children.into_iter(), &mut out);
+                    self.obey(0, out);
+                }
+                Next::Commit(_) => {
+                    assert_eq!(self.written.len(), self.members.len(), "all have written");
+                    let fails = matches!(self.fault, Some(Fault::CommitFails));
+                    self.committed = !fails;
+                    let next =
+                        self.coordinator.committed(if fails { Err("full".to_string()) } else { Ok(()) });
+                    self.follow(next);
+                }
+                Next::Over(outcome) => self.outcome = Some(outcome),
+                Next::Nothing => {}
+            }
+        }
+
+        fn send(&mut self, from: u32, to: u32, letter: Letter) {
+            self.queues.entry((from, to)).or_default().push(letter);
+        }
+
+        fn perform(&mut self, daemon: u32, order: Order) {
+            let at = PHASES.iter().chain(&RESTART_PHASES).position(|phase| *phase == order.phase).unwrap();
+            let mut result = Ok(Summary::default());
+            match self.fault {
+                Some(Fault::Refused { daemon: who, phase }) if who == daemon && phase == at => {
+                    result = Err("refused".to_string());
+                }
+                Some(Fault::Lost { daemon: who, phase }) if who == daemon && phase == at && who > 0 => {
+                    self.lost[who as usize] = true;
+                    self.fault = None;
+                    return self.send(who, (who - 1) / self.radix, Letter::Lost);
+                }
+                _ => {}
+            }
+            match order.phase {
+                Phase::Freeze if result.is_ok() => self.frozen[daemon as usize] = true,
+                Phase::Drain => {
+                    let bytes = &mut self.in_flight[daemon as usize];
+                    let drained = (*bytes).min(3);
+                    *bytes -= drained;
+                    if let Ok(summary) = &mut result {
+                        (summary.in_flight, summary.drained) = (*bytes, drained);
+                    }
+                }
+                Phase::Write if result.is_ok() => drop(self.written.insert(daemon)),
+                Phase::Thaw => self.frozen[daemon as usize] = false,
+                Phase::Listen => {
+                    if let Ok(summary) = &mut result {
+                        summary.addresses.push((daemon, SocketAddr::from(([10, 0, 0, 1], daemon as u16))));
+                    }
+                }
+                Phase::Connect => {
+                    let mut told: Vec<u32> = order.addresses.iter().map(|(daemon, _)| *daemon).collect();
+                    told.sort_unstable();
+                    assert_eq!(told, (0..self.members.len() as u32).collect::<Vec<_>>(), "all are listening");
+                    self.made.insert(daemon);
+                }
+                Phase::Release => {
+                    assert_eq!(self.made.len(), self.members.len(), "all are made");
+                    self.released.insert(daemon);
+                }
+                _ => {}
+            }
+            let Order { set, phase, round, .. } = order;
+            self.send(daemon, daemon, Letter::Done(Report { set, phase, round, result }));
+        }
+
+        fn run(&mut self, choices: impl FnMut(usize) -> usize) {
+            let alone = self.members.len() == 1;
+            let order = self.coordinator.begin(5, Vec::new(), None, alone);
+            self.follow_to_the_end(order, choices);
+        }
+
+        fn follow_to_the_end(&mut self, order: Order, mut choices: impl FnMut(usize) -> usize) {
+            self.follow(Next::Order(order));
+            for _ in 0..100_000 {
+                let links: Vec<(u32, u32)> = self
+                    .queues
+                    .iter()
+                    .filter(|(_, queue)| !queue.is_empty())
+                    .map(|(&link, _)| link)
+                    .collect();
+                if links.is_empty() {
+                    return;
+                }
+                let (from, to) = links[choices(links.len())];
+                let letter = self.queues.get_mut(&(from, to)).unwrap().remove(0);
+                if self.lost[to as usize]
+                    || from != to && self.lost[from as usize] && !matches!(letter, Letter::Lost)
+                {
+                    continue;
+                }
+                let children = self.children(to);
+                let mut out = Vec::new();
+                let member = &mut self.members[to as usize];
+                match letter {
+                    Letter::Down(order) => member.order(order, children.into_iter(), &mut out),
+                    Letter::Up(report) => member.reported(from, report, &mut out),
+                    Letter::Done(report) => member.done(report, &mut out),
+                    Letter::Lost => member.lost(from, &mut out),
+                }
+                self.obey(to, out);
+            }
+            panic!("it does not end");
+        }
+    }
+
+    fn fault() -> impl Strategy<Value = Option<Fault>> {
+        prop_oneof![
+            Just(None),
+            (0u32..12, 0usize..4).prop_map(|(daemon, phase)| Some(Fault::Refused { daemon, phase })),
+            (0u32..12, 0usize..5).prop_map(|(daemon, phase)| Some(Fault::Lost { daemon, phase })),
+            Just(Some(Fault::CommitFails)),
+        ]
+    }
+
+    proptest! {
+        /// Whatever comes in which order and whoever fails when: it ends, nobody who is there stays frozen,
+        /// and a set is whole only if all have written.
+        #[test]
+        fn nothing_stays_frozen_and_no_half_is_whole(
+            daemons in 1u32..12,
+            radix in 1u32..4,
+            bytes in proptest::collection::vec(0u64..9, 12),
+            fault in fault(),
+            choices in proptest::collection::vec(any::<u16>(), 64),
+        ) {
+            let bytes = if daemons == 1 { vec![0] } else { bytes[..daemons as usize].to_vec() };
+            let mut world = World::new(daemons, radix, bytes, fault);
+            let mut at = 0;
+            world.run(|links| {
+                at += 1;
+                usize::from(choices[at % choices.len()]) % links
+            });
+            // Below one that is lost nobody hears anything: the job ends with it.
+            let below_lost = |daemon: u32| {
+                let mut at = daemon;
+                loop {
+                    if world.lost[at as usize] {
+                        return true;
+                    }
+                    if at == 0 {
+                        return false;
+                    }
+                    at = (at - 1) / radix;
+                }
+            };
+            let outcome = world.outcome.clone().expect("it ends");
+            for daemon in 0..daemons {
+                prop_assert!(!world.frozen[daemon as usize] || below_lost(daemon), "{daemon} stays frozen");
+            }
+            prop_assert_eq!(outcome.is_ok(), world.committed && outcome.is_ok());
+            if world.committed {
+                prop_assert_eq!(world.written.len() as u32, daemons);
+            }
+            let is_sound = !world.lost.contains(&true) && !matches!(fault, Some(Fault::Refused { daemon, phase })
+                if daemon < daemons && !(phase == 2 && daemons == 1)) && !matches!(fault, Some(Fault::CommitFails));
+            prop_assert_eq!(outcome.is_ok() || !is_sound, true, "{:?}", outcome);
+        }
+
+        /// A restart: nobody goes on before all are made, and if anything fails nobody does.
+        #[test]
+        fn nobody_goes_on_before_all_are_made(
+            daemons in 1u32..12,
+            radix in 1u32..4,
+            fault in prop_oneof![
+                Just(None),
+                (0u32..12, 5usize..7).prop_map(|(daemon, phase)| Some(Fault::Refused { daemon, phase })),
+                (1u32..12, 5usize..7).prop_map(|(daemon, phase)| Some(Fault::Lost { daemon, phase })),
+            ],
+            choices in proptest::collection::vec(any::<u16>(), 64),
+        ) {
+            let mut world = World::new(daemons, radix, vec![0; daemons as usize], fault);
+            let order = world.coordinator.restart(3);
+            let mut at = 0;
+            world.follow_to_the_end(order, |links| {
+                at += 1;
+                usize::from(choices[at % choices.len()]) % links
+            });
+            let outcome = world.outcome.clone().expect("it ends");
+            let all = world.released.len() == daemons as usize;
+            prop_assert_eq!(outcome.is_ok(), all);
+            prop_assert!(all || world.released.is_empty());
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! From processes that stand still to what has to be kept of them, all but the bytes of their memory.
+//!
+//! Most of it the kernel says in /proc. What only the process itself is told (what it does about signals, its
+//! timers, where its threads leave their numbers) it is made to ask: single system calls on a page that is
+//! mapped for them and unmapped again.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use tutti_sys::tracee::{Registers, SYSCALL, Tracee};
+use tutti_sys::{clock, pagemap::Pages};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::areas::{self, Listed};
+use super::freeze::Frozen;
+use super::memory::Memory;
+use super::network::Network;
+use super::open_files::{Found, Identity};
+use crate::image::{Area, Backing, Handler, Host, Object, Process, READ, Role, Thread, WRITE};
+
+const PAGE: u64 = 4096;
+const ALL_SIGNALS: u64 = u64::MAX;
+const GET_TID_ADDRESS: u64 = 40;
+/// Bytes of the kernel's signal set.
+const SIGNAL_SET: u64 = 8;
+
+/// A rank of this host.
+#[derive(Clone, Debug)]
+pub struct Rank {
+    /// Rank in the world.
+    pub rank: u32,
+    /// Its process.
+    pub pid: i32,
+    /// What the launcher has given it.
+    pub roles: Vec<(Identity, Role)>,
+}
+
+/// Why something cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Rank in the world.
+    pub rank: u32,
+    /// What stands in the way.
+    pub what: String,
+}
+
+/// Where the bytes of an object are.
+#[derive(Debug)]
+pub enum Bytes {
+    /// In the object, that is open here.
+    Open(OwnedFd),
+    /// Only where a process has mapped it: process, address, offset, bytes.
+    Mapped(Vec<(i32, u64, u64, u64)>),
+}
+
+/// A rank's memory to be written.
+#[derive(Debug)]
+pub struct Source {
+    /// What is known of the process.
+    pub process: Process,
+    /// Its memory.
+    pub memory: Memory,
+    /// Its pages.
+    pub pages: Pages,
+}
+
+/// All that has to be written of a host.
+#[derive(Debug)]
+pub struct Captured {
+    /// What its ranks share.
+    pub host: Host,
+    /// The bytes of the shared objects.
+    pub objects: Vec<Bytes>,
+    /// Its ranks.
+    pub ranks: Vec<Source>,
+    /// Their connections to other hosts.
+    pub network: Network,
+}
+
+impl Captured {
+    /// Gives the ranks what was taken out of their connections; `words` says of each where its words of
+    /// [`tutti_sys::kept`] lie.
+    ///
+    /// # Errors
+    /// Which rank it cannot be given; that must not go on then.
+    pub fn give_back(&mut self, frozen: &[Frozen], words: &[u64]) -> Result<(), Refused> {
+        for ((source, frozen), words) in self.ranks.iter_mut().zip(frozen).zip(words) {
+            let map = |memory: &Memory, bytes| Asked::map(frozen, memory, bytes);
+            let given = self.network.give_back(frozen.pid, *words, map).map_err(|error| Refused {
+                rank: source.process.rank,
+                what: format!("bytes of its connections that cannot be given back: {error}"),
+            })?;
+            let Some(area) = given else { continue };
+            let areas = &mut source.process.areas;
+            let place = areas.partition_point(|other| other.start < area.start);
+            areas.insert(place, area);
+        }
+        Ok(())
+    }
+}
+
+/// Looks at all ranks of a host, which stand still. `job_object` is known by its device and inode, `bells`
+/// are those of the ranks.
+///
+/// # Errors
+/// What cannot be kept, of which rank.
+pub fn capture(
+    number: u32,
+    ranks: &[Rank],
+    frozen: &[Frozen],
+    job_object: Identity,
+    bells: &[BorrowedFd<'_>],
+) -> Result<Captured, Refused> {
+    let mut found = Found::default();
+    let job = found.object(job_object, b"tutti-job", None);
+    let mut sources = Vec::with_capacity(ranks.len());
+    let mut mapped: BTreeMap<u32, Vec<(i32, u64, u64, u64)>> = BTreeMap::new();
+    let mut kernel_code = 0;
+    for (rank, frozen) in ranks.iter().zip(frozen) {
+        let refused = |what: String| Refused { rank: rank.rank, what };
+        let (source, code) = process(rank, frozen, &mut found).map_err(refused)?;
+        kernel_code = code;
+        for area in &source.process.areas {
+            if let Backing::Object(object) = area.backing {
+                let place = (rank.pid, area.start, area.offset, area.end - area.start);
+                mapped.entry(object).or_default().push(place);
+            }
+        }
+        sources.push(source);
+    }
+    let mut objects = Vec::new();
+    let mut bytes = Vec::new();
+    for (number, (name, open)) in (0..).zip(std::mem::take(&mut found.named)) {
+        let places = mapped.remove(&number).unwrap_or_default();
+        let length = match &open {
+            Some(open) => {
+                open.try_clone().map(std::fs::File::from).and_then(|file| file.metadata()).map(|it| it.len())
+            }
+            None => Ok(places.iter().map(|place| place.2 + place.3).max().unwrap_or(0)),
+        };
+        let length = length.map_err(|error| Refused { rank: ranks[0].rank, what: error.to_string() })?;
+        objects.push(Object { name, bytes: length });
+        bytes.push(open.map_or(Bytes::Mapped(places), Bytes::Open));
+    }
+    let host = Host {
+        host: number,
+        machine: machine(),
+        kernel_code,
+        clock: (boot(), clock::now_ns()),
+        ranks: ranks.iter().map(|rank| rank.rank).collect(),
+        objects,
+        job_object: job,
+        bells: found.bells(bells),
+        files: found.files,
+        pipes: found.pipes.into_iter().collect(),
+    };
+    Ok(Captured { host, objects: bytes, ranks: sources, network: found.network })
+}
+
+/// What can be seen of a rank that runs: why it could not be kept.
+///
+/// # Errors
+/// What stands in the way, for the user.
+pub fn foresee(pid: i32) -> Result<(), String> {
+    for tid in tutti_sys::tracee::threads(pid).map_err(|error| error.to_string())? {
+        let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+        if let Some(child) = list.split_ascii_whitespace().next() {
+            let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
+            return Err(format!("a process of its own (process {child}, {})", name.trim()));
+        }
+    }
+    if std::fs::read_to_string(format!("/proc/{pid}/timers")).is_ok_and(|text| !text.is_empty()) {
+        return Err("a timer of its own (timer_create)".to_string());
+    }
+    let filters = |pid: &str| status_of(pid).and_then(|status| status.get("Seccomp_filters").cloned());
+    if filters(&pid.to_string()) != filters("self") {
+        return Err("a filter of system calls of its own (seccomp)".to_string());
+    }
+    Ok(())
+}
+
+fn status_of(pid: &str) -> Option<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    Some(lines.map(|(name, value)| (name.to_string(), value.trim().to_string())).collect())
+}
+
+/// Kernel and processor.
+pub fn machine() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("");
+    let model = model.trim_start_matches([' ', '\t', ':']);
+    format!("Linux {} on {} {}", release.trim(), std::env::consts::ARCH, model.trim())
+}
+
+/// Which start of the machine this is.
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+}
+
+fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u128), String> {
+    let pid = rank.pid;
+    let text = |error: io::Error| error.to_string();
+    foresee(pid)?;
+    let status = status_of(&pid.to_string()).ok_or("its status in /proc cannot be read")?;
+    let listed = areas::parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?)?;
+    let memory = Memory::of(pid).map_err(text)?;
+    let (gadget, kernel_code) = kernel_code(&listed, &memory).map_err(text)?;
+    let descriptors = found.of_process(pid, &rank.roles)?;
+    let areas = listed.into_iter().map(|listed| settle(listed, found)).collect::<Result<Vec<_>, String>>()?;
+    let asked = Asked::ask(frozen, &memory, gadget, &status).map_err(text)?;
+    let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).map_err(text);
+    let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(text)?;
+    let arguments = arguments.strip_suffix(&[0]).unwrap_or(&arguments);
+    let mask = status.get("Umask").and_then(|mask| u32::from_str_radix(mask, 8).ok());
+    let process = Process {
+        rank: rank.rank,
+        pid,
+        program: areas::identify(&link("exe")?.to_string_lossy())?,
+        arguments: arguments.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect(),
+        directory: link("cwd")?.as_os_str().as_bytes().to_vec(),
+        creation_mask: mask.unwrap_or(0o022),
+        most_descriptors: most_descriptors(pid),
+        bounds: bounds(pid, asked.heap_end)?,
+        auxiliary: std::fs::read(format!("/proc/{pid}/auxv")).map_err(text)?,
+        areas,
+        threads: asked.threads,
+        handlers: asked.handlers,
+        timers: asked.timers,
+        descriptors,
+    };
+    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)? }, kernel_code))
+}
+
+/// Gives an object its number and a file its state.
+fn settle(listed: Listed, found: &mut Found) -> Result<Area, String> {
+    let Listed { mut area, identity, name } = listed;
+    match &mut area.backing {
+        Backing::Object(number) => *number = found.object(identity, name.as_bytes(), None),
+        Backing::File(file) => *file = areas::identify(&name)?,
+        Backing::Anonymous | Backing::Kernel(_) => {}
+    }
+    Ok(area)
+}
+
+/// The address of a `syscall` instruction in the code that the kernel maps into every process, and the hash
+/// of that code.
+fn kernel_code(listed: &[Listed], memory: &Memory) -> io::Result<(u64, u128)> {
+    let code = listed.iter().find(|listed| listed.name == "[vdso]");
+    let area = &code.ok_or_else(|| io::Error::other("the kernel maps no code into it (vdso)"))?.area;
+    let mut bytes = vec![0; (area.end - area.start) as usize];
+    memory.read(area.start, &mut bytes)?;
+    let at = bytes.windows(2).position(|pair| *pair == SYSCALL);
+    let at = at.ok_or_else(|| io::Error::other("the kernel's code in it makes no system call"))?;
+    Ok((area.start + at as u64, xxh3_128(&bytes)))
+}
+
+fn most_descriptors(pid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Max open files"));
+    line.and_then(|line| line.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(1024)
+}
+
+/// The fields of /proc/PID/stat, counted from 1 as in its manual page, that bound the parts of memory.
+fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())?;
+    let after_name = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let fields: Vec<u64> =
+        after_name.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
+    let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
+    let [code, code_end, data, data_end, heap] = [26, 27, 45, 46, 47].map(field);
+    let [stack, arguments, arguments_end, environment, environment_end] = [28, 48, 49, 50, 51].map(field);
+    if code == 0 {
+        return Err("the system does not say where its code lies".to_string());
+    }
+    Ok([
+        code,
+        code_end,
+        data,
+        data_end,
+        heap,
+        heap_end,
+        stack,
+        arguments,
+        arguments_end,
+        environment,
+        environment_end,
+    ])
+}
+
+/// What a process is made to ask.
+struct Asked {
+    threads: Vec<Thread>,
+    handlers: Vec<Handler>,
+    timers: [[u64; 4]; 3],
+    heap_end: u64,
+}
+
+/// A thread that is made to ask.
+struct Asker<'a> {
+    thread: Tracee,
+    registers: Registers,
+    mask: u64,
+    gadget: u64,
+    memory: &'a Memory,
+}
+
+impl<'a> Asker<'a> {
+    fn new(thread: Tracee, gadget: u64, memory: &'a Memory) -> io::Result<Asker<'a>> {
+        let (registers, mask) = (thread.registers()?, thread.mask()?);
+        thread.set_mask(ALL_SIGNALS)?;
+        Ok(Asker { thread, registers, mask, gadget, memory })
+    }
+
+    fn call(&self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
+        self.thread.call(&self.registers, self.gadget, number, arguments)
+    }
+
+    /// Words that a call has left at `room`.
+    fn words<const N: usize>(&self, room: u64) -> io::Result<[u64; N]> {
+        let mut words = [0; N];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self.memory.word(room + 8 * index as u64)?;
+        }
+        Ok(words)
+    }
+
+    fn done(self) -> io::Result<()> {
+        self.thread.set_registers(&self.registers)?;
+        self.thread.set_mask(self.mask)
+    }
+}
+
+impl Asked {
+    /// Has a process map so many bytes of its own memory: where.
+    fn map(frozen: &Frozen, memory: &Memory, bytes: u64) -> io::Result<u64> {
+        let listing = std::fs::read_to_string(format!("/proc/{}/smaps", frozen.pid))?;
+        let listed = areas::parse(&listing).map_err(io::Error::other)?;
+        let (gadget, _) = kernel_code(&listed, memory)?;
+        let first = Asker::new(frozen.threads[0], gadget, memory)?;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let start = first.call(libc::SYS_mmap, [0, bytes, u64::from(READ | WRITE), flags, u64::MAX, 0]);
+        first.done()?;
+        start
+    }
+
+    fn ask(
+        frozen: &Frozen,
+        memory: &Memory,
+        gadget: u64,
+        status: &BTreeMap<String, String>,
+    ) -> io::Result<Asked> {
+        let first = Asker::new(frozen.threads[0], gadget, memory)?;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        let room = first.call(libc::SYS_mmap, [0, PAGE, u64::from(READ | WRITE), flags, u64::MAX, 0])?;
+        let result = Asked::by(&first, frozen, room, status);
+        first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
+        first.done()?;
+        result
+    }
+
+    fn by(
+        first: &Asker<'_>,
+        frozen: &Frozen,
+        room: u64,
+        status: &BTreeMap<String, String>,
+    ) -> io::Result<Asked> {
+        let heap_end = first.call(libc::SYS_brk, [0; 6])?;
+        let signals =
+            |name: &str| status.get(name).and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        let wanted = signals("SigCgt") | signals("SigIgn");
+        let mut handlers = Vec::new();
+        for signal in (1..=64).filter(|signal| wanted >> (signal - 1) & 1 == 1) {
+            first.call(libc::SYS_rt_sigaction, [signal, 0, room, SIGNAL_SET, 0, 0])?;
+            handlers.push(Handler { signal: signal as i32, action: first.words(room)? });
+        }
+        let mut timers = [[0; 4]; 3];
+        for (which, timer) in (0..).zip(&mut timers) {
+            first.call(libc::SYS_getitimer, [which, room, 0, 0, 0, 0])?;
+            *timer = first.words(room)?;
+        }
+        let mut threads = vec![describe(frozen.pid, first, room)?];
+        for &thread in &frozen.threads[1..] {
+            let asker = Asker::new(thread, first.gadget, first.memory)?;
+            let described = describe(frozen.pid, &asker, room);
+            asker.done()?;
+            threads.push(described?);
+        }
+        Ok(Asked { threads, handlers, timers, heap_end })
+    }
+}
+
+fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
+    let thread = asker.thread;
+    let tid = thread.tid();
+    let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+    let sequences = thread.sequences();
+    let extended = thread.extended()?;
+    asker.call(libc::SYS_sigaltstack, [0, room, 0, 0, 0, 0])?;
+    let signal_stack = asker.words(room)?;
+    // Kernels without it leave the word alone: then the number that the C library keeps stays the old one.
+    asker.memory.write(room, &0u64.to_ne_bytes())?;
+    let _ = asker.call(libc::SYS_prctl, [GET_TID_ADDRESS, room, 0, 0, 0, 0]);
+    Ok(Thread {
+        tid,
+        registers: asker.registers.0.to_vec(),
+        extended,
+        mask: asker.mask,
+        robust: thread.robust_list(),
+        cleared_at_end: asker.memory.word(room)?,
+        sequences: (sequences.address, sequences.bytes, sequences.signature),
+        signal_stack,
+        name: name.strip_suffix(b"\n").unwrap_or(&name).to_vec(),
+    })
+}

@@ -1,0 +1,8 @@
+//! The processes of a host's ranks, as they are: stopped, looked at, listed.
+
+pub mod areas;
+pub mod capture;
+pub mod freeze;
+pub mod memory;
+pub mod network;
+pub mod open_files;

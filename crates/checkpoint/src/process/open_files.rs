@@ -1,0 +1,289 @@
+//! The descriptors of a host's ranks: what each open file is, and which descriptors share one.
+//!
+//! Text of the kernel (the link in /proc/PID/fd, the lines of /proc/PID/fdinfo) becomes an [`OpenKind`] or a
+//! refusal by name. What the launcher has given a rank is known by its inode, whatever numbers the program
+//! has since given it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tutti_sys::cma::Pid;
+use tutti_sys::{remap, tracee};
+
+use super::areas;
+use super::network::Network;
+use crate::image::{Descriptor, OpenFile, OpenKind, Role};
+
+/// Device and inode.
+pub type Identity = (u64, u64);
+
+/// What a host's ranks have open.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Open files.
+    pub files: Vec<OpenFile>,
+    /// A descriptor of each: process and number.
+    owners: Vec<(i32, i32)>,
+    /// Open files by what their links say.
+    by_link: HashMap<Vec<u8>, Vec<u32>>,
+    /// Objects by identity: their numbers, names and a descriptor.
+    pub objects: BTreeMap<Identity, u32>,
+    /// Of each object its name, and a descriptor of it if one is open.
+    pub named: Vec<(Vec<u8>, Option<OwnedFd>)>,
+    /// What is in pipes.
+    pub pipes: BTreeMap<u64, Vec<u8>>,
+    /// Sockets between ranks.
+    pub network: Network,
+}
+
+impl Found {
+    /// The number of an object; `holder` is a descriptor of it, if one is open.
+    pub fn object(&mut self, identity: Identity, link: &[u8], holder: Option<(i32, i32)>) -> u32 {
+        let next = self.named.len() as u32;
+        let number = *self.objects.entry(identity).or_insert(next);
+        if number == next {
+            let name = link.strip_prefix(b"/memfd:").unwrap_or(link);
+            let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
+            self.named.push((name.to_vec(), None));
+        }
+        let room = &mut self.named[number as usize].1;
+        if let (true, Some((pid, fd))) = (room.is_none(), holder) {
+            *room = remap::object_of(Pid(pid), fd).and_then(|object| reopen(&object)).ok();
+        }
+        number
+    }
+
+    /// The descriptors of a process, which stands still. `roles` says what the launcher has given it, by
+    /// device and inode.
+    ///
+    /// # Errors
+    /// What cannot be kept, for the user.
+    pub fn of_process(&mut self, pid: i32, roles: &[(Identity, Role)]) -> Result<Vec<Descriptor>, String> {
+        let numbers = numbers(pid).map_err(|error| error.to_string())?;
+        let mut found = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}"));
+            let link = link.map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec();
+            let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
+            let info = info.map_err(|error| error.to_string())?;
+            let flags = octal(&info, "flags:").unwrap_or(0);
+            let file = self.file(pid, number, &link, &info, flags & !libc::O_CLOEXEC, roles)?;
+            found.push(Descriptor { number, closed_on_exec: flags & libc::O_CLOEXEC != 0, file });
+        }
+        Ok(found)
+    }
+
+    /// The numbers of open files that are open here too.
+    pub fn bells(&self, bells: &[BorrowedFd<'_>]) -> Vec<u32> {
+        let own = std::process::id() as i32;
+        let number = |bell: &BorrowedFd<'_>| {
+            let is_it = |owner: &(i32, i32)| tracee::same_open_file((own, bell.as_raw_fd()), *owner);
+            self.owners.iter().position(is_it).map(|at| at as u32)
+        };
+        bells.iter().filter_map(number).collect()
+    }
+
+    fn file(
+        &mut self,
+        pid: i32,
+        number: i32,
+        link: &[u8],
+        info: &str,
+        flags: i32,
+        roles: &[(Identity, Role)],
+    ) -> Result<u32, String> {
+        let like = self.by_link.get(link).map_or(&[][..], Vec::as_slice);
+        let same =
+            like.iter().find(|&&file| tracee::same_open_file(self.owners[file as usize], (pid, number)));
+        if let Some(&file) = same {
+            return Ok(file);
+        }
+        let path = format!("/proc/{pid}/fd/{number}");
+        let known = std::fs::metadata(&path).map_err(|error| format!("descriptor {number}: {error}"))?;
+        let identity = (known.dev(), known.ino());
+        let role = roles.iter().find(|(role, _)| *role == identity).map(|(_, role)| *role);
+        let kind = match role {
+            Some(role) => OpenKind::Role(role),
+            None => self.kind(pid, number, link, info, flags, identity)?,
+        };
+        let file = self.files.len() as u32;
+        self.files.push(OpenFile { kind, flags });
+        self.owners.push((pid, number));
+        self.by_link.entry(link.to_vec()).or_default().push(file);
+        Ok(file)
+    }
+
+    fn kind(
+        &mut self,
+        pid: i32,
+        number: i32,
+        link: &[u8],
+        info: &str,
+        flags: i32,
+        identity: Identity,
+    ) -> Result<OpenKind, String> {
+        let text = String::from_utf8_lossy(link).into_owned();
+        let offset = decimal(info, "pos:").unwrap_or(0);
+        let refused = |what: &str| Err(format!("{what} (descriptor {number})"));
+        if areas::is_object(&text) {
+            let object = self.object(identity, link, Some((pid, number)));
+            return Ok(OpenKind::Object { object, offset });
+        }
+        if let Some(kind) = text.strip_prefix("anon_inode:") {
+            return match anonymous(kind.trim_matches(['[', ']']), info) {
+                Some(kind) => Ok(kind),
+                None => refused(&format!("an open {}", kind.trim_matches(['[', ']']))),
+            };
+        }
+        if let Some(own) = text.strip_prefix(&format!("/proc/{pid}/")) {
+            return Ok(OpenKind::Own(own.as_bytes().to_vec()));
+        }
+        if is_from_outside(pid, number, link) {
+            return Ok(OpenKind::Outside);
+        }
+        if text.starts_with("pipe:[") {
+            let is_written = flags & libc::O_ACCMODE == libc::O_WRONLY;
+            if !is_written {
+                let held = content_of_pipe(pid, number).map_err(|error| error.to_string())?;
+                self.pipes.insert(identity.1, held);
+            }
+            return Ok(OpenKind::Pipe(identity.1, is_written));
+        }
+        if text.starts_with("socket:[") {
+            let socket = self.network.take(pid, number, self.files.len() as u32);
+            return socket
+                .map_or_else(|| refused("a socket of its own"), |socket| Ok(OpenKind::Socket(socket)));
+        }
+        let name = Path::new(std::ffi::OsStr::from_bytes(link));
+        if let Some(device) = text.strip_prefix("/dev/") {
+            let is_harmless = ["null", "zero", "full", "random", "urandom"].contains(&device);
+            if !is_harmless && !device.starts_with("shm/") {
+                return refused(&format!("the open device {text}"));
+            }
+        }
+        match std::fs::metadata(name) {
+            Ok(now) if (now.dev(), now.ino()) == identity => {
+                let bytes = now.is_file().then_some(now.len());
+                Ok(OpenKind::File { path: link.to_vec(), offset, bytes })
+            }
+            _ => refused(&format!("the open file {text}, which has no name any more")),
+        }
+    }
+}
+
+/// An object with an offset of its own.
+fn reopen(object: &OwnedFd) -> io::Result<OwnedFd> {
+    std::fs::File::open(format!("/proc/self/fd/{}", object.as_raw_fd())).map(OwnedFd::from)
+}
+
+/// The descriptors of a process, in order.
+fn numbers(pid: i32) -> io::Result<Vec<i32>> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd"))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut numbers: Vec<i32> = names.filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+fn decimal(info: &str, name: &str) -> Option<u64> {
+    field(info, name)?.parse().ok()
+}
+
+fn octal(info: &str, name: &str) -> Option<i32> {
+    i32::from_str_radix(field(info, name)?, 8).ok()
+}
+
+/// Whether this process has it open too: then it comes from whoever started it.
+fn is_from_outside(pid: i32, number: i32, link: &[u8]) -> bool {
+    let own = std::process::id() as i32;
+    let is_same = |&fd: &i32| {
+        std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|it| it.as_os_str().as_bytes() == link)
+            && tracee::same_open_file((own, fd), (pid, number))
+    };
+    let is_plain = link.starts_with(b"/") && !link.starts_with(b"/dev/");
+    !is_plain && numbers(own).is_ok_and(|numbers| numbers.iter().any(is_same))
+}
+
+/// What has no inode of its own.
+fn anonymous(kind: &str, info: &str) -> Option<OpenKind> {
+    match kind {
+        "eventfd" => {
+            let count = u64::from_str_radix(field(info, "eventfd-count:")?, 16).ok()?;
+            let is_semaphore = decimal(info, "eventfd-semaphore:") == Some(1);
+            Some(OpenKind::Event(count, is_semaphore))
+        }
+        "eventpoll" => {
+            let watched = info.lines().filter(|line| line.starts_with("tfd:")).map(|line| {
+                let words: Vec<&str> = line.split_ascii_whitespace().collect();
+                let at = |name: &str| words.iter().position(|word| *word == name).map(|at| words.get(at + 1));
+                let number = at("tfd:")??.parse().ok()?;
+                let events = u32::from_str_radix(at("events:")??, 16).ok()?;
+                let data = u64::from_str_radix(at("data:")??, 16).ok()?;
+                Some((number, events, data))
+            });
+            watched.collect::<Option<Vec<_>>>().map(OpenKind::Poll)
+        }
+        "userfaultfd" => {
+            let features = field(info, "API:")?.split(':').nth(1)?;
+            // The kernel notes there, too, that it has been asked for features.
+            u64::from_str_radix(features, 16).ok().map(|features| OpenKind::Userfault(features & !(1 << 31)))
+        }
+        _ => None,
+    }
+}
+
+/// What is in a pipe, which all who use it stand still beside.
+fn content_of_pipe(pid: i32, number: i32) -> io::Result<Vec<u8>> {
+    let end = remap::object_of(Pid(pid), number)?;
+    tutti_sys::event::peek_pipe(end.as_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: &str, info: &str, expected: Option<OpenKind>) {
+        assert_eq!(anonymous(kind, info), expected, "{kind}");
+    }
+
+    #[test]
+    fn what_the_kernel_says_of_descriptors() {
+        let event =
+            "pos:\t0\nflags:\t04002\neventfd-count:               2a\neventfd-id: 3\neventfd-semaphore: 1\n";
+        check("eventfd", event, Some(OpenKind::Event(42, true)));
+        let poll = "pos:\t0\ntfd:        5 events:       19 data:                7  pos:0 ino:3 sdev:9\n\
+                    tfd:        9 events:        4 data: ffffffffffffffff  pos:0 ino:3 sdev:9\n";
+        check("eventpoll", poll, Some(OpenKind::Poll(vec![(5, 0x19, 7), (9, 4, u64::MAX)])));
+        check(
+            "userfaultfd",
+            "pending:\t0\ntotal:\t0\nAPI:\taa:8000104e:7ffff\n",
+            Some(OpenKind::Userfault(0x104e)),
+        );
+        check("inotify", "", None);
+        assert_eq!(octal(event, "flags:"), Some(0o4002));
+    }
+
+    #[test]
+    fn open_files_that_are_shared_are_one() {
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let twin = file.try_clone().unwrap();
+        let other = std::fs::File::open("/proc/self/exe").unwrap();
+        let mut found = Found::default();
+        let pid = std::process::id() as i32;
+        let mut number_of = |file: &std::fs::File| {
+            let number = file.as_raw_fd();
+            let link = std::fs::read_link(format!("/proc/self/fd/{number}")).unwrap();
+            found.file(pid, number, link.as_os_str().as_bytes(), "pos:\t0\nflags:\t0\n", 0, &[]).unwrap()
+        };
+        let (first, second, third) = (number_of(&file), number_of(&twin), number_of(&other));
+        assert!(first == second && first != third);
+    }
+}

@@ -1,0 +1,233 @@
+//! Runs a plan in a fresh process, from outside (ptrace): nothing is loaded into it.
+
+use std::io;
+
+use tutti_sys::tracee::{Registers, SYSCALL, Tracee};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::plan::{self, Argument, CODE_BYTES, Call, DATA_BYTES, Expected, Inherited, Step, Workplace};
+use crate::image::blocks::{BLOCK, Reader};
+use crate::image::{Area, Backing, EXECUTE, Host, Process, READ, Thread, WRITE};
+use crate::process::areas;
+use crate::process::memory::Memory;
+
+const ALL_SIGNALS: u64 = u64::MAX;
+/// Blocks that are read before somebody is told that it goes on: 16 MiB.
+pub const BLOCKS_A_WORD: usize = 256;
+
+/// A process that is what its image says, and stands still.
+#[derive(Debug)]
+pub struct Restored {
+    /// Its number.
+    pub pid: i32,
+    threads: Vec<(Tracee, u64)>,
+}
+
+impl Restored {
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// If it has been killed meanwhile.
+    pub fn thaw(self) -> io::Result<()> {
+        for (thread, mask) in self.threads {
+            thread.set_mask(mask)?;
+            thread.detach()?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes the process `pid`, a child that is traced and has just become the image's program, into what the
+/// image says. It has inherited open files as `inherited` says; the bytes of its memory come from `reader`.
+/// `speak` is called now and then.
+///
+/// # Errors
+/// What differs here, or is damaged, or is refused by the system; the process is to be killed then.
+pub fn restore(
+    pid: i32,
+    image: &Process,
+    host: &Host,
+    reader: &Reader,
+    inherited: &Inherited,
+    speak: &mut dyn FnMut(),
+) -> Result<Restored, String> {
+    let text = |error: io::Error| error.to_string();
+    let main = Tracee::executed(pid).map_err(text)?;
+    let listing = std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?;
+    let own: Vec<Area> = areas::parse(&listing)?.into_iter().map(|listed| listed.area).collect();
+    let workplace = Workplace::find(&image.areas, &own).ok_or("its addresses leave no gap")?;
+    let steps = plan::plan(image, host, &own, inherited, workplace)?;
+    check_files(image)?;
+    let mut stage = Stage::set(main, pid, &own, workplace, host.kernel_code)?;
+    for step in &steps {
+        match step {
+            Step::Call(call) => stage.call(call)?,
+            Step::Fill => fill(&stage.memory, reader, speak).map_err(text)?,
+        }
+    }
+    stage.make_threads(image)
+}
+
+/// What is mapped must be what it was.
+fn check_files(image: &Process) -> Result<(), String> {
+    let mapped = image.areas.iter().filter_map(|area| match &area.backing {
+        Backing::File(file) if !area.shared => Some(file),
+        _ => None,
+    });
+    for file in mapped {
+        let path = String::from_utf8_lossy(&file.path);
+        if areas::identify(&path)? != *file {
+            return Err(format!("the file {path} has changed since the checkpoint"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes all blocks of a rank's memory.
+fn fill(memory: &Memory, reader: &Reader, speak: &mut dyn FnMut()) -> io::Result<()> {
+    let mut room = vec![0; BLOCK as usize];
+    for (number, block) in reader.blocks.iter().enumerate() {
+        if number.is_multiple_of(BLOCKS_A_WORD) {
+            speak();
+        }
+        let room = room
+            .get_mut(..block.bytes as usize)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a block is too long"))?;
+        reader.read(block, room)?;
+        memory.write(block.start, room)?;
+    }
+    Ok(())
+}
+
+/// Where calls are made in a process.
+struct Stage {
+    main: Tracee,
+    pid: i32,
+    registers: Registers,
+    memory: Memory,
+    workplace: Workplace,
+    results: Vec<u64>,
+}
+
+impl Stage {
+    /// Maps the workplace.
+    fn set(main: Tracee, pid: i32, own: &[Area], workplace: Workplace, code: u128) -> Result<Stage, String> {
+        let text = |error: io::Error| error.to_string();
+        let memory = Memory::of(pid).map_err(text)?;
+        let registers = main.registers().map_err(text)?;
+        main.set_mask(ALL_SIGNALS).map_err(text)?;
+        let (gadget, found) =
+            kernel_call(own, &memory).ok_or("the kernel maps no code into processes here")?;
+        if found != code {
+            return Err("the kernel here is another: it maps other code into processes".to_string());
+        }
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
+        for (address, bytes, protection) in
+            [(workplace.start, CODE_BYTES, READ | EXECUTE), (workplace.data(), DATA_BYTES, READ | WRITE)]
+        {
+            let arguments = [address, bytes, protection.into(), flags, u64::MAX, 0];
+            main.call(&registers, gadget, libc::SYS_mmap, arguments).map_err(text)?;
+        }
+        memory.write(workplace.start, &SYSCALL).map_err(text)?;
+        Ok(Stage { main, pid, registers, memory, workplace, results: Vec::new() })
+    }
+
+    fn call(&mut self, call: &Call) -> Result<(), String> {
+        let result = self.call_by(self.main, self.registers, call)?;
+        self.results.push(result);
+        Ok(())
+    }
+
+    fn call_by(&self, thread: Tracee, registers: Registers, call: &Call) -> Result<u64, String> {
+        let mut room = self.workplace.data();
+        let mut arguments = [0; 6];
+        for (place, argument) in arguments.iter_mut().zip(&call.arguments) {
+            *place = match argument {
+                Argument::Number(number) => *number,
+                Argument::Result(back) => self.results[self.results.len() - back],
+                Argument::Bytes(bytes) => {
+                    if room + bytes.len() as u64 > self.workplace.data() + DATA_BYTES {
+                        return Err(format!("{}: its arguments are too long", call.what));
+                    }
+                    self.memory.write(room, bytes).map_err(|error| format!("{}: {error}", call.what))?;
+                    let address = room;
+                    room += (bytes.len() as u64).next_multiple_of(16);
+                    address
+                }
+            };
+        }
+        let result = thread.call(&registers, self.workplace.start, call.number, arguments);
+        match (result, call.expected) {
+            (Ok(result), Expected::Exactly(expected)) if result != expected => {
+                Err(format!("{}: {result:#x} instead of {expected:#x}", call.what))
+            }
+            (Ok(result), _) => Ok(result),
+            (Err(_), Expected::Any) => Ok(0),
+            (Err(error), _) => Err(format!("{}: {error}", call.what)),
+        }
+    }
+
+    /// Makes the threads, gives each what it had, and leaves.
+    fn make_threads(self, image: &Process) -> Result<Restored, String> {
+        let text = |error: io::Error| error.to_string();
+        let stack = self.workplace.data() + DATA_BYTES;
+        let mut threads = Vec::with_capacity(image.threads.len());
+        for (index, thread) in image.threads.iter().enumerate() {
+            let made = match index {
+                0 => self.main,
+                _ => self
+                    .main
+                    .start_thread(&self.registers, self.workplace.start, stack)
+                    .map_err(|error| format!("a thread cannot be started: {error}"))?,
+            };
+            made.set_mask(ALL_SIGNALS).map_err(text)?;
+            let registers = made.registers().map_err(text)?;
+            for call in plan::of_thread(thread) {
+                self.call_by(made, registers, &call)?;
+            }
+            self.renumber(thread, made.tid()).map_err(text)?;
+            threads.push((made, thread.mask));
+        }
+        for (address, bytes) in [(self.workplace.data(), DATA_BYTES), (self.workplace.start, CODE_BYTES)] {
+            let call = Call {
+                what: "munmap".to_string(),
+                number: libc::SYS_munmap,
+                arguments: vec![Argument::Number(address), Argument::Number(bytes)],
+                expected: Expected::Success,
+            };
+            self.call_by(self.main, self.registers, &call)?;
+        }
+        for ((made, _), thread) in threads.iter().zip(&image.threads) {
+            let words = thread.registers[..]
+                .try_into()
+                .map_err(|_| "its registers are not those of this processor")?;
+            made.set_registers(&Registers(words).resumed_elsewhere()).map_err(text)?;
+            made.set_extended(&thread.extended)
+                .map_err(|_| "the processor here has other registers than that of the image")?;
+        }
+        Ok(Restored { pid: self.pid, threads })
+    }
+
+    /// The C library keeps the number of a thread where the kernel clears it at its end.
+    fn renumber(&self, thread: &Thread, tid: i32) -> io::Result<()> {
+        if thread.cleared_at_end == 0 {
+            return Ok(());
+        }
+        let mut word = [0; 4];
+        self.memory.read(thread.cleared_at_end, &mut word)?;
+        if i32::from_ne_bytes(word) == thread.tid {
+            self.memory.write(thread.cleared_at_end, &tid.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// The address of a `syscall` instruction in what the kernel maps, and the hash of all of that.
+fn kernel_call(own: &[Area], memory: &Memory) -> Option<(u64, u128)> {
+    let area = own.iter().find(|area| matches!(&area.backing, Backing::Kernel(name) if name == "[vdso]"))?;
+    let mut bytes = vec![0; (area.end - area.start) as usize];
+    memory.read(area.start, &mut bytes).ok()?;
+    let at = bytes.windows(2).position(|pair| *pair == SYSCALL)?;
+    Some((area.start + at as u64, xxh3_128(&bytes)))
+}

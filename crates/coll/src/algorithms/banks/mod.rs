@@ -1,0 +1,157 @@
+//! What the algorithms on flags and banks share (Graham and Shipman, section 3): the meaning of flags, how a
+//! rank offers what it has, and how the operands of several ranks are combined from right to left.
+//!
+//! A rank copies its contribution into its own bank, posts a flag and reads what the others have put into
+//! theirs, beginning with the rank after it, so that not everybody reads the same bank at the same time.
+//! Nobody waits until its bank has been read: the next operation that gets the same bank does.
+
+pub mod flags;
+pub mod moves;
+pub mod reduce;
+pub mod stream;
+pub mod stream_moves;
+
+use crate::build::Builder;
+use crate::ir::{Index, Span};
+use crate::shape::Shape;
+
+/// "My contribution is in my bank." Its flag is in the line that the bank begins with.
+pub(crate) const READY: u16 = 0;
+/// "What I pass on of the result is in my bank."
+pub(crate) const RESULT: u16 = 1;
+
+/// The other ranks, `ranks - 1` of them, beginning with the one after this.
+pub(crate) fn others(shape: &Shape) -> Index {
+    Index::cyclic(i64::from(shape.rank) + 1, 1, shape.ranks)
+}
+
+/// Puts `contribution` at `place` of the own bank and says so.
+pub(crate) fn offer(contribution: Span, place: Span, b: &mut Builder) {
+    b.copy(contribution, place, &[]);
+    b.post(READY, 1);
+}
+
+/// Waits for flag `flag` of all others.
+pub(crate) fn await_others(shape: &Shape, flag: u16, value: impl Into<Index>, b: &mut Builder) {
+    let value = value.into();
+    b.repeat(shape.ranks - 1, 1, |b| {
+        b.wait(others(shape), flag, value);
+    });
+}
+
+/// Operands of several ranks, combined from right to left: those that come later are further left. The own
+/// operand is read where it lies, without a copy, wherever the order lets it.
+pub(crate) struct Folding {
+    own: Span,
+    into: Span,
+    /// Where what has been combined so far is: nowhere, in the own operand, or in `into`.
+    have: Option<Span>,
+}
+
+impl Folding {
+    /// Combines into `into`. The operand of this rank, `own`, may be the same span if it is the first one.
+    pub fn new(own: Span, into: Span) -> Folding {
+        Folding { own, into, have: None }
+    }
+
+    /// What a rank alone does: the result is its operand.
+    pub fn alone(own: Span, into: Span, b: &mut Builder) {
+        let mut folding = Folding::new(own, into);
+        folding.own(b);
+        folding.finish(b);
+    }
+
+    /// Takes up the own operand.
+    pub fn own(&mut self, b: &mut Builder) {
+        match self.have {
+            None => self.have = Some(self.own),
+            Some(_) => {
+                assert!(self.own != self.into, "an operand in the way of the result is the first one");
+                b.reduce(self.own, self.into, &[]);
+            }
+        }
+    }
+
+    /// Takes up the operands of `count` peers, `from` of each, after its flag if `flag` is given.
+    pub fn peers(
+        &mut self,
+        mut peers: Index,
+        mut count: u32,
+        flag: Option<(u16, Index)>,
+        from: impl Fn(Index) -> Span,
+        b: &mut Builder,
+    ) {
+        let wait = |peers: Index, b: &mut Builder| {
+            if let Some((flag, value)) = flag {
+                b.wait(peers, flag, value);
+            }
+        };
+        if count > 0 && self.have != Some(self.into) {
+            let first = Index::fixed(peers.at(0));
+            wait(first, b);
+            match self.have {
+                None => b.pull(first, from(first), self.into),
+                Some(operand) => b.combine(first, from(first), operand, self.into),
+            };
+            self.have = Some(self.into);
+            peers = Index { base: peers.base + peers.step, ..peers };
+            count -= 1;
+        }
+        let into = self.into;
+        b.each(peers, count, |peer, b| {
+            wait(peer, b);
+            b.combine(peer, from(peer), into, into);
+        });
+    }
+
+    /// Leaves the result in `into`.
+    pub fn finish(self, b: &mut Builder) {
+        if let Some(operand) = self.have.filter(|operand| *operand != self.into) {
+            b.copy(operand, self.into, &[]);
+        }
+    }
+}
+
+/// Combines the operands of all ranks into `into`: `own` of this rank, and `from` of each peer once its flag
+/// is up. With `same`, or where the order matters, all ranks combine in the order of ranks and so get the
+/// same bits; else each begins with its own operand.
+pub(crate) fn fold_all(
+    shape: &Shape,
+    same: bool,
+    (own, into): (Span, Span),
+    from: impl Fn(Index) -> Span,
+    b: &mut Builder,
+) {
+    let mut folding = Folding::new(own, into);
+    if shape.commutative && !same {
+        folding.own(b);
+        folding.peers(others(shape), shape.ranks - 1, Some((READY, Index::fixed(1))), from, b);
+        return folding.finish(b);
+    }
+    // The lines with flags are fetched in different orders, before all ranks begin with the same operand.
+    await_others(shape, READY, 1, b);
+    fold_ordered(shape, shape.ranks, folding, from, b);
+}
+
+/// Combines the operands of ranks `0..end` from right to left, all of which are known to be ready.
+pub(crate) fn fold_ordered(
+    shape: &Shape,
+    end: u32,
+    mut folding: Folding,
+    from: impl Fn(Index) -> Span,
+    b: &mut Builder,
+) {
+    let downwards = |first: u32| Index::linear(i64::from(first), -1);
+    if shape.rank < end {
+        let right = end - shape.rank - 1;
+        if right > 0 {
+            folding.peers(downwards(end - 1), right, None, &from, b);
+        }
+        folding.own(b);
+    }
+    let left = shape.rank.min(end);
+    if left > 0 {
+        folding.peers(downwards(left - 1), left, None, &from, b);
+    }
+    folding.finish(b);
+}

@@ -1,0 +1,457 @@
+//! Reductions on several hosts along a circulant graph (Träff, "Optimal, non-pipelined reduce-scatter and
+//! allreduce algorithms", 2024): in as few rounds as halving, with as few bytes as around a ring, for any
+//! number of hosts.
+//!
+//! A host counts the others by how far they come after it. In each round it sends what hosts from a distance
+//! `skip` on are to get to the host at that distance, and gets as much from the one as far before it, for
+//! itself and those after it; skips go down from half the hosts to 1. Then it has its own. An allreduce goes
+//! back the same way, collecting.
+//!
+//! Within a host some leaders ([`Params::radix`]) combine what its ranks have, each a part of it, reading
+//! them in place: what is sent first, and in the end what stays. Rounds pass in pieces ([`Params::segment`]),
+//! the farthest hosts first, as it is those that the next round sends: a leader combines within the host,
+//! receives, combines with what has come, and sends, in a strand each.
+
+use crate::algorithms::hosts::Hosts;
+use crate::algorithms::hosts::levels::{COMBINED, DONE, DOWN, READY, UP};
+use crate::algorithms::hosts::slices::Place;
+use crate::algorithms::messages::reduce_scatter as plain;
+use crate::algorithms::own;
+use crate::build::{self, Builder};
+use crate::generator::need::LEVELS_COMMUTES;
+use crate::generator::parameters::LEADERS;
+use crate::generator::{Generator, entry};
+use crate::hierarchy::Ignored;
+use crate::ir::{Access, BufferId, Division, Index, Kind, Length, Range, Span, Start, Tables};
+use crate::shape::Collective as C;
+use crate::shape::{Params, Shape};
+use crate::work;
+
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::ReduceScatterBlock, "levels_circulant", LEVELS_COMMUTES, LEADERS, reduce_scatter, work::messages::reduce_scatter_circulant),
+    entry(C::ReduceScatter, "levels_circulant", LEVELS_COMMUTES, LEADERS, reduce_scatter, work::messages::reduce_scatter_circulant),
+    entry(C::Allreduce, "levels_circulant", LEVELS_COMMUTES, LEADERS, allreduce, work::messages::allreduce_circulant),
+];
+
+/// Most pieces of a round.
+const MOST_PIECES: u64 = 8;
+/// Counts what others of the host may fetch: the own result, then what comes in each round back.
+const HERE: u16 = 0;
+/// The private flags that count blocks combined within the host, pieces that have come, and those that are
+/// combined with them.
+const BLOCKS: u16 = Kind::FLAGS;
+const ARRIVED: u16 = Kind::FLAGS + 1;
+const REDUCED: u16 = Kind::FLAGS + 2;
+
+/// Everybody gets its block.
+pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let (ranked, total) = plain::division(shape);
+    let result = plain::result(shape, ranked);
+    if total == 0 {
+        return;
+    }
+    let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
+    let hosts = Hosts::new(&hierarchy, shape.rank);
+    let place = Place::new(&hierarchy, shape.rank, params.radix);
+    let leads = place.number < place.leaders;
+    let sum = if leads { b.temporary(total) } else { BufferId::exposed(DOWN) };
+    let blocks = Blocks::of_ranks((own(shape), sum), ranked, &place, &hosts, b);
+    let mine = blocks.sum(Index::from(blocks.starts[place.host as usize] + place.number / place.leaders));
+    let fetches = |number: u32| number >= place.leaders && number % place.leaders == place.number;
+    let fetching: Vec<u32> =
+        place.others().filter(|(number, _)| fetches(*number)).map(|(_, rank)| rank).collect();
+    blocks.lend(&place, total, !fetching.is_empty(), b);
+    for member in &fetching {
+        b.wait(*member, DONE, 1);
+    }
+    let across = leads.then(|| Across::new(&place, &hosts, &blocks, params.segment, total));
+    if let Some(across) = &across {
+        across.write(total, (!fetching.is_empty(), false), b);
+    }
+    b.strand();
+    // Until then others read what this rank has; the result may come there. The leader that it fetches from
+    // tells more, and those who fetch from it have waited for the others.
+    let own_leader = place.number % place.leaders;
+    let waits = !leads || fetching.is_empty() || shape.in_place;
+    let leaders = place.others().filter(|(number, _)| *number < place.leaders && *number != own_leader);
+    for (_, leader) in leaders.filter(|_| waits) {
+        b.wait(leader, COMBINED, 1);
+    }
+    if let Some(across) = &across {
+        across.wait_for_whole(b);
+        b.copy(mine, result, &[]);
+    } else {
+        let leader = place.members[own_leader as usize];
+        b.wait(leader, HERE, 1);
+        b.pull(leader, mine, result);
+        b.post(DONE, 1);
+    }
+}
+
+/// Everybody gets all.
+pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 {
+        return;
+    }
+    let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
+    let hosts = Hosts::new(&hierarchy, shape.rank);
+    let place = Place::new(&hierarchy, shape.rank, params.radix);
+    let leads = place.number < place.leaders;
+    let others = place.members.len() > 1;
+    let blocks = Blocks::of_slices((own(shape), BufferId::RECV), shape.count, place.number, &place);
+    blocks.lend(&place, shape.count, leads, b);
+    if leads && others {
+        place.each_other(b, |member, b| b.wait(member, DONE, 1));
+    }
+    if leads {
+        let across = Across::new(&place, &hosts, &blocks, params.segment, shape.count);
+        across.write(shape.count, (true, true), b);
+    }
+    if others {
+        b.strand();
+        fetch_all(shape, &place, b);
+        b.post(DONE, 1);
+    }
+}
+
+/// Fetches what comes to the other leaders, as it comes.
+fn fetch_all(shape: &Shape, place: &Place, b: &mut Builder) {
+    let back = rounds(place.hosts);
+    let came = back.iter().rev().map(|round| (round.skip, round.count));
+    for (turn, (distance, count)) in (1_u64..).zip(std::iter::once((0, 1)).chain(came)) {
+        for (number, leader) in place.others().filter(|(number, _)| *number < place.leaders) {
+            b.wait(leader, HERE, Index::fixed(turn));
+            let blocks = Blocks::of_slices((own(shape), BufferId::RECV), shape.count, number, place);
+            for into in blocks.of_hosts(BufferId::RECV, place.host + distance, count) {
+                b.pull(leader, build::same(BufferId::exposed(DOWN), into), into);
+            }
+        }
+    }
+}
+
+/// A round on the way to the results.
+struct Round {
+    /// How far away the peers are.
+    skip: u32,
+    /// Hosts whose parts are passed on: from that distance on, and from itself on.
+    count: u32,
+}
+
+/// The rounds of `hosts` hosts.
+fn rounds(hosts: u32) -> Vec<Round> {
+    let mut rounds = Vec::new();
+    let mut left = hosts;
+    while left > 1 {
+        let skip = left.div_ceil(2);
+        rounds.push(Round { skip, count: left - skip });
+        left = skip;
+    }
+    rounds
+}
+
+/// What the leaders of one number deal with: blocks, host by host.
+struct Blocks {
+    own: BufferId,
+    /// Where they are combined.
+    sum: BufferId,
+    /// How operands are divided.
+    ranked: Division,
+    /// How what is combined is divided.
+    placed: Division,
+    /// The number of each block in `ranked` is looked up.
+    permuted: bool,
+    /// The first of the blocks.
+    first: u32,
+    /// Where each host's begin after that, and the end.
+    starts: Vec<u32>,
+}
+
+impl Blocks {
+    /// Those of the ranks whose leader has this rank's number, or that of its leader.
+    fn of_ranks(
+        (own, sum): (BufferId, BufferId),
+        ranked: Division,
+        place: &Place,
+        hosts: &Hosts,
+        b: &mut Builder,
+    ) -> Blocks {
+        let mut list: Vec<u32> = Vec::new();
+        let mut starts = vec![0];
+        for host in 0..place.hosts {
+            let after = hosts.members(host).iter().skip((place.number % place.leaders) as usize);
+            list.extend(after.step_by(place.leaders as usize));
+            starts.push(list.len() as u32);
+        }
+        let placed = match ranked {
+            Division::Regular { size, .. } => Division::Regular { size, total: size * list.len() as u64 },
+            Division::Table(table) | Division::Permuted(table) => Division::Permuted(table),
+            Division::Even { .. } => unreachable!("blocks of ranks are regular or given by a table"),
+        };
+        b.permute(list.into());
+        Blocks { own, sum, ranked, placed, permuted: true, first: 0, starts }
+    }
+
+    /// One a host, of `units` units that all leaders share; those of leader `number`.
+    fn of_slices((own, sum): (BufferId, BufferId), units: u64, number: u32, place: &Place) -> Blocks {
+        let hosts = place.hosts;
+        let division = Division::Even { parts: place.leaders * hosts, total: units };
+        let starts = (0..=hosts).collect();
+        Blocks {
+            own,
+            sum,
+            ranked: division,
+            placed: division,
+            permuted: false,
+            first: number * hosts,
+            starts,
+        }
+    }
+
+    fn count(&self) -> u32 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// An operand's.
+    fn operand(&self, buffer: BufferId, index: Index) -> Span {
+        if self.permuted {
+            return build::permuted(buffer, self.ranked, index);
+        }
+        build::block(buffer, self.ranked, index.plus(self.first))
+    }
+
+    fn sum(&self, index: Index) -> Span {
+        build::block(self.sum, self.placed, index.plus(self.first))
+    }
+
+    /// Those of `count` hosts from `host` on, around the ring of hosts, in a buffer divided like the sum.
+    fn of_hosts(&self, buffer: BufferId, host: u32, count: u32) -> impl Iterator<Item = Span> + '_ {
+        let hosts = self.starts.len() as u32 - 1;
+        let host = host % hosts;
+        let straight = count.min(hosts - host);
+        [(host, straight), (0, count - straight)].into_iter().filter(|(_, count)| *count > 0).map(
+            move |(host, count)| {
+                let [start, end] = [host, host + count].map(|host| self.starts[host as usize]);
+                build::blocks(buffer, self.placed, self.first + start, end - start)
+            },
+        )
+    }
+
+    /// Writes `body` for the messages in which those of `count` hosts from `host` on pass: of at most `most`
+    /// units, where that is not 0 and no table says how long blocks are.
+    fn each_message(
+        &self,
+        buffer: BufferId,
+        (host, count, most): (u32, u32, u64),
+        b: &mut Builder,
+        body: impl Fn(Span, &mut Builder),
+    ) {
+        for span in self.of_hosts(buffer, host, count) {
+            if most == 0 || span.uses_table() {
+                body(span, b);
+                continue;
+            }
+            let Range { start, length, .. } = span.at(0, &Tables::default());
+            let whole = length / most;
+            b.repeat(whole as u32, 1, |b| {
+                let start = Start::Affine { offset: start, stride: most, index: Index::linear(0, 1) };
+                body(Span { buffer, start, length: Length::Fixed(most) }, b);
+            });
+            if length > whole * most {
+                body(build::range(buffer, start + whole * most, length - whole * most), b);
+            }
+        }
+    }
+
+    /// How many belong to the hosts from a distance after `host` on.
+    fn from(&self, host: u32, distance: u32) -> u32 {
+        let hosts = self.starts.len() as u32 - 1;
+        let of = |host: u32| self.starts[host as usize + 1] - self.starts[host as usize];
+        (distance..hosts).map(|distance| of((host + distance) % hosts)).sum()
+    }
+
+    /// The first strand: lends what the rank has, and to those who fetch from it what it gets.
+    fn lend(&self, place: &Place, units: u64, fetched: bool, b: &mut Builder) {
+        if place.members.len() == 1 {
+            return;
+        }
+        let access = if self.own == BufferId::SEND { Access::Read } else { Access::ReadWrite };
+        b.expose(UP, build::range(self.own, 0, units), access);
+        if fetched {
+            b.expose(DOWN, build::range(self.sum, 0, units), Access::ReadWrite);
+        }
+        b.post(READY, 1);
+    }
+}
+
+/// A part of what passes in a round, by distances from its receiver.
+struct Piece {
+    round: usize,
+    low: u32,
+    high: u32,
+}
+
+/// What a leader does.
+struct Across<'a> {
+    place: &'a Place,
+    blocks: &'a Blocks,
+    rounds: Vec<Round>,
+    /// Round by round, the farthest hosts first.
+    pieces: Vec<Piece>,
+    /// The leaders of the same number of all hosts.
+    leaders: Vec<u32>,
+    /// Units of a message; 0: any.
+    most: u64,
+}
+
+impl Across<'_> {
+    /// `units`: of all leaders.
+    fn new<'a>(place: &'a Place, hosts: &Hosts, blocks: &'a Blocks, segment: u64, units: u64) -> Across<'a> {
+        let rounds = rounds(place.hosts);
+        let of_host = units.div_ceil(u64::from(place.hosts * place.leaders));
+        let mut pieces = Vec::new();
+        for (round, Round { count, .. }) in rounds.iter().enumerate() {
+            let most = u64::from(*count).min(MOST_PIECES);
+            let cut =
+                if segment == 0 { 1 } else { (of_host * u64::from(*count)).div_ceil(segment).clamp(1, most) };
+            let cut = cut as u32;
+            let border = |piece: u32| count * piece / cut;
+            pieces.extend((0..cut).rev().map(|piece| Piece {
+                round,
+                low: border(piece),
+                high: border(piece + 1),
+            }));
+        }
+        let leaders = (0..place.hosts).map(|host| hosts.members(host)[place.number as usize]).collect();
+        Across { place, blocks, rounds, pieces, leaders, most: segment }
+    }
+
+    /// The leader at a distance.
+    fn peer(&self, distance: i64) -> u32 {
+        let host = (i64::from(self.place.host) + distance).rem_euclid(i64::from(self.place.hosts));
+        self.leaders[host as usize]
+    }
+
+    /// The strand that combines within the host.
+    fn combine(&self, b: &mut Builder) {
+        b.strand();
+        let others = self.place.members.len() > 1;
+        if others {
+            // Others fetch what was lent before. A temporary of one of several leaders is fetched by those
+            // who have heard of another one, which waits for that.
+            if self.blocks.sum == BufferId::RECV || self.place.leaders == 1 {
+                b.wait(self.place.me(), READY, 1);
+            }
+            self.place.each_other(b, |member, b| b.wait(member, READY, 1));
+        }
+        let count = self.blocks.count();
+        let last = i64::from(self.blocks.starts[self.place.host as usize]) - 1;
+        let block = Index::cyclic(last, -1, count);
+        b.repeat(count, 1, |b| {
+            let theirs = self.blocks.operand(BufferId::exposed(UP), block);
+            self.place.combine(
+                theirs,
+                self.blocks.operand(self.blocks.own, block),
+                self.blocks.sum(block),
+                b,
+            );
+            b.post(BLOCKS, Index::linear(1, 1));
+        });
+        if others {
+            b.post(COMBINED, 1);
+        }
+    }
+
+    /// What a piece that comes consists of, in a buffer divided like the sum.
+    fn of_piece(&self, piece: &Piece, buffer: BufferId) -> impl Iterator<Item = Span> + '_ {
+        self.blocks.of_hosts(buffer, self.place.host + piece.low, piece.high - piece.low)
+    }
+
+    /// The strand that combines what comes into these rooms.
+    fn reduce(&self, rooms: &[BufferId], b: &mut Builder) {
+        b.strand();
+        for (number, piece) in (1_u64..).zip(&self.pieces) {
+            b.wait(self.place.me(), ARRIVED, Index::fixed(number));
+            b.wait(self.place.me(), BLOCKS, self.blocks.from(self.place.host, piece.low));
+            let room = self.of_piece(piece, rooms[piece.round % rooms.len()]);
+            for (from, into) in room.zip(self.of_piece(piece, self.blocks.sum)) {
+                b.reduce(from, into, &[]);
+            }
+            b.post(REDUCED, Index::fixed(number));
+        }
+    }
+
+    /// The strand of what comes. `tells`: those who wait for the own result, and for what is collected.
+    fn receive(&self, rooms: &[BufferId], (tells, collects): (bool, bool), b: &mut Builder) {
+        b.strand();
+        for (number, piece) in (1_u64..).zip(&self.pieces) {
+            // Its room is free again.
+            if let Some(before) = self.pieces.iter().rposition(|other| other.round + 2 == piece.round) {
+                b.wait(self.place.me(), REDUCED, Index::fixed(before as u64 + 1));
+            }
+            let from = self.peer(-i64::from(self.rounds[piece.round].skip));
+            let part = (self.place.host + piece.low, piece.high - piece.low, self.most);
+            self.blocks.each_message(rooms[piece.round % rooms.len()], part, b, |into, b| {
+                b.recv(from, 0, into, &[]);
+            });
+            b.post(ARRIVED, Index::fixed(number));
+        }
+        if !tells {
+            return;
+        }
+        self.wait_for_whole(b);
+        b.post(HERE, 1);
+        for (turn, round) in (2_u64..).zip(self.rounds.iter().rev()).filter(|_| collects) {
+            let part = (self.place.host + round.skip, round.count, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |into, b| {
+                b.recv(self.peer(round.skip.into()), 0, into, &[]);
+            });
+            b.post(HERE, Index::fixed(turn));
+        }
+    }
+
+    /// The strand that sends.
+    fn send(&self, collects: bool, b: &mut Builder) {
+        b.strand();
+        for piece in &self.pieces {
+            let skip = self.rounds[piece.round].skip;
+            let (low, high) = (skip + piece.low, skip + piece.high);
+            b.wait(self.place.me(), BLOCKS, self.blocks.from(self.place.host, low));
+            let is_part = |other: &Piece| other.round < piece.round && other.low < high && low < other.high;
+            if let Some(last) = self.pieces.iter().rposition(is_part) {
+                b.wait(self.place.me(), REDUCED, Index::fixed(last as u64 + 1));
+            }
+            let part = (self.place.host + low, high - low, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |from, b| {
+                b.send(self.peer(skip.into()), 0, from, &[]);
+            });
+        }
+        for (turn, round) in (1_u64..).zip(self.rounds.iter().rev()).filter(|_| collects) {
+            b.wait(self.place.me(), HERE, Index::fixed(turn));
+            let part = (self.place.host, round.count, self.most);
+            self.blocks.each_message(self.blocks.sum, part, b, |from, b| {
+                b.send(self.peer(-i64::from(round.skip)), 0, from, &[]);
+            });
+        }
+    }
+
+    /// Until the own result is whole: the last piece is combined with the last block.
+    fn wait_for_whole(&self, b: &mut Builder) {
+        match self.pieces.len() {
+            0 => b.wait(self.place.me(), BLOCKS, self.blocks.count()),
+            pieces => b.wait(self.place.me(), REDUCED, Index::fixed(pieces as u64)),
+        };
+    }
+
+    /// All strands. `units`: of all leaders.
+    fn write(&self, units: u64, (tells, collects): (bool, bool), b: &mut Builder) {
+        let rooms: Vec<BufferId> = (0..self.rounds.len().min(2)).map(|_| b.temporary(units)).collect();
+        self.combine(b);
+        self.reduce(&rooms, b);
+        self.receive(&rooms, (tells, collects), b);
+        self.send(collects, b);
+    }
+}

@@ -1,0 +1,248 @@
+//! Gatherv, scatterv and alltoallv on several hosts: what the ranks of a host have for those of another one
+//! travels as one message between their leaders, although no leader knows how long the blocks are.
+//!
+//! How long a block is only those two know who send and receive it. So short blocks travel in frames
+//! ([`Kind::Pack`]), which have one length and say how long the block is, the way that blocks of one size
+//! take ([`crate::algorithms::hosts::bank_moves`]). Long ones, which gain nothing by company, are messages
+//! from rank to rank meanwhile; both ends know which of the two a block is ([`Params::segment`]), also where
+//! it is on the same host. Whoever unpacks a frame finds out whether its sender means the same length, and
+//! that of long blocks too, whose frames are empty.
+
+use std::sync::Arc;
+
+use crate::algorithms::banks::READY;
+use crate::algorithms::hosts::bank_moves::{Pairs, Stars};
+use crate::algorithms::hosts::{Hosts, Sending};
+use crate::algorithms::messages::alltoall;
+use crate::algorithms::messages::gather::division;
+use crate::build::{self, Builder};
+use crate::generator::need::LEVELS_SHARED;
+use crate::generator::parameters::{FRAMES_NEAR, FRAMES_RADIX_NEAR};
+use crate::generator::{Generator, entry};
+use crate::hierarchy::Ignored;
+use crate::ir::{BufferId, Division, Index, Kind, Span};
+use crate::shape::Collective as C;
+use crate::shape::{Params, Shape};
+use crate::work;
+
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::Gatherv, "levels_frames", LEVELS_SHARED, FRAMES_RADIX_NEAR, gatherv, work::messages::rooted_tree),
+    entry(C::Scatterv, "levels_frames", LEVELS_SHARED, FRAMES_RADIX_NEAR, scatterv, work::messages::rooted_tree),
+    entry(C::Alltoallv, "levels_frames", LEVELS_SHARED, FRAMES_NEAR, alltoallv, work::messages::spread),
+];
+
+/// Long blocks on their way at the same time, each way.
+const STREAMS: u32 = 2;
+/// Leaders use lane 0.
+const LONG: u16 = 1;
+/// Private: the receive buffer may be written.
+const SAVED: u16 = Kind::FLAGS + 1;
+
+/// Frames side by side in a bank.
+#[derive(Clone, Copy)]
+struct Frames {
+    /// The longest block that fits.
+    most: u64,
+    /// Units of a frame.
+    units: u64,
+}
+
+impl Frames {
+    fn new(params: &Params) -> Frames {
+        Frames { most: params.segment, units: params.segment + Kind::FRAME_HEADER }
+    }
+
+    /// Frame `index`.
+    fn at(&self, index: impl Into<Index>) -> Span {
+        build::slot(BufferId::BANK, 0, self.units, index, build::range(BufferId::BANK, 0, self.units))
+    }
+
+    /// `count` frames from `first` on.
+    fn all(&self, first: u32, count: u32) -> Span {
+        build::range(BufferId::BANK, u64::from(first) * self.units, u64::from(count) * self.units)
+    }
+
+    /// The strands of the long blocks that one rank exchanges with all others: `body` gets the others and the
+    /// blocks.
+    fn long(
+        &self,
+        shape: &Shape,
+        buffer: BufferId,
+        division: Division,
+        direction: i64,
+        b: &mut Builder,
+        body: impl Fn(Index, Span, &mut Builder),
+    ) {
+        for stream in 0..STREAMS {
+            let count = (shape.ranks - 1).saturating_sub(stream).div_ceil(STREAMS);
+            let first = i64::from(shape.rank) + direction * i64::from(1 + stream);
+            let other = Index::cyclic(first, direction * i64::from(STREAMS), shape.ranks);
+            b.strand();
+            b.repeat(count, 1, |b| {
+                body(other, build::beyond(buffer, division, other, self.most), b);
+            });
+        }
+    }
+}
+
+/// Up a tree of hosts: leaders collect the frames of their hosts.
+pub fn gatherv(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let mine = build::range(BufferId::SEND, 0, shape.count);
+    if shape.is_root() && !shape.in_place {
+        b.copy(mine, build::block(BufferId::RECV, division(shape), shape.root), &[]);
+    }
+    if shape.ranks == 1 {
+        return;
+    }
+    let (frames, stars) = (Frames::new(params), Stars::new(shape, params, b));
+    b.bank(frames.units * u64::from(shape.ranks));
+    let low = stars.tree.low;
+    let slot = |position: Index| frames.at(Index { base: position.base - i64::from(low), ..position });
+    let Some(parent) = stars.tree.parent else { return gatherv_at_root(shape, frames, &stars, b) };
+    b.pack(mine, frames.at(0));
+    if stars.leader().is_some() {
+        b.post(READY, 1);
+    } else {
+        stars.each_near(b, |child, position, b| {
+            b.wait(child, READY, 1);
+            b.pull(child, frames.at(0), slot(position));
+        });
+        for child in &stars.far {
+            b.recv(child.rank, 0, frames.all(child.low - low, child.high - child.low), &[]);
+        }
+        b.send(parent, 0, frames.all(0, stars.tree.high - low), &[]);
+    }
+    if shape.count > frames.most {
+        b.strand();
+        b.send(shape.root, LONG, mine, &[]);
+    }
+}
+
+fn gatherv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder) {
+    let blocks = division(shape);
+    b.permute(stars.hierarchy.order().into());
+    stars.each_near(b, |child, _, b| {
+        b.wait(child, READY, 1);
+        b.unpack(child, frames.at(0), build::block(BufferId::RECV, blocks, child));
+    });
+    for child in &stars.far {
+        b.recv(child.rank, 0, frames.all(child.low, child.high - child.low), &[]);
+        let place = Index::linear(child.low.into(), 1);
+        b.repeat(child.high - child.low, 1, |b| {
+            b.unpack(shape.root, frames.at(place), build::permuted(BufferId::RECV, blocks, place));
+        });
+    }
+    frames.long(shape, BufferId::RECV, blocks, 1, b, |other, block, b| {
+        b.recv(other, LONG, block, &[]);
+    });
+}
+
+/// Down a tree of hosts: the others of a host find their frames in the bank of their leader.
+pub fn scatterv(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let mine = build::range(BufferId::RECV, 0, shape.count);
+    if shape.is_root() && !shape.in_place {
+        b.copy(build::block(BufferId::SEND, division(shape), shape.root), mine, &[]);
+    }
+    if shape.ranks == 1 {
+        return;
+    }
+    let (frames, stars) = (Frames::new(params), Stars::new(shape, params, b));
+    b.bank(frames.units * u64::from(shape.ranks));
+    let Some(parent) = stars.tree.parent else { return scatterv_at_root(shape, frames, &stars, b) };
+    if let Some(leader) = stars.leader() {
+        b.wait(leader, READY, 1);
+        b.unpack(leader, frames.at(stars.position - stars.start), mine);
+    } else {
+        let low = stars.tree.low;
+        b.recv(parent, 0, frames.all(0, stars.tree.high - low), &[]);
+        for child in &stars.far {
+            b.send(child.rank, 0, frames.all(child.low - low, child.high - child.low), &[]);
+        }
+        if stars.size > 1 {
+            b.post(READY, 1);
+        }
+        b.unpack(shape.rank, frames.at(0), mine);
+    }
+    if shape.count > frames.most {
+        b.strand();
+        b.recv(shape.root, LONG, mine, &[]);
+    }
+}
+
+/// Its bank begins with the frames of its own host, as that of every leader does; the others follow around
+/// the order.
+fn scatterv_at_root(shape: &Shape, frames: Frames, stars: &Stars, b: &mut Builder) {
+    let (blocks, start) = (division(shape), stars.start);
+    b.permute(stars.hierarchy.order().into());
+    for (first, count, slot) in [(start, shape.ranks - start, 0), (0, start, shape.ranks - start)] {
+        let (place, slot) = (Index::linear(first.into(), 1), Index::linear(slot.into(), 1));
+        b.repeat(count, 1, |b| {
+            b.pack(build::permuted(BufferId::SEND, blocks, place), frames.at(slot));
+        });
+    }
+    if stars.size > 1 {
+        b.post(READY, 1);
+    }
+    for child in &stars.far {
+        let slot = (child.low + shape.ranks - start) % shape.ranks;
+        b.send(child.rank, 0, frames.all(slot, child.high - child.low), &[]);
+    }
+    frames.long(shape, BufferId::SEND, blocks, 1, b, |other, block, b| {
+        b.send(other, LONG, block, &[]);
+    });
+}
+
+/// Everybody packs its blocks into its bank; leaders send each other host those for it.
+pub fn alltoallv(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let (_, received) = alltoall::divisions(shape);
+    let (buffer, sent) = alltoall::source(shape, b);
+    if !shape.in_place {
+        let mine = build::block(buffer, sent, shape.rank);
+        b.copy(mine, build::block(BufferId::RECV, received, shape.rank), &[]);
+    }
+    if shape.ranks == 1 {
+        return;
+    }
+    let saved = |b: &mut Builder| {
+        if shape.in_place {
+            b.wait(shape.rank, SAVED, 1);
+        }
+    };
+    if shape.in_place {
+        b.post(SAVED, 1);
+    }
+    let frames = Frames::new(params);
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::WITHIN_NODE), shape.rank);
+    let framed = Shape { count: frames.units, ..*shape };
+    let pairs = Pairs { shape: &framed, hosts: &hosts };
+    b.bank(pairs.bank_units());
+    b.permute(Arc::clone(&hosts.order));
+    let each = Index::linear(0, 1);
+    b.repeat(shape.ranks, 1, |b| {
+        b.pack(build::permuted(buffer, sent, each), frames.at(each));
+    });
+    if hosts.size(hosts.mine) > 1 {
+        b.post(READY, 1);
+    }
+    let mut sending = Sending::new(shape.rank);
+    if hosts.leads() && hosts.count() > 1 {
+        pairs.lead(&mut sending, b);
+    }
+    pairs.fetch(received, b, |peer, from, into, b| {
+        b.unpack(peer, from, into);
+    });
+    sending.finish(b);
+    frames.long(shape, BufferId::RECV, received, -1, b, |other, block, b| {
+        saved(b);
+        b.recv(other, LONG, block, &[]);
+    });
+    frames.long(shape, buffer, sent, 1, b, |other, block, b| {
+        saved(b);
+        b.send(other, LONG, block, &[]);
+    });
+}

@@ -1,0 +1,191 @@
+//! Broadcast and reduction on several hosts, each by several leaders ([`Params::radix`]): where the network,
+//! or the ranks of a host together, are faster than one processor. A leader has a part of the data, and with
+//! the leaders of the same number a tree of hosts ([`Params::fan_out`]) for it; within its host it does for
+//! its part what the one leader of [`crate::algorithms::hosts::levels`] does for all.
+//!
+//! In a reduction leaders combine what the ranks of the host have, each its part, so those work side by side;
+//! the root takes the parts from the leaders of its host. In a broadcast these take theirs from the root.
+
+use crate::algorithms::hosts::Hosts;
+use crate::algorithms::hosts::levels::{
+    self, COMBINED, DONE, DOWN, Edges, HERE, MOST_FAR, PARTIAL, READY, Segments, Source, UP,
+};
+use crate::algorithms::hosts::reduce::{Up, is_alone};
+use crate::algorithms::hosts::slices::Place;
+use crate::algorithms::own;
+use crate::build::{self, Builder};
+use crate::generator::need::{LEVELS, LEVELS_COMMUTES};
+use crate::generator::parameters::LEADERS_TREE;
+use crate::generator::{Generator, entry};
+use crate::hierarchy::Ignored;
+use crate::ir::{Access, BufferId};
+use crate::shape::Collective as C;
+use crate::shape::{Params, Shape};
+use crate::tree::{Form, TreeNode};
+use crate::work;
+
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::Bcast, "levels_leaders", LEVELS, LEADERS_TREE, bcast, work::messages::bcast_leaders),
+    entry(C::Reduce, "levels_leaders", LEVELS_COMMUTES, LEADERS_TREE, reduce, work::messages::reduce_leaders),
+];
+
+/// To the root.
+pub fn reduce(shape: &Shape, params: &Params, b: &mut Builder) {
+    if is_alone(shape, b) {
+        return;
+    }
+    let team = Team::new(shape, params, b);
+    let collects = team.place.host == team.root_host;
+    let edges = team.edges(true);
+    let segments = team.part(team.place.number);
+    let up = team.leads().then(|| Up::of_segments(segments, shape, &edges, shape.is_root(), b));
+    if !edges.near.is_empty() {
+        let own = own(shape);
+        let access = if own == BufferId::SEND { Access::Read } else { Access::ReadWrite };
+        b.expose(UP, build::range(own, 0, shape.count), access);
+        let gives = up.as_ref().filter(|_| collects && !shape.is_root());
+        if let Some(up) = gives {
+            b.expose(DOWN, build::range(up.sum(), 0, shape.count), Access::ReadWrite);
+        }
+        b.post(READY, 1);
+        // The root hears more of them where it fetches their parts.
+        for (_, leader) in team.other_leaders().filter(|_| !shape.is_root()) {
+            b.wait(leader, COMBINED, 1);
+        }
+        if gives.is_some() {
+            b.wait(shape.root, DONE, 1);
+        }
+    }
+    if let Some(up) = up {
+        up.write(true, b);
+    }
+    if shape.is_root() && team.other_leaders().next().is_some() {
+        b.strand();
+        team.fetch(PARTIAL, b);
+        b.post(DONE, 1);
+    }
+}
+
+/// From the root.
+pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 || shape.ranks == 1 {
+        return;
+    }
+    let team = Team::new(shape, params, b);
+    let from_root = team.place.host == team.root_host;
+    let others = team.place.members.len() > 1;
+    if others && (shape.is_root() || team.leads() && !from_root) {
+        let access = if shape.is_root() { Access::Read } else { Access::ReadWrite };
+        b.expose(DOWN, build::range(BufferId::RECV, 0, shape.count), access);
+        b.post(READY, 1);
+        team.place.each_other(b, |member, b| b.wait(member, DONE, 1));
+    }
+    if team.leads() {
+        levels::down(team.part(team.place.number), &team.edges(false), Source::Given, b);
+    }
+    if !others || shape.is_root() {
+        return;
+    }
+    b.strand();
+    if from_root {
+        team.take_from_root(b);
+    } else {
+        team.fetch(HERE, b);
+    }
+    b.post(DONE, 1);
+}
+
+/// A rank among the leaders.
+struct Team<'a> {
+    shape: &'a Shape,
+    params: &'a Params,
+    place: Place,
+    hosts: Hosts,
+    root_host: u32,
+}
+
+impl Team<'_> {
+    fn new<'a>(shape: &'a Shape, params: &'a Params, b: &Builder) -> Team<'a> {
+        let hierarchy = b.hierarchy(shape.ranks, Ignored::NONE);
+        let hosts = Hosts::new(&hierarchy, shape.rank);
+        let place = Place::new(&hierarchy, shape.rank, params.radix);
+        let root_host = hosts.host_of(shape.root);
+        Team { shape, params, place, hosts, root_host }
+    }
+
+    fn leads(&self) -> bool {
+        self.place.number < self.place.leaders
+    }
+
+    fn other_leaders(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.place.others().filter(|(number, _)| *number < self.place.leaders)
+    }
+
+    /// What the leaders of a number have.
+    fn part(&self, leader: u32) -> Segments {
+        Segments::of_part(self.shape.count, self.params, (leader, self.place.leaders))
+    }
+
+    /// Around a leader: those of its number on other hosts, and with `whole` all others of its host.
+    fn edges(&self, whole: bool) -> Edges {
+        let number = self.place.number;
+        let leader = |host: u32| self.hosts.members(host).get(number as usize).copied();
+        let form = Form::Kary(self.params.downwards().radix.min(MOST_FAR));
+        let node = TreeNode::new(form, self.place.hosts, self.root_host, true, self.place.host);
+        let groups = node.left.iter().chain(&node.right);
+        let children =
+            groups.flat_map(|group| (0..group.count).map(|child| node.heads(*group).at(child) as u32));
+        let near: Vec<u32> = self.place.others().filter(|_| whole).map(|(_, member)| member).collect();
+        Edges {
+            me: self.shape.rank,
+            root: self.shape.root,
+            parent: node.parent.and_then(leader),
+            parent_is_near: false,
+            near_leaves: vec![true; near.len()],
+            near,
+            far: children.filter_map(leader).collect(),
+            children: Vec::new(),
+            position: 0,
+        }
+    }
+
+    /// Fetches the parts of the other leaders of the host, as flags from `flags` on count their segments.
+    fn fetch(&self, flags: u16, b: &mut Builder) {
+        for (_, leader) in self.other_leaders() {
+            b.wait(leader, READY, 1);
+        }
+        let Segments { turns, streams, .. } = self.part(0);
+        b.repeat(turns, 1, |b| {
+            for (number, leader) in self.other_leaders() {
+                for stream in 0..streams {
+                    b.wait(leader, flags + stream as u16, Segments::count());
+                    let into = self.part(number).of(stream, BufferId::RECV);
+                    b.pull(leader, build::same(BufferId::exposed(DOWN), into), into);
+                }
+            }
+        });
+    }
+
+    /// Takes all parts from the root, the own one first, which others wait for.
+    fn take_from_root(&self, b: &mut Builder) {
+        let root = self.shape.root;
+        b.wait(root, READY, 1);
+        let own = self.place.number;
+        let parts = (0..self.place.leaders).filter(|part| *part != own);
+        for part in self.leads().then_some(own).into_iter().chain(parts) {
+            let segments = self.part(part);
+            b.repeat(segments.turns, 1, |b| {
+                for stream in 0..segments.streams {
+                    let into = segments.of(stream, BufferId::RECV);
+                    b.pull(root, build::same(BufferId::exposed(DOWN), into), into);
+                    if part == own {
+                        b.post(HERE + stream as u16, Segments::count());
+                    }
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Collectives whose levels overlap (S4): the trees of S3, where an edge between hosts is a stream of
+//! messages and an edge within a host is a copy out of the neighbour's memory.
+//!
+//! A rank that is on both levels has a strand a message stream and one for the node, joined by flags alone:
+//! there is no barrier between levels, a segment goes on as soon as it is here. So the leader keeps the
+//! network busy while the other ranks of its host fetch each arrived segment (HierKNEM, Algorithms 3 and 4).
+//! Special cases fall out: on one host the schedule is the node's, with one rank a host it is the network's.
+//!
+//! A stream consists of [`STREAMS`] strands that take segments in turn, so that the next message is under way
+//! before the last one has ended. Arrivals are counted by one flag a strand: value v of flag k says that
+//! segments k, k + STREAMS, .. are here, v of them.
+
+use crate::build::{self, Builder};
+use crate::generator::need::LEVELS;
+use crate::generator::parameters::TREE_NEAR;
+use crate::generator::{Generator, entry};
+use crate::hierarchy::{Child, Ignored, NETWORK, Tree};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
+use crate::shape::Collective as C;
+use crate::shape::{Params, Shape};
+use crate::tree::Form;
+use crate::work;
+
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::Bcast, "levels", LEVELS, TREE_NEAR, bcast, work::messages::bcast_kary),
+];
+
+/// Messages under way on one edge between hosts.
+const STREAMS: u32 = 2;
+/// Most children of a rank on other hosts: each costs strands, and on the way up room for segments.
+pub(crate) const MOST_FAR: u32 = 32;
+/// Most children of a rank on its host and at one distance, so that schedules stay short on large hosts.
+const MOST_NEAR: u32 = 16;
+/// The first of the flags that count what has come down the tree; one a stream.
+pub(crate) const HERE: u16 = 0;
+/// The first of the flags that count what is ready to go up; one a stream.
+pub(crate) const PARTIAL: u16 = 2;
+/// The flag of a rank that has combined what its children have.
+pub(crate) const COMBINED: u16 = 5;
+/// The flag of a rank that has got what its parent has.
+pub(crate) const DONE: u16 = 6;
+/// The flag of a rank that has lent its memory.
+pub(crate) const READY: u16 = 7;
+/// The number under which what goes down is lent.
+pub(crate) const DOWN: u16 = 0;
+/// The number under which what goes up is lent.
+pub(crate) const UP: u16 = 1;
+
+/// The segments of an operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Segments {
+    pub(crate) division: Division,
+    /// The first of them.
+    first: u32,
+    /// At most [`STREAMS`].
+    pub(crate) streams: u32,
+    /// So many turns of all streams; the last segments may be empty.
+    pub(crate) turns: u32,
+}
+
+/// Who is around a rank in the tree.
+pub(crate) struct Edges {
+    pub(crate) me: u32,
+    pub(crate) root: u32,
+    pub(crate) parent: Option<u32>,
+    /// Its parent is on the same host.
+    pub(crate) parent_is_near: bool,
+    /// Children on the same host, and which of them have none of their own.
+    pub(crate) near: Vec<u32>,
+    pub(crate) near_leaves: Vec<bool>,
+    pub(crate) far: Vec<u32>,
+    /// All of them, from left to right in the order of the hierarchy, and the rank's own place in that.
+    pub(crate) children: Vec<Child>,
+    pub(crate) position: u32,
+}
+
+impl Segments {
+    pub(crate) fn new(units: u64, params: &Params) -> Segments {
+        let least = units.div_ceil(Kind::VALUES / 2 - 2);
+        let segment = if params.segment == 0 { 0 } else { params.segment.max(least) };
+        let (division, count) = crate::algorithms::segments(units, &Params { segment, ..*params });
+        let streams = STREAMS.min(count).max(1);
+        Segments { division, first: 0, streams, turns: count.div_ceil(streams) }
+    }
+
+    /// Those of a part, of so many nearly equal ones.
+    pub(crate) fn of_part(units: u64, params: &Params, (part, parts): (u32, u32)) -> Segments {
+        let Segments { streams, turns, .. } = Segments::new(units.div_ceil(parts.into()), params);
+        let each = streams * turns;
+        let division = Division::Even { parts: parts * each, total: units };
+        Segments { division, first: part * each, streams, turns }
+    }
+
+    /// The segment that stream `stream` has in each turn.
+    pub(crate) fn of(self, stream: u32, buffer: BufferId) -> Span {
+        let first = self.first + stream;
+        build::block(buffer, self.division, Index::linear(first.into(), self.streams.into()))
+    }
+
+    /// How many segments of a stream are here after a turn.
+    pub(crate) fn count() -> Index {
+        Index::linear(1, 1)
+    }
+}
+
+impl Edges {
+    /// In a tree of hosts for data in segments: the fewer children the better.
+    pub(crate) fn new(shape: &Shape, params: &Params, b: &Builder) -> Edges {
+        Edges::in_tree(shape, params, Form::Kary(params.radix.min(MOST_FAR)), b)
+    }
+
+    /// In a tree of hosts for few bytes: who has them sends as long as others wait.
+    pub(crate) fn for_few(shape: &Shape, params: &Params, b: &Builder) -> Edges {
+        let form = match params.radix {
+            radix @ 2..=MOST_NEAR => Form::Knomial(radix),
+            radix => Form::Kary(radix.min(MOST_FAR)),
+        };
+        Edges::in_tree(shape, params, form, b)
+    }
+
+    /// Without those on other hosts.
+    pub(crate) fn within_host(mut self) -> Edges {
+        self.far.clear();
+        self.children.retain(|child| child.distance != NETWORK);
+        self.parent = self.parent.filter(|_| self.parent_is_near);
+        self
+    }
+
+    /// In a tree whose hosts are arranged like that.
+    pub(crate) fn in_tree(shape: &Shape, params: &Params, across: Form, b: &Builder) -> Edges {
+        let hierarchy = b.hierarchy(shape.ranks, params.ignored);
+        let tree = {
+            // Within a small host everybody deals with the leader: the copies run at the same time.
+            let form = |distance| if distance == NETWORK { across } else { Form::Kary(MOST_NEAR) };
+            Tree::of_levels(&hierarchy, form, shape.root, shape.rank)
+        };
+        // Whatever is ignored for the form of the tree.
+        let hosts = b.hierarchy(shape.ranks, Ignored::NONE);
+        let is_near = |peer: u32| hosts.distance(shape.rank, peer) != NETWORK;
+        let (near, far): (Vec<&Child>, Vec<&Child>) =
+            tree.children.iter().partition(|child| is_near(child.rank));
+        Edges {
+            me: shape.rank,
+            root: shape.root,
+            parent: tree.parent,
+            parent_is_near: tree.parent.is_some_and(is_near),
+            near: near.iter().map(|child| child.rank).collect(),
+            near_leaves: near.iter().map(|child| child.high - child.low == 1).collect(),
+            far: far.iter().map(|child| child.rank).collect(),
+            position: hierarchy.position(shape.rank),
+            children: tree.children,
+        }
+    }
+}
+
+/// How the root has what goes down.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// From the beginning.
+    Given,
+    /// As it is combined.
+    Combined,
+}
+
+impl Source {
+    /// The first of the flags by which `rank` counts what it has; `None` if it has all.
+    fn flags_of(self, rank: u32, edges: &Edges) -> Option<u16> {
+        match self {
+            _ if rank != edges.root => Some(HERE),
+            Source::Given => None,
+            Source::Combined => Some(PARTIAL),
+        }
+    }
+}
+
+/// Down the tree (Algorithm 3).
+pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 || shape.ranks == 1 {
+        return;
+    }
+    let edges = Edges::new(shape, params, b);
+    let segments = Segments::new(shape.count, params);
+    if !edges.near.is_empty() {
+        let access = if edges.parent.is_none() { Access::Read } else { Access::ReadWrite };
+        b.expose(DOWN, build::range(BufferId::RECV, 0, shape.count), access);
+        b.post(READY, 1);
+        wait_for_children(&edges, b);
+    }
+    down(segments, &edges, Source::Given, b);
+}
+
+/// Lets children near by at what goes down while it is written.
+pub(crate) fn lend_down(units: u64, edges: &Edges, b: &mut Builder) {
+    if !edges.near.is_empty() {
+        b.expose(DOWN, build::range(BufferId::RECV, 0, units), Access::ReadWrite);
+    }
+}
+
+/// Until children near by have all that went down.
+pub(crate) fn wait_for_children(edges: &Edges, b: &mut Builder) {
+    for child in &edges.near {
+        b.wait(*child, DONE, 1);
+    }
+}
+
+/// The strands of what goes down: it arrives, and goes on to other hosts; those near by fetch it.
+pub(crate) fn down(segments: Segments, edges: &Edges, source: Source, b: &mut Builder) {
+    arrive(segments, edges, source, b);
+    for child in &edges.far {
+        for stream in 0..segments.streams {
+            b.strand();
+            b.repeat(segments.turns, 1, |b| {
+                if let Some(flags) = source.flags_of(edges.me, edges) {
+                    b.wait(edges.me, flags + stream as u16, Segments::count());
+                }
+                b.send(*child, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+            });
+        }
+    }
+}
+
+/// The strands by which a rank gets what goes down.
+pub(crate) fn arrive(segments: Segments, edges: &Edges, source: Source, b: &mut Builder) {
+    match edges.parent {
+        None => {}
+        Some(parent) if edges.parent_is_near => fetch(segments, edges, parent, source, b),
+        Some(parent) => {
+            for stream in 0..segments.streams {
+                b.strand();
+                b.repeat(segments.turns, 1, |b| {
+                    b.recv(parent, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+                    b.post(HERE + stream as u16, Segments::count());
+                });
+            }
+        }
+    }
+}
+
+/// The strand that fetches what goes down from a parent near by.
+fn fetch(segments: Segments, edges: &Edges, parent: u32, source: Source, b: &mut Builder) {
+    b.strand();
+    b.wait(parent, READY, 1);
+    b.repeat(segments.turns, 1, |b| {
+        for stream in 0..segments.streams {
+            if let Some(flags) = source.flags_of(parent, edges) {
+                b.wait(parent, flags + stream as u16, Segments::count());
+            }
+            let from = segments.of(stream, BufferId::exposed(DOWN));
+            b.pull(parent, from, segments.of(stream, BufferId::RECV));
+            if !edges.near.is_empty() || !edges.far.is_empty() {
+                b.post(HERE + stream as u16, Segments::count());
+            }
+        }
+    });
+    b.post(DONE, 1);
+}

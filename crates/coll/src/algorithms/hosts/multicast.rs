@@ -1,0 +1,274 @@
+//! One payload for all hosts (S8): who has something for all other hosts sends it once, the network copies
+//! it.
+//!
+//! In a broadcast the root sends each segment. Within the hosts it goes on as in [`super::levels`]: who
+//! speaks for a host has a strand that receives, the others fetch each arrived segment out of its memory.
+//! Hosts have no tree: all are children of the root's. A segment is one message of the carrier at most
+//! ([`MESSAGE_BYTES`]), so that whoever waits for a segment keeps room for one.
+//!
+//! In the others every host has something for all: who speaks for it sends that, and hears each of the other
+//! hosts. Of few bytes that is one round between hosts, whatever their number. Long blocks take turns in the
+//! order of hosts: all at once they would overflow the queues of the network.
+
+use crate::algorithms::banks::{self, RESULT};
+use crate::algorithms::hosts::banks::{all, alone, down, up};
+use crate::algorithms::hosts::levels::{self, DONE, Edges, HERE, READY, Segments, Source};
+use crate::algorithms::hosts::{Hosts, Sending, bank_moves};
+use crate::algorithms::messages::{allgather as whole, gather};
+use crate::build::{self, Builder};
+use crate::generator::need::{FEW_HEAR, FEW_HEAR_EXPOSED, FEW_HEAR_ORDERED, LEVELS_MULTICAST};
+use crate::generator::parameters::{FIXED_NEAR, PIPELINE_NEAR};
+use crate::generator::{Generator, entry};
+use crate::hierarchy::Ignored;
+use crate::ir::{Access, BufferId, Division, Index, Span};
+use crate::shape::Collective as C;
+use crate::shape::{Params, Shape};
+use crate::tree::Form;
+use crate::work;
+
+/// What is written here.
+#[rustfmt::skip]
+pub const GENERATORS: &[Generator] = &[
+    entry(C::Bcast, "multicast", LEVELS_MULTICAST, PIPELINE_NEAR, bcast, work::messages::bcast_multicast),
+    entry(C::Barrier, "multicast", FEW_HEAR, FIXED_NEAR, barrier, work::messages::hear_all),
+    entry(C::Allreduce, "multicast", FEW_HEAR_ORDERED, FIXED_NEAR, allreduce, work::messages::hear_all),
+    entry(C::Allgather, "multicast", FEW_HEAR, FIXED_NEAR, allgather, work::messages::hear_all),
+    entry(C::Allgatherv, "multicast", FEW_HEAR, FIXED_NEAR, allgather, work::messages::hear_all),
+    entry(C::Allgather, "multicast_turns", FEW_HEAR_EXPOSED, PIPELINE_NEAR, allgather_in_turn, work::messages::hear_in_turn),
+];
+
+/// Longest message that carriers of multicast take; what is longer goes to each member by itself.
+pub const MESSAGE_BYTES: u64 = 64 << 10;
+
+/// Units of the longest segment.
+fn longest(shape: &Shape, params: &Params) -> u64 {
+    let most = (MESSAGE_BYTES / shape.unit_bytes.max(1)).max(1);
+    if params.segment == 0 { most } else { params.segment.min(most) }
+}
+
+/// Algorithm 3 of the paper of S4, on the broadcast of S8.
+pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 || shape.ranks == 1 {
+        return;
+    }
+    let edges = Edges::in_tree(shape, params, Form::Kary(Params::FLAT), b);
+    let segments = Segments::new(shape.count, &Params { segment: longest(shape, params), ..*params });
+    if !edges.near.is_empty() {
+        let access = if edges.parent.is_none() { Access::Read } else { Access::ReadWrite };
+        b.expose(levels::DOWN, build::range(BufferId::RECV, 0, shape.count), access);
+        b.post(READY, 1);
+        levels::wait_for_children(&edges, b);
+    }
+    levels::arrive(segments, &edges, Source::Given, b);
+    if edges.far.is_empty() {
+        return;
+    }
+    let group = b.group(&edges.far);
+    for stream in 0..segments.streams {
+        b.strand();
+        b.repeat(segments.turns, 1, |b| {
+            b.multicast(group, stream as u16, segments.of(stream, BufferId::RECV), &[]);
+        });
+    }
+}
+
+/// Who speaks for a host tells all others, and hears each of them.
+pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.ranks == 1 {
+        return;
+    }
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank);
+    let edges = Edges::for_few(shape, params, b).within_host();
+    for child in &edges.near {
+        b.wait(*child, banks::READY, 1);
+    }
+    let mut sending = Sending::new(shape.rank);
+    if let Some(parent) = edges.parent {
+        b.post(banks::READY, 1);
+        b.wait(parent, RESULT, 1);
+    } else if hosts.count() > 1 {
+        let others = hosts.other_leaders();
+        sending.report(b);
+        sending.multicast(b.group(&others), 0, Span::SIGNAL);
+        for leader in others {
+            b.recv(leader, 0, Span::SIGNAL, &[]);
+        }
+    }
+    if !edges.near.is_empty() {
+        b.post(RESULT, 1);
+    }
+    sending.finish(b);
+}
+
+/// Who speaks for a host combines what the hosts have, from the last to the first.
+pub fn allreduce(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    if shape.count == 0 || alone(shape, b) {
+        return;
+    }
+    b.bank(shape.count);
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank);
+    let edges = Edges::for_few(shape, params, b).within_host();
+    if edges.parent.is_some() {
+        let sum = up(shape, &edges, BufferId::BANK, b);
+        return down(shape, &edges, RESULT, Some(sum), b);
+    }
+    let own = all(shape, b.temporary(shape.count));
+    let mut have = up(shape, &edges, own.buffer, b);
+    if hosts.count() == 1 {
+        return down(shape, &edges, RESULT, Some(have), b);
+    }
+    // The user's may be where the result comes.
+    if have.buffer == BufferId::RECV {
+        b.copy(have, own, &[]);
+        have = own;
+    }
+    let mut sending = Sending::new(shape.rank);
+    sending.report(b);
+    sending.multicast(b.group(&hosts.other_leaders()), 0, have);
+    let sum = all(shape, b.temporary(shape.count));
+    let room = all(shape, b.temporary(shape.count));
+    for host in (0..hosts.count()).rev() {
+        let into = if host + 1 == hosts.count() { sum } else { room };
+        if host != hosts.mine {
+            b.recv(hosts.leader(host), 0, into, &[]);
+        } else if into == sum {
+            b.copy(have, sum, &[]);
+        }
+        if into == room {
+            b.reduce(if host == hosts.mine { have } else { room }, sum, &[]);
+        }
+    }
+    down(shape, &edges, RESULT, Some(sum), b);
+    sending.finish(b);
+}
+
+/// Few bytes: through banks within a host.
+pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
+    bank_moves::allgather_by(bank_moves::spread, shape, b);
+}
+
+/// Counts what a rank has sent: its neighbour's turn comes then.
+const SENT: u16 = 2;
+
+/// Long blocks: each rank sends its own to those who speak for the other hosts, when these and its own host
+/// have all before it.
+pub fn allgather_in_turn(shape: &Shape, params: &Params, b: &mut Builder) {
+    b.in_program_order();
+    let blocks = whole::division(shape);
+    gather::place_own(shape, blocks, b);
+    if shape.ranks == 1 || shape.count == 0 {
+        return;
+    }
+    let hosts = Hosts::new(&b.hierarchy(shape.ranks, Ignored::NONE), shape.rank);
+    let turns = Turns::new(shape, params, &hosts);
+    let total = shape.count * u64::from(shape.ranks);
+    if hosts.others().is_empty() {
+        b.post(READY, 1);
+    } else {
+        b.expose(levels::DOWN, build::range(BufferId::RECV, 0, total), Access::ReadWrite);
+        b.post(READY, 1);
+        for (member, _) in hosts.others() {
+            b.wait(member, DONE, 1);
+        }
+    }
+    turns.send(b);
+    if hosts.leads() {
+        turns.receive(b);
+    }
+    turns.fetch(b);
+}
+
+/// The segments of all blocks, in the order of turns.
+struct Turns<'a> {
+    me: u32,
+    hosts: &'a Hosts,
+    /// Segments of each block, and all of them.
+    each: u32,
+    blocks: Division,
+}
+
+impl Turns<'_> {
+    fn new<'a>(shape: &Shape, params: &Params, hosts: &'a Hosts) -> Turns<'a> {
+        let longest = longest(shape, params);
+        Turns {
+            me: shape.rank,
+            hosts,
+            each: shape.count.div_ceil(longest).max(1) as u32,
+            blocks: whole::division(shape),
+        }
+    }
+
+    /// The segments of a rank's block, one each iteration.
+    fn of(&self, rank: u32, buffer: BufferId) -> Span {
+        build::part(buffer, self.blocks, rank, (Index::linear(0, 1), self.each))
+    }
+
+    /// So many segments of other hosts are here before those of the block that is the `number`th of these.
+    fn count(&self, number: u32) -> i64 {
+        i64::from(number) * i64::from(self.each)
+    }
+
+    /// Ranks of other hosts in their turns, each with how many of them are before it.
+    fn foreign(&self) -> impl Iterator<Item = (u32, u32)> {
+        let hosts = (0..self.hosts.count()).filter(|host| *host != self.hosts.mine);
+        (0..).zip(hosts.flat_map(|host| self.hosts.members(host).iter().copied()))
+    }
+
+    fn send(&self, b: &mut Builder) {
+        if self.hosts.count() == 1 {
+            return;
+        }
+        b.strand();
+        let hosts = self.hosts;
+        let (own, before) = (hosts.members(hosts.mine), hosts.start(hosts.mine));
+        b.wait(self.me, READY, 1);
+        if hosts.number > 0 {
+            b.wait(own[hosts.number as usize - 1], SENT, 1);
+        } else {
+            b.wait(self.me, HERE, Index::fixed(self.count(before) as u64));
+        }
+        let group = b.group(&hosts.other_leaders());
+        b.repeat(self.each, 1, |b| {
+            b.multicast(group, 0, self.of(self.me, BufferId::RECV), &[]);
+        });
+        b.post(SENT, 1);
+    }
+
+    fn receive(&self, b: &mut Builder) {
+        b.strand();
+        for (number, rank) in self.foreign() {
+            b.repeat(self.each, 1, |b| {
+                b.recv(rank, 0, self.of(rank, BufferId::RECV), &[]);
+                b.post(HERE, Index::linear(self.count(number) + 1, 1));
+            });
+        }
+    }
+
+    /// What the others of the host have themselves, then what who speaks for it receives.
+    fn fetch(&self, b: &mut Builder) {
+        let (hosts, leader) = (self.hosts, self.hosts.leader(self.hosts.mine));
+        let others = hosts.others();
+        if others.is_empty() {
+            return;
+        }
+        b.strand();
+        for (member, _) in &others {
+            b.wait(*member, READY, 1);
+            b.repeat(self.each, 1, |b| {
+                let from = self.of(*member, BufferId::exposed(levels::DOWN));
+                b.pull(*member, from, self.of(*member, BufferId::RECV));
+            });
+        }
+        for (number, rank) in self.foreign().filter(|_| !hosts.leads()) {
+            b.repeat(self.each, 1, |b| {
+                b.wait(leader, HERE, Index::linear(self.count(number) + 1, 1));
+                let from = self.of(rank, BufferId::exposed(levels::DOWN));
+                b.pull(leader, from, self.of(rank, BufferId::RECV));
+            });
+        }
+        b.post(DONE, 1);
+    }
+}

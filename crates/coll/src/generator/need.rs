@@ -1,0 +1,213 @@
+//! What must hold for an algorithm to be right, and why it does not: asked by selection, by `tutti info` and by tests.
+
+use std::fmt;
+
+use crate::hierarchy::Hierarchy;
+use crate::shape::{Collective, Shape};
+
+/// What the nodes that the ranks are on give them; each has what those before it have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Node {
+    /// Nothing: ranks send messages.
+    Any,
+    /// All ranks are on one node, which gives them flags and banks (S1); see also [`Need::SeveralHosts`].
+    Shared,
+    /// And they can get at each other's memory (S2).
+    Exposed,
+}
+
+/// Something that an algorithm needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The operator commutes.
+    Commutative,
+    /// The number of ranks is a power of two.
+    PowerOfTwo,
+    /// No more ranks than [`Need::FEW`]: a schedule grows with them.
+    FewRanks,
+    /// One group: an intracommunicator.
+    OneGroup,
+    /// The two groups of an intercommunicator.
+    TwoGroups,
+    /// Flags and banks of a node, [`Node::Shared`].
+    Banks,
+    /// Memory of others, [`Node::Exposed`].
+    ExposedMemory,
+    /// All ranks on one host.
+    OneHost,
+    /// Ranks on several hosts, where what is needed of the node holds among the ranks of each; others are reached by messages.
+    /// On one host it would be what the algorithms of a node are.
+    SeveralHosts,
+    /// An operator that does not commute, or a prefix, needs ranks that are in their own order host by host: those of a host are
+    /// neighbours, whose operands may be combined first.
+    OrderedHosts,
+    /// What one host sends to all others, the network copies.
+    Multicast,
+    /// No more hosts than [`Need::FEW_HOSTS`]: every host hears every other one.
+    FewHosts,
+}
+
+/// What is known of an operation when needs are judged. What is not known is no reason against.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// What is asked for.
+    pub shape: &'a Shape,
+    /// Who is near whom.
+    pub hierarchy: Option<&'a Hierarchy>,
+    /// What each host gives its ranks, and how many hosts there are.
+    pub hosts: Option<(Node, u32)>,
+    /// Whether the network copies what is for several hosts.
+    pub multicast: Option<bool>,
+}
+
+/// Why a need is not met, in words for a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// For [`Need::Commutative`].
+    DoesNotCommute,
+    /// For [`Need::PowerOfTwo`].
+    NoPowerOfTwo,
+    /// For [`Need::FewRanks`].
+    ManyRanks,
+    /// For [`Need::OneGroup`].
+    ForOneGroup,
+    /// For [`Need::TwoGroups`].
+    ForTwoGroups,
+    /// For [`Need::Banks`].
+    NothingShared,
+    /// For [`Need::ExposedMemory`].
+    OutOfReach,
+    /// For [`Need::OneHost`].
+    OnSeveralHosts,
+    /// For [`Need::SeveralHosts`].
+    OnOneHost,
+    /// For [`Need::OrderedHosts`].
+    HostsOutOfOrder,
+    /// For [`Need::Multicast`].
+    NoMulticast,
+    /// For [`Need::FewHosts`].
+    ManyHosts,
+}
+
+/// Any ranks that send messages.
+pub const ANY: &[Need] = &[Need::OneGroup];
+/// The two groups of an intercommunicator.
+pub const BETWEEN: &[Need] = &[Need::TwoGroups];
+/// Messages, an operator that commutes.
+pub const COMMUTES: &[Need] = &[Need::Commutative, Need::OneGroup];
+/// Messages among a power of two.
+pub const POWER: &[Need] = &[Need::PowerOfTwo, Need::OneGroup];
+/// The banks of a node.
+pub const SHARED: &[Need] = &[Need::OneGroup, Need::Banks, Need::OneHost];
+/// The same, of few ranks.
+pub const FEW: &[Need] = &[Need::FewRanks, Need::OneGroup, Need::Banks, Need::OneHost];
+/// Exposed memory of a node.
+pub const EXPOSED: &[Need] = &[Need::OneGroup, Need::ExposedMemory, Need::OneHost];
+/// Several hosts with exposed memory.
+pub const LEVELS: &[Need] = &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts];
+/// The same, an operator that commutes.
+pub const LEVELS_COMMUTES: &[Need] =
+    &[Need::Commutative, Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts];
+/// Several hosts with banks.
+pub const LEVELS_SHARED: &[Need] = &[Need::OneGroup, Need::Banks, Need::SeveralHosts];
+/// The same, in the order of ranks.
+pub const LEVELS_ORDERED: &[Need] = &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::OrderedHosts];
+/// Several hosts with exposed memory, and multicast between them.
+pub const LEVELS_MULTICAST: &[Need] =
+    &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts, Need::Multicast];
+/// Few hosts with exposed memory that hear each other's multicasts.
+pub const FEW_HEAR_EXPOSED: &[Need] =
+    &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts, Need::Multicast, Need::FewHosts];
+/// The same, with banks.
+pub const FEW_HEAR: &[Need] =
+    &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::Multicast, Need::FewHosts];
+/// The same, in the order of ranks.
+pub const FEW_HEAR_ORDERED: &[Need] =
+    &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::Multicast, Need::FewHosts, Need::OrderedHosts];
+
+impl Need {
+    /// See [`Need::FewRanks`].
+    pub const FEW: u32 = 16;
+    /// See [`Need::FewHosts`].
+    pub const FEW_HOSTS: u32 = 32;
+
+    /// What these need of the node.
+    pub fn node(needs: &[Need]) -> Node {
+        match needs {
+            _ if needs.contains(&Need::ExposedMemory) => Node::Exposed,
+            _ if needs.contains(&Need::Banks) => Node::Shared,
+            _ => Node::Any,
+        }
+    }
+
+    /// What a user has to provide for it; `None` for what most calls have.
+    pub fn text(self) -> Option<&'static str> {
+        match self {
+            Need::Commutative => Some("a commutative operator"),
+            Need::PowerOfTwo => Some("a power of two of ranks"),
+            Need::FewRanks => Some("few ranks"),
+            Need::TwoGroups => Some("an intercommunicator"),
+            Need::Banks => Some("shared memory"),
+            Need::ExposedMemory => Some("exposed memory"),
+            Need::SeveralHosts => Some("several hosts"),
+            Need::OrderedHosts => Some("consecutive ranks on each host"),
+            Need::Multicast => Some("multicast between hosts"),
+            Need::FewHosts => Some("few hosts"),
+            Need::OneGroup | Need::OneHost => None,
+        }
+    }
+
+    /// Whether it is met, as far as the situation is known; or why not.
+    pub fn met(self, situation: &Situation<'_>) -> Result<(), Reason> {
+        let Situation { shape, hierarchy, hosts, multicast } = *situation;
+        let known = |holds: &dyn Fn(Node, u32) -> bool| hosts.is_none_or(|(node, hosts)| holds(node, hosts));
+        let (met, reason) = match self {
+            Need::Commutative => (shape.commutative, Reason::DoesNotCommute),
+            Need::PowerOfTwo => (shape.ranks.is_power_of_two(), Reason::NoPowerOfTwo),
+            Need::FewRanks => (shape.ranks <= Need::FEW, Reason::ManyRanks),
+            Need::OneGroup => (shape.first_group == 0, Reason::ForOneGroup),
+            Need::TwoGroups => (shape.first_group > 0, Reason::ForTwoGroups),
+            Need::Banks => (known(&|node, _| node >= Node::Shared), Reason::NothingShared),
+            Need::ExposedMemory => (known(&|node, _| node >= Node::Exposed), Reason::OutOfReach),
+            Need::OneHost => (known(&|_, hosts| hosts <= 1), Reason::OnSeveralHosts),
+            Need::SeveralHosts => (known(&|_, hosts| hosts > 1), Reason::OnOneHost),
+            Need::Multicast => (multicast.unwrap_or(true), Reason::NoMulticast),
+            Need::FewHosts => (known(&|_, hosts| hosts <= Need::FEW_HOSTS), Reason::ManyHosts),
+            Need::OrderedHosts => {
+                // A prefix is one of ranks in their order, whatever the operator is.
+                let prefix = matches!(shape.collective, Collective::Scan | Collective::Exscan);
+                let sorted = hierarchy.is_none_or(|hierarchy| hierarchy.order().is_sorted());
+                (shape.commutative && !prefix || sorted, Reason::HostsOutOfOrder)
+            }
+        };
+        if met { Ok(()) } else { Err(reason) }
+    }
+}
+
+impl Situation<'_> {
+    /// Where nothing but the shape is known.
+    pub fn of(shape: &Shape) -> Situation<'_> {
+        Situation { shape, hierarchy: None, hosts: None, multicast: None }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::DoesNotCommute => "the operator does not commute",
+            Reason::NoPowerOfTwo => "the number of ranks is no power of two",
+            Reason::ManyRanks => return write!(f, "there are more than {} ranks", Need::FEW),
+            Reason::ForOneGroup => "it is for one group",
+            Reason::ForTwoGroups => "it is for an intercommunicator",
+            Reason::NothingShared => "the ranks do not share a node's memory",
+            Reason::OutOfReach => "ranks cannot get at each other's memory",
+            Reason::OnSeveralHosts => "the ranks are on several hosts",
+            Reason::OnOneHost => "the ranks are on one host",
+            Reason::NoMulticast => "there is no multicast between the hosts, or it is not known yet",
+            Reason::ManyHosts => return write!(f, "there are more than {} hosts", Need::FEW_HOSTS),
+            Reason::HostsOutOfOrder => {
+                "operands keep the order of ranks and hosts do not hold consecutive ranks"
+            }
+        })
+    }
+}

@@ -1,0 +1,371 @@
+//! The lowering: schedules of few messages become programs for a network interface (S9; yu-2006, chapter 6),
+//! which then answers and forwards while the ranks compute, sleep or are stopped.
+//!
+//! # What a program is
+//! A rank's [`Program`] has *events* (its own call; messages that come), *areas* (memory of the size of the
+//! operation's data), and *rules*: when these events have come, combine two areas, emit one to a peer,
+//! complete the call. [`Machine`] says what that means, packet by packet; the program of the kernel
+//! (`crates/offload/bpf`) does the same.
+//!
+//! # How it comes from a schedule
+//! The steps of a rank are walked in an order in which each follows all that it waits for, loops unrolled.
+//! Memory becomes areas in single assignment: a receive or a reduction makes a new one, a copy is another
+//! name for one, a send reads one. So a message waits for what its data are made of and for nothing else: a
+//! broadcast is forwarded by hosts whose ranks have not called it. A message without data waits for what its
+//! step waits for, the own call included: that is what it says. Sends and receives of all ranks are matched
+//! as the engine does, by peer and lane, in order.
+//!
+//! # What is refused
+//! [`Refusal`] says by name what does not fit. Absent: anything that knows packets' bytes, addresses or
+//! clocks.
+
+mod machine;
+mod program;
+mod rotation;
+pub mod times;
+
+use std::collections::HashMap;
+use std::fmt;
+
+pub use machine::{CHANNELS, Dropped, Machine, Operation, Packet, Purpose, Record, Verdict};
+pub use program::{AREAS, Action, ENTERED, EVENTS, Event, Program, RULES, Rule};
+pub use rotation::{Next, Rotation};
+
+use crate::ir::{self, BufferId, Edge, Order, Schedule, Span, StepId, Tables};
+use crate::shape::{Collective, Shape};
+
+/// Most instances of steps that are walked: no schedule of more is lowered.
+const INSTANCES: u64 = 1024;
+
+/// Why schedules are not lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// They have steps within a node, or a file's.
+    OtherSteps,
+    /// So many instances of steps.
+    TooLong(u64),
+    /// So many events at one rank.
+    Events(usize),
+    /// So many rules at one rank.
+    Rules(usize),
+    /// So many areas at one rank.
+    Areas(usize),
+    /// Lengths come from tables.
+    Tables,
+    /// A message or an operand is not one block as it came or was made, but several or a part.
+    Pieces,
+    /// A send without its receive, or the other way round.
+    Unmatched,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::OtherSteps => f.write_str("it has steps within a host, or on files"),
+            Refusal::TooLong(steps) => write!(f, "{steps} steps, more than {INSTANCES}"),
+            Refusal::Events(events) => write!(f, "a rank waits for {events} messages, {EVENTS} fit"),
+            Refusal::Rules(rules) => write!(f, "a rank has {rules} rules, {RULES} fit"),
+            Refusal::Areas(areas) => write!(f, "a rank keeps {areas} blocks, {AREAS} fit"),
+            Refusal::Tables => f.write_str("lengths come from tables"),
+            Refusal::Pieces => f.write_str("messages are made of several blocks, or of parts"),
+            Refusal::Unmatched => {
+                f.write_str("a message is sent that nobody receives, or the other way round")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The programs of all ranks for their schedules; `shape` is that of rank 0. The data of a rank lie in its
+/// send buffer (of a broadcast's root: in the receive buffer), [`Shape::count`] units; MPI_IN_PLACE is the
+/// caller's business.
+///
+/// # Errors
+/// What does not fit.
+pub fn lower(shape: &Shape, schedules: &[Schedule]) -> Result<Vec<Program>, Refusal> {
+    let mut walks = Vec::with_capacity(schedules.len());
+    for (rank, schedule) in (0..).zip(schedules) {
+        walks.push(Walk::new(rank, shape, schedule).run()?);
+    }
+    let mut sends = HashMap::new();
+    let mut receives = HashMap::new();
+    for walk in &walks {
+        sends.extend(walk.sends.iter().map(|(message, rule)| ((walk.rank, *message), *rule)));
+        receives.extend(walk.receives.iter().map(|(message, event)| ((walk.rank, *message), *event)));
+    }
+    walks.iter().map(|walk| walk.program(&sends, &receives)).collect()
+}
+
+/// A message seen from one of its ends: the other end, the lane, and the how manieth it is there.
+type Message = (u32, u16, u32);
+/// A message by its end, and its number there: of a rule or an event.
+type Ends = HashMap<(u32, Message), u8>;
+
+/// What is known of a piece of memory.
+#[derive(Clone, Copy, Debug)]
+struct Definition {
+    buffer: BufferId,
+    start: u64,
+    length: u64,
+    area: u8,
+    needs: u32,
+}
+
+/// One rank's steps.
+struct Walk<'a> {
+    rank: u32,
+    shape: &'a Shape,
+    schedule: &'a Schedule,
+    definitions: Vec<Definition>,
+    areas: usize,
+    /// Without rules of senders.
+    events: Vec<Event>,
+    /// Without events of receivers.
+    rules: Vec<Rule>,
+    sends: Vec<(Message, u8)>,
+    receives: Vec<(Message, u8)>,
+    /// By step and iteration: events that come before its end.
+    before: Vec<Vec<u32>>,
+    ordinals: HashMap<(u32, u16, bool), u32>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(rank: u32, shape: &'a Shape, schedule: &'a Schedule) -> Walk<'a> {
+        let own = Event { peer: rank, rule: 0, into: None };
+        Walk {
+            rank,
+            shape,
+            schedule,
+            definitions: Vec::new(),
+            areas: 0,
+            events: vec![own],
+            rules: Vec::new(),
+            sends: Vec::new(),
+            receives: Vec::new(),
+            before: vec![Vec::new(); schedule.steps.len()],
+            ordinals: HashMap::new(),
+        }
+    }
+
+    fn run(mut self) -> Result<Walk<'a>, Refusal> {
+        let schedule = self.schedule;
+        if schedule.order == Order::Program || !schedule.permutation.is_empty() {
+            return Err(Refusal::OtherSteps);
+        }
+        if schedule.instances() > INSTANCES {
+            return Err(Refusal::TooLong(schedule.instances()));
+        }
+        self.begin()?;
+        let mut first = 0;
+        while let Some(step) = schedule.steps.get(first) {
+            let Some(number) = step.in_loop else {
+                self.step(first, 0)?;
+                first += 1;
+                continue;
+            };
+            let this = schedule.loops[usize::from(number)];
+            for iteration in 0..this.count {
+                for step in first..first + this.steps as usize {
+                    self.step(step, iteration)?;
+                }
+            }
+            first += this.steps as usize;
+        }
+        self.end()
+    }
+
+    /// What the rank gives.
+    fn begin(&mut self) -> Result<(), Refusal> {
+        let buffer = match self.shape.collective {
+            Collective::Barrier => return Ok(()),
+            Collective::Bcast if self.rank != self.shape.root => return Ok(()),
+            Collective::Bcast => BufferId::RECV,
+            _ => BufferId::SEND,
+        };
+        let area = self.area()?;
+        self.events[0].into = Some(area);
+        self.define(buffer, 0, self.shape.count, area, ENTERED)
+    }
+
+    /// What the rank gets, and the last rule.
+    fn end(mut self) -> Result<Walk<'a>, Refusal> {
+        let mut needs = ENTERED;
+        if self.shape.collective == Collective::Barrier {
+            needs |= self.before.iter().flatten().fold(0, |all, events| all | events);
+        }
+        self.rules.push(Rule { needs, action: Action::Complete });
+        if self.rules.len() > RULES {
+            return Err(Refusal::Rules(self.rules.len()));
+        }
+        Ok(self)
+    }
+
+    /// The areas of the result, and what they need.
+    fn result(&self) -> Result<(Vec<u8>, u32), Refusal> {
+        let blocks = match self.shape.collective {
+            Collective::Barrier => 0,
+            Collective::Allgather => u64::from(self.shape.ranks),
+            _ => 1,
+        };
+        let (mut areas, mut needs) = (Vec::new(), 0);
+        for block in 0..blocks {
+            let found = self.find(BufferId::RECV, block * self.shape.count, self.shape.count)?;
+            areas.push(found.area);
+            needs |= found.needs;
+        }
+        Ok((areas, needs))
+    }
+
+    fn step(&mut self, number: usize, iteration: u32) -> Result<(), Refusal> {
+        let step = &self.schedule.steps[number];
+        let before = step.after.iter().fold(ENTERED, |all, edge| all | self.over(*edge, iteration));
+        let mut after = before;
+        match step.kind {
+            ir::Kind::Send { peer, lane, from } => {
+                let peer = peer.at(iteration) as u32;
+                let (area, needs) = match self.place(&from, iteration)? {
+                    Some((_, _, 0)) => (None, 0),
+                    Some((buffer, start, length)) => {
+                        let found = self.find(buffer, start, length)?;
+                        (Some(found.area), found.needs)
+                    }
+                    None => (None, before),
+                };
+                if needs != 0 {
+                    let message = self.message(peer, lane, false);
+                    self.sends.push((message, self.rules.len() as u8));
+                    self.rule(needs, Action::Emit { peer, event: 0, from: area })?;
+                }
+            }
+            ir::Kind::Recv { peer, lane, into } => {
+                let (peer, place) = (peer.at(iteration) as u32, self.place(&into, iteration)?);
+                if place.is_none_or(|(_, _, length)| length > 0) {
+                    after |= self.receive(peer, lane, place)?;
+                }
+            }
+            ir::Kind::Copy { from, into } => self.copy(&from, &into, iteration)?,
+            ir::Kind::Reduce { left, right } => self.reduce(&left, &right, iteration)?,
+            _ => return Err(Refusal::OtherSteps),
+        }
+        self.before[number].push(after);
+        Ok(())
+    }
+
+    fn receive(&mut self, peer: u32, lane: u16, place: Option<(BufferId, u64, u64)>) -> Result<u32, Refusal> {
+        let number = self.events.len();
+        if number >= EVENTS {
+            return Err(Refusal::Events(number + 1));
+        }
+        let message = self.message(peer, lane, true);
+        self.receives.push((message, number as u8));
+        let into = place.map(|_| self.area()).transpose()?;
+        self.events.push(Event { peer, rule: 0, into });
+        if let (Some((buffer, start, length)), Some(area)) = (place, into) {
+            self.define(buffer, start, length, area, 1 << number)?;
+        }
+        Ok(1 << number)
+    }
+
+    fn copy(&mut self, from: &Span, into: &Span, iteration: u32) -> Result<(), Refusal> {
+        let (from, into) = (self.place(from, iteration)?, self.place(into, iteration)?);
+        let (Some(from), Some(into)) = (from, into) else { return Err(Refusal::Pieces) };
+        if into.2 == 0 {
+            return Ok(());
+        }
+        let found = self.find(from.0, from.1, from.2)?;
+        self.define(into.0, into.1, into.2, found.area, found.needs)
+    }
+
+    fn reduce(&mut self, left: &Span, right: &Span, iteration: u32) -> Result<(), Refusal> {
+        let (left, right) = (self.place(left, iteration)?, self.place(right, iteration)?);
+        let (Some(left), Some(right)) = (left, right) else { return Err(Refusal::Pieces) };
+        let operands = (self.find(left.0, left.1, left.2)?, self.find(right.0, right.1, right.2)?);
+        let (into, needs) = (self.area()?, operands.0.needs | operands.1.needs);
+        self.rule(needs, Action::Combine { left: operands.0.area, right: operands.1.area, into })?;
+        self.define(right.0, right.1, right.2, into, needs)
+    }
+
+    /// Events that come before an edge is satisfied.
+    fn over(&self, edge: Edge, iteration: u32) -> u32 {
+        let Edge { step: StepId(step), distance } = edge;
+        let ends = &self.before[step as usize];
+        if distance == Edge::WHOLE || self.schedule.iterations(edge.step) == 1 {
+            return ends.iter().fold(0, |all, events| all | events);
+        }
+        let before = iteration.checked_sub(distance).and_then(|iteration| ends.get(iteration as usize));
+        before.or(ends.last()).filter(|_| iteration >= distance).copied().unwrap_or(0)
+    }
+
+    /// The range that a span denotes; `None` for a signal.
+    fn place(&self, span: &Span, iteration: u32) -> Result<Option<(BufferId, u64, u64)>, Refusal> {
+        if span.is_signal() {
+            return Ok(None);
+        }
+        if span.uses_table() {
+            return Err(Refusal::Tables);
+        }
+        let range = span.at(iteration, &Tables::default());
+        Ok(Some((range.buffer, range.start, range.length)))
+    }
+
+    fn find(&self, buffer: BufferId, start: u64, length: u64) -> Result<Definition, Refusal> {
+        let same = |known: &&Definition| (known.buffer, known.start, known.length) == (buffer, start, length);
+        self.definitions.iter().find(same).copied().ok_or(Refusal::Pieces)
+    }
+
+    fn define(
+        &mut self,
+        buffer: BufferId,
+        start: u64,
+        length: u64,
+        area: u8,
+        needs: u32,
+    ) -> Result<(), Refusal> {
+        if length != self.shape.count {
+            return Err(Refusal::Pieces);
+        }
+        self.definitions.retain(|known| {
+            known.buffer != buffer || known.start + known.length <= start || start + length <= known.start
+        });
+        self.definitions.push(Definition { buffer, start, length, area, needs });
+        Ok(())
+    }
+
+    fn rule(&mut self, needs: u32, action: Action) -> Result<(), Refusal> {
+        self.rules.push(Rule { needs, action });
+        // The last rule is still to come.
+        if self.rules.len() < RULES { Ok(()) } else { Err(Refusal::Rules(self.rules.len() + 1)) }
+    }
+
+    fn area(&mut self) -> Result<u8, Refusal> {
+        self.areas += 1;
+        if self.areas > AREAS { Err(Refusal::Areas(self.areas)) } else { Ok(self.areas as u8 - 1) }
+    }
+
+    fn message(&mut self, peer: u32, lane: u16, is_received: bool) -> Message {
+        let ordinal = self.ordinals.entry((peer, lane, is_received)).or_default();
+        *ordinal += 1;
+        (peer, lane, *ordinal - 1)
+    }
+
+    /// The program, where both ends of each message have found one another.
+    fn program(&self, sends: &Ends, receives: &Ends) -> Result<Program, Refusal> {
+        let other_end = |ends: &Ends, (peer, lane, ordinal): Message| {
+            ends.get(&(peer, (self.rank, lane, ordinal))).copied().ok_or(Refusal::Unmatched)
+        };
+        let (mut events, mut rules) = (self.events.clone(), self.rules.clone());
+        for (message, event) in &self.receives {
+            events[usize::from(*event)].rule = other_end(sends, *message)?;
+        }
+        for (message, rule) in &self.sends {
+            let number = other_end(receives, *message)?;
+            if let Action::Emit { event, .. } = &mut rules[usize::from(*rule)].action {
+                *event = number;
+            }
+        }
+        let (result, needs) = self.result()?;
+        rules.last_mut().expect("the last rule was added").needs |= needs;
+        Ok(Program { rank: self.rank, events, rules, result, areas: self.areas as u8 })
+    }
+}

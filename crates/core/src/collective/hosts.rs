@@ -1,0 +1,305 @@
+//! Collectives by the kernel where hosts have several ranks: those of a host meet by its banks and flags, and
+//! who speaks for it goes by the kernel with those of the other hosts.
+//!
+//! An operation has up to three parts: *up* to who speaks for the host, by the kernel, and *down* again.
+//! Each is one of a communicator of its own, and on each the parts of operations begin in the order in
+//! which the operations were called ([`Turns`]): so all members begin them alike, however far each of them
+//! is.
+//!
+//! # Safety
+//! As for [`Operation`]: its maker has promised the memory that parts of it work on. The block that ranks
+//! of a host reduce into belongs to the activity, which outlives its parts.
+#![allow(unsafe_code)]
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tutti_base::Result;
+use tutti_coll::{Collective, lower};
+use tutti_data::Datatype;
+use tutti_offload::layout::AREA_BYTES;
+
+use super::flight;
+use super::offloaded::{BCAST, Kind, buffer};
+use super::operation::{Owned, Side};
+use super::{Activity, Operation};
+use crate::buffer::Buffer;
+use crate::communicator::Communicator;
+use crate::completion;
+use crate::engine::Array;
+use crate::giant::Held;
+use crate::offload::{Call, Place};
+use crate::process::Process;
+use crate::request::{Request, RequestId, Work};
+
+/// MPI_BYTE in the standard ABI.
+const BYTE: u32 = 0x247;
+
+/// The hosts of a communicator.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    pub up: Arc<Communicator>,
+    pub down: Arc<Communicator>,
+    /// At those who speak for their hosts: all of these, and what they are in the kernel.
+    pub leaders: Option<Arc<Communicator>>,
+    pub place: Option<Arc<Place>>,
+    /// The host of each member, and which one on it that is.
+    pub members: Vec<(u32, u32)>,
+    pub turns: Mutex<Turns>,
+}
+
+/// How many operations were called, and have begun their parts.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    next: u32,
+    called: u32,
+    descended: u32,
+}
+
+impl Hosts {
+    fn turns(&self) -> std::sync::MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_alone(&self) -> bool {
+        self.up.size() == 1
+    }
+}
+
+/// Where an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Up,
+    Call,
+    Kernel,
+    Down,
+    Over,
+}
+
+/// An operation under way.
+#[derive(Debug)]
+struct Ascent {
+    hosts: Arc<Hosts>,
+    operation: Owned,
+    kind: Kind,
+    /// The host of the root and which rank it is there; this rank's.
+    root: (u32, u32),
+    mine: (u32, u32),
+    turn: u32,
+    part: Part,
+    /// What the part waits for.
+    pending: Option<RequestId>,
+    call: Option<Call>,
+    block: Box<[u64; AREA_BYTES / 8]>,
+    request: RequestId,
+}
+
+/// Starts an operation of this kind behind a request.
+pub(super) fn start(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+    (hosts, kind): (Arc<Hosts>, Kind),
+) -> RequestId {
+    let shape = operation.shape(comm);
+    let work = Work::Collective(shape.collective.name(), super::root_of(shape.collective, shape.root));
+    let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
+    let turn = {
+        let mut turns = hosts.turns();
+        turns.next += 1;
+        turns.next - 1
+    };
+    let member = |rank: u32| hosts.members.get(rank as usize).copied().unwrap_or_default();
+    let (root, mine) = (member(shape.root), member(comm.rank().0));
+    // SAFETY: see the module's Safety section.
+    let operation = unsafe { Owned::new(operation) };
+    let ascent = Box::new(Ascent {
+        hosts,
+        operation,
+        kind,
+        root,
+        mine,
+        turn,
+        part: Part::Up,
+        pending: None,
+        call: None,
+        block: Box::new([0; AREA_BYTES / 8]),
+        request,
+    });
+    if let Some(activity) = ascent.advance(held, process, false) {
+        process.add_activity(held, activity);
+    }
+    request
+}
+
+impl Activity for Ascent {
+    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        let error = match self.move_on(held, process) {
+            Ok(false) => return Some(self),
+            Ok(true) => None,
+            Err(error) => {
+                // Those behind it end in their own way.
+                self.pass(true);
+                self.pass(false);
+                Some(error)
+            }
+        };
+        process.messages.borrow_mut(held).state.requests.complete(self.request, error);
+        None
+    }
+
+    fn is_unattended(&self) -> bool {
+        true
+    }
+}
+
+impl Ascent {
+    /// Does what can be done now; whether it is over.
+    fn move_on(&mut self, held: &Held, process: &Process) -> Result<bool> {
+        loop {
+            if let Some(request) = self.pending {
+                let Some(finished) = completion::finish_if_over(held, process, request)? else {
+                    return Ok(false);
+                };
+                self.pending = None;
+                finished.result?;
+            }
+            match self.part {
+                Part::Up => {
+                    self.pending = self.climb(held, process);
+                    self.part = if self.hosts.place.is_some() { Part::Call } else { Part::Down };
+                }
+                Part::Call => {
+                    if self.hosts.turns().called < self.turn {
+                        return Ok(false);
+                    }
+                    self.call(held, process);
+                    self.part = Part::Kernel;
+                }
+                Part::Kernel => {
+                    if !self.is_called(held, process)? {
+                        return Ok(false);
+                    }
+                    self.part = Part::Down;
+                }
+                Part::Down => {
+                    if self.hosts.turns().descended < self.turn {
+                        return Ok(false);
+                    }
+                    self.pass(false);
+                    self.pending = self.descend(held, process);
+                    self.part = Part::Over;
+                }
+                Part::Over => return Ok(true),
+            }
+        }
+    }
+
+    /// The next operation may call the kernel, or go down.
+    fn pass(&self, calls: bool) {
+        let mut turns = self.hosts.turns();
+        let turn = if calls { &mut turns.called } else { &mut turns.descended };
+        *turn = (*turn).max(self.turn + 1);
+    }
+
+    /// What the ranks of the host do first.
+    fn climb(&mut self, held: &Held, process: &Process) -> Option<RequestId> {
+        let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
+        let up = &hosts.up;
+        let begin = |part: &Operation<'_>| Some(flight::start(held, process, up, part));
+        // SAFETY: see the module's Safety section.
+        operation.with(|whole| unsafe {
+            let (send, recv) = whole.sides();
+            match (kind.collective, recv) {
+                _ if hosts.is_alone() && kind.collective != Collective::Allreduce => None,
+                (Collective::Barrier, _) => {
+                    begin(&Operation::new(Collective::Barrier, Side::Absent, Side::Absent))
+                }
+                (Collective::Bcast, Side::Block(_)) => (root.0 == mine.0)
+                    .then(|| Operation::new(Collective::Bcast, Side::Absent, recv.clone()).rooted(root.1))
+                    .and_then(|part| begin(&part)),
+                (_, Side::Block(all)) => {
+                    let own = if let Side::Block(_) = send { send } else { recv };
+                    if hosts.is_alone() {
+                        let bytes = buffer(own).map_or(Vec::new(), |buffer| buffer.to_vec());
+                        let words = bytes.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+                        block.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                        return None;
+                    }
+                    let sum = Side::Block(Array { base: block.as_mut_ptr().cast(), ..*all });
+                    let sum = if mine.1 == 0 { sum } else { Side::Absent };
+                    let (reducer, commutes) = whole.operator()?;
+                    begin(
+                        &Operation::new(Collective::Reduce, own.clone(), sum)
+                            .rooted(0)
+                            .reducing(reducer.clone(), *commutes),
+                    )
+                }
+                _ => None,
+            }
+        })
+    }
+
+    /// Calls the kernel.
+    fn call(&mut self, held: &Held, process: &Process) {
+        self.pass(true);
+        let Some(place) = &self.hosts.place else { return };
+        let bytes = usize::from(self.kind.bytes);
+        let data = match self.kind.collective {
+            Collective::Bcast if self.root.0 == self.mine.0 => {
+                self.result().map_or(Vec::new(), |own| own.to_vec())
+            }
+            Collective::Allreduce => {
+                self.block.iter().flat_map(|word| word.to_ne_bytes()).take(bytes).collect()
+            }
+            _ => Vec::new(),
+        };
+        let program = self.kind.program + if self.kind.program == BCAST { self.root.0 as u8 } else { 0 };
+        let operation = lower::Operation { program, operator: self.kind.operator, bytes: self.kind.bytes };
+        let synchronises = self.kind.collective != Collective::Bcast;
+        self.call = Some(place.call(&mut process.kernel.borrow_mut(held), operation, synchronises, data));
+    }
+
+    /// Whether the kernel is through; then the result is where it belongs.
+    fn is_called(&mut self, held: &Held, process: &Process) -> Result<bool> {
+        let (Some(place), Some(call)) = (&self.hosts.place, &mut self.call) else { return Ok(true) };
+        if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
+            return Ok(false);
+        }
+        let is_root = self.kind.collective == Collective::Bcast && self.root.0 == self.mine.0;
+        if self.kind.collective != Collective::Barrier && !is_root {
+            let mut block = [0; AREA_BYTES];
+            let block = &mut block[..usize::from(self.kind.bytes)];
+            place.result(call, block);
+            if let Some(result) = self.result() {
+                result.unpack(0, block);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the result goes, or a broadcast's data are.
+    fn result(&self) -> Option<Buffer> {
+        self.operation.with(|whole| buffer(whole.sides().1))
+    }
+
+    /// What the ranks of the host do in the end.
+    fn descend(&mut self, held: &Held, process: &Process) -> Option<RequestId> {
+        let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
+        if hosts.is_alone() || kind.collective == Collective::Bcast && root.0 == mine.0 {
+            return None;
+        }
+        let byte = Datatype::predefined(BYTE)?;
+        // SAFETY: see the module's Safety section.
+        operation.with(|whole| unsafe {
+            let result = match kind.collective {
+                Collective::Barrier => {
+                    Side::Block(Array { base: block.as_mut_ptr().cast(), count: 1, datatype: byte })
+                }
+                _ => whole.sides().1.clone(),
+            };
+            let part = Operation::new(Collective::Bcast, Side::Absent, result).rooted(0);
+            Some(flight::start(held, process, &hosts.down, &part))
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! What tuning has learned in this process: for its other communicators, and, by rank 0 when it ends, for
+//! later runs ([`tutti_coll::tune::learned`]).
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use tutti_base::config::Config;
+use tutti_coll::tune::Proposal;
+use tutti_coll::tune::learned::{self, Learned};
+use tutti_sys::job::{Job, PROGRAM_LINE};
+use tutti_sys::{cpu, files, process};
+
+/// Most that is kept of one run.
+const MOST: usize = 256;
+/// Longest file that is read and written, as for the launcher, in bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Keys and labels, in the order in which they were learned.
+#[derive(Debug, Default)]
+pub struct Learnings(Vec<(String, String)>);
+
+impl Learnings {
+    /// A decision.
+    pub(super) fn learn(&mut self, key: String, label: String) {
+        self.0.retain(|(known, _)| *known != key);
+        if self.0.len() == MOST {
+            self.0.remove(0);
+        }
+        self.0.push((key, label));
+    }
+
+    /// Which of these was learned elsewhere in this process; ranks may differ in what they know.
+    pub(super) fn hint(&self, key: &str, proposals: &[Proposal]) -> Option<usize> {
+        let (_, label) = self.0.iter().find(|(known, _)| known == key)?;
+        proposals.iter().position(|proposal| proposal.label() == *label)
+    }
+
+    /// Keeps it for later runs. That it cannot be kept, or that another job's was written at the same time
+    /// and stays instead, does no harm.
+    pub(crate) fn keep(&self, config: &Config) {
+        if self.0.is_empty() {
+            return;
+        }
+        let variable = |name: &str| std::env::var(name).ok();
+        let path = config.model_path(&process::host_name(), cpu::usable_processors(), variable);
+        let Some(path) = path else { return };
+        let result = self.write(Path::new(&path));
+        if config.explain {
+            match result {
+                Ok(()) => eprintln!("Tutti: what was learned is kept in {path}"),
+                Err(error) => eprintln!("Tutti: what was learned is not kept in {path}: {error}"),
+            }
+        }
+    }
+
+    fn write(&self, path: &Path) -> std::io::Result<()> {
+        let old = match files::read_text(path, MOST_BYTES) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        let text = learned::merge(&old, &self.0);
+        if text.len() as u64 > MOST_BYTES {
+            return Err(std::io::Error::other("the file is too long"));
+        }
+        files::keep(path, text.as_bytes())
+    }
+}
+
+/// What earlier runs have learned, from the job's text of what machines cost.
+pub(super) fn earlier(job: &Job) -> &'static Learned {
+    static LEARNED: OnceLock<Learned> = OnceLock::new();
+    LEARNED.get_or_init(|| learned::parse(std::str::from_utf8(job.model()).unwrap_or_default()))
+}
+
+/// The name of the job's programs, as the launcher has put it before that text: equal on all ranks. A word for
+/// any, if it has not.
+pub(super) fn program(job: &Job) -> &str {
+    let text = std::str::from_utf8(job.model()).unwrap_or_default();
+    text.lines().next().and_then(|line| line.strip_prefix(PROGRAM_LINE)).unwrap_or("_")
+}
+
+/// Which of these an earlier run has found best; equal on all ranks of a job.
+pub(super) fn known(learned: &Learned, key: &str, proposals: &[Proposal]) -> Option<usize> {
+    let label = learned.get(key)?;
+    proposals.iter().position(|proposal| proposal.label() == *label)
+}

@@ -1,0 +1,581 @@
+//! Collectives that the kernel's packet program does (S9): which communicators have it, which operations go
+//! by it, those behind requests, and those that are started again and again.
+//!
+//! Members agree once, before their first blocking operation, and from then on an operation goes this way or
+//! not by what all of them know of it. So nothing is decided while one is under way, and what goes by
+//! schedules of hosts goes on beside it.
+//!
+//! Starts of persistent operations need not follow those of others (MPI-5 section 6.13), so each is a group
+//! of its own in the kernel, with its own records.
+//!
+//! # Safety
+//! As for [`Operation`]: its maker has promised the memory that is packed and unpacked here.
+#![allow(unsafe_code)]
+
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tutti_base::config::Offload;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_coll::ir::Schedule;
+use tutti_coll::lower::{self, Program, lower};
+use tutti_coll::{Collective, Params, Shape, registry};
+use tutti_data::{Datatype, Op, Reducer};
+use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PROGRAMS};
+use tutti_offload::seat::Seat;
+use tutti_transport::adaptive::tag::{Key, Use};
+
+use super::hosts::{self, Hosts};
+use super::operation::{Owned, Side};
+use super::{Activity, Channel, Operation, internal, refusals, waiting_for};
+use crate::buffer::Buffer;
+use crate::communicator::Communicator;
+use crate::communicator::split::split;
+use crate::completion;
+use crate::giant::{GiantCell, Held};
+use crate::offload::{Call, Place};
+use crate::process::Process;
+use crate::progress;
+use crate::request::{Request, RequestId, Restart, Restarted, Work};
+use crate::special::UNDEFINED;
+
+/// Numbers of programs; broadcasts follow, one a root.
+const BARRIER: u8 = 0;
+const ALLREDUCE: u8 = 1;
+pub(super) const BCAST: u8 = 2;
+/// How long the first operation of a communicator may take until packets count as lost on their way: hosts
+/// may be busy.
+const TRIAL: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Whether the members have the kernel's program.
+#[derive(Debug, Default)]
+pub(super) enum Standing {
+    /// Nobody has asked.
+    #[default]
+    Open,
+    /// They have not.
+    None,
+    /// They have; their hosts.
+    Ready(Arc<Place>, Arc<[Ipv4Addr]>),
+    /// Those have who speak for their hosts.
+    Several(Arc<Hosts>),
+}
+
+/// Finds out, with all members, whether the kernel does operations of a communicator, if nobody has before.
+///
+/// # Errors
+/// What went wrong with a message; with TUTTI_OFFLOAD=on, why it does not.
+#[inline]
+pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    if !matches!(*comm.collectives.offloaded.borrow(held), Standing::Open) {
+        return Ok(());
+    }
+    establish(held, process, comm)
+}
+
+#[cold]
+fn establish(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
+    *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
+    let is_meant = process.config.offload != Offload::Off && matches!(comm.collectives.channel, Channel::Own);
+    if !is_meant || comm.inter().is_some() || comm.collectives.node.numbers(process, comm).is_none() {
+        return Ok(());
+    }
+    let found = match has_several(process, comm) {
+        true => negotiate_hosts(held, process, comm)?,
+        false => negotiate(held, process, comm)?,
+    };
+    let standing = match found {
+        Ok(standing) => standing,
+        Err(why) => {
+            if process.config.explain && comm.rank().0 == 0 {
+                eprintln!("Tutti: the kernel does no collectives of {}: {why}", comm.context().0);
+            }
+            return match process.config.offload {
+                Offload::On => {
+                    Err(Error::new(ErrorClass::Other, format!("TUTTI_OFFLOAD=on, but here not: {why}")))
+                }
+                _ => Ok(()),
+            };
+        }
+    };
+    if process.config.explain && comm.rank().0 == 0 {
+        eprintln!("Tutti: the kernel does small collectives of communicator {}", comm.context().0);
+    }
+    *comm.collectives.offloaded.borrow_mut(held) = standing;
+    Ok(())
+}
+
+/// Whether members are on one host.
+fn has_several(process: &Process, comm: &Communicator) -> bool {
+    let mut hosts: Vec<u32> = comm.group().iter().map(|world| process.job.place(world.0).host).collect();
+    hosts.sort_unstable();
+    hosts.windows(2).any(|two| two[0] == two[1])
+}
+
+const OTHERS: &str = "another member cannot; its `tutti info` says why";
+
+/// The same where hosts have several members.
+fn negotiate_hosts(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+) -> Result<std::result::Result<Standing, String>> {
+    let mut hosts = Vec::new();
+    let mut members: Vec<(u32, u32)> = Vec::new();
+    for world in comm.group().iter() {
+        let host = process.job.place(world.0).host;
+        let known = hosts.iter().position(|known| *known == host);
+        let number = known.unwrap_or_else(|| {
+            hosts.push(host);
+            hosts.len() - 1
+        }) as u32;
+        let before = members.iter().filter(|(other, _)| *other == number).count() as u32;
+        members.push((number, before));
+    }
+    let rank = comm.rank().0;
+    let (host, number) = members[rank as usize];
+    let mine = if number == 0 { seat(held, process, comm).map(drop) } else { Ok(()) };
+    if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
+        return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
+    }
+    let mut of_host = || split(held, process, comm, host as i32, rank as i32);
+    let (up, down) = (of_host()?, of_host()?);
+    let color = if number == 0 { 0 } else { UNDEFINED };
+    let leaders = split(held, process, comm, color, rank as i32)?;
+    // What these agree upon they do by hosts.
+    for part in [&up, &down, &leaders].into_iter().flatten() {
+        *part.collectives.offloaded.borrow_mut(held) = Standing::None;
+    }
+    let found = leaders.as_ref().map(|leaders| negotiate(held, process, leaders)).transpose()?.transpose();
+    if internal::maximum(held, process, comm, u32::from(found.is_err()))? > 0 {
+        return Ok(Err(found.err().unwrap_or_else(|| OTHERS.into())));
+    }
+    let place = match found {
+        Ok(Some(Standing::Ready(place, _))) => Some(place),
+        _ => None,
+    };
+    let (Some(up), Some(down)) = (up, down) else { unreachable!("every member has a host") };
+    Ok(Ok(Standing::Several(Arc::new(Hosts { up, down, leaders, place, members, turns: Mutex::default() }))))
+}
+
+/// What members find out together; all end alike, with reasons of their own.
+fn negotiate(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+) -> Result<std::result::Result<Standing, String>> {
+    let mine = seat(held, process, comm);
+    if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
+        return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
+    }
+    let address = mine.as_ref().map_or(Ipv4Addr::UNSPECIFIED, |(_, address)| *address);
+    let all = internal::allgather_bytes(held, process, comm, &address.octets())?;
+    let hosts: Arc<[Ipv4Addr]> = all.as_chunks::<4>().0.iter().map(|bytes| Ipv4Addr::from(*bytes)).collect();
+    let place = mine.and_then(|(seat, _)| install(&seat, (process, comm), &hosts, comm.context().0));
+    if internal::maximum(held, process, comm, u32::from(place.is_err()))? > 0 {
+        return Ok(Err(place.err().unwrap_or_else(|| OTHERS.into())));
+    }
+    let place = place.map(|place| try_out(held, process, Arc::new(place)));
+    let fails = !matches!(place, Ok(Some(_)));
+    if internal::maximum(held, process, comm, u32::from(fails))? > 0 {
+        return Ok(Err(format!("packets of UDP port {PORT} do not get from each host to each other one")));
+    }
+    let place = place.ok().flatten().expect("nobody has failed");
+    Ok(Ok(Standing::Ready(place, hosts)))
+}
+
+/// Does a barrier in the kernel, as all members do: whether its packets get through.
+fn try_out(held: &mut Held, process: &Process, place: Arc<Place>) -> Option<Arc<Place>> {
+    let until = Instant::now() + TRIAL;
+    let operation = lower::Operation { program: BARRIER, operator: 0, bytes: 0 };
+    let mut call = place.call(&mut process.kernel.borrow_mut(held), operation, true, Vec::new());
+    loop {
+        let over = place.advance(&mut process.kernel.borrow_mut(held), &mut call);
+        if !matches!(over, Ok(false)) || Instant::now() > until {
+            return over.is_ok_and(|over| over).then_some(place);
+        }
+        progress::progress(held, process);
+        held.release_while(|| std::thread::sleep(LOOK));
+    }
+}
+
+/// This process's seat in the kernel, and the address of its host.
+fn seat(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+) -> std::result::Result<(Arc<Seat>, Ipv4Addr), String> {
+    if comm.group().iter().any(|world| process.is_foreign(world)) {
+        return Err("members are of several jobs".into());
+    }
+    let header = process.job.header();
+    let address: Ipv4Addr =
+        header.interface().parse().map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
+    let tag = Key::new(&header.secret.0, Use::Derived).tag(&[b"netd"]);
+    let mut kernel = process.kernel.borrow_mut(held);
+    let seat = kernel.seat(|| Seat::take(header.job_id as u32, tag, address))?;
+    Ok((seat, address))
+}
+
+/// Makes the communicator and its programs known to the kernel, under a number of its own.
+fn install(
+    seat: &Arc<Seat>,
+    (process, comm): (&Process, &Communicator),
+    hosts: &[Ipv4Addr],
+    number: u32,
+) -> std::result::Result<Place, String> {
+    let programs = programs(comm.size(), comm.rank().0)?;
+    let mut ranks: Vec<u32> = programs.iter().flat_map(Program::peers).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    if ranks.len() > PEERS {
+        return Err(format!("a rank has to do with {} others, {PEERS} fit", ranks.len()));
+    }
+    let peers = ranks.iter().map(|rank| (*rank, hosts[*rank as usize])).collect();
+    let group = seat.join(number, comm.rank().0, peers)?;
+    for (number, program) in programs.iter().enumerate() {
+        seat.install(&group, number, program).map_err(|_| "a program has unknown peers".to_string())?;
+    }
+    let silence = Duration::from_millis(process.config.silence_ms);
+    Ok(Place::new(Arc::clone(seat), group, programs, BARRIER, silence))
+}
+
+/// This rank's programs, in the order of their numbers.
+fn programs(ranks: u32, rank: u32) -> std::result::Result<Vec<Program>, String> {
+    let roots = ranks.min((PROGRAMS - usize::from(BCAST)) as u32);
+    let barrier =
+        [(Collective::Barrier, "dissemination", 0), (Collective::Allreduce, "recursive_doubling", 0)];
+    let all = barrier.into_iter().chain((0..roots).map(|root| (Collective::Bcast, "knomial", root)));
+    all.map(|(collective, name, root)| {
+        let found = registry().iter().find(|known| known.collective == collective && known.name == name);
+        let generator = found.expect("these algorithms are registered");
+        let count = u64::from(collective != Collective::Barrier);
+        let shape = |rank| Shape { root, ..Shape::new(collective, ranks, rank, count) };
+        let schedules: Vec<Schedule> =
+            (0..ranks).map(|rank| generator.generate(&shape(rank), &Params::default())).collect();
+        let lowered = lower(&shape(0), &schedules).map_err(|refusal| format!("{collective}: {refusal}"))?;
+        Ok(lowered.into_iter().nth(rank as usize).expect("there is one a rank"))
+    })
+    .collect()
+}
+
+/// What the kernel is told of an operation that it does.
+#[derive(Debug)]
+struct Carried {
+    operation: lower::Operation,
+    synchronises: bool,
+    /// What this rank gives, and where its result goes.
+    gives: Option<Buffer>,
+    gets: Option<Buffer>,
+}
+
+/// Whether calls of a collective may go by the kernel: then they are not taken for repetitions of what hosts
+/// did.
+#[inline]
+pub(super) fn may_carry(held: &Held, comm: &Communicator, collective: Collective) -> bool {
+    matches!(collective, Collective::Barrier | Collective::Bcast | Collective::Allreduce)
+        && matches!(*comm.collectives.offloaded.borrow(held), Standing::Ready(..) | Standing::Several(_))
+}
+
+/// Whether tuning may try the kernel for blocking operations of a shape: where the bits of the result are
+/// those of any algorithm, and where the shape alone tells.
+pub(super) fn is_candidate(held: &Held, comm: &Communicator, shape: &Shape) -> bool {
+    let is_one = match shape.collective {
+        Collective::Barrier => true,
+        Collective::Bcast => bcast_of(shape).is_some(),
+        _ => false,
+    };
+    is_one && may_carry(held, comm, shape.collective)
+}
+
+/// The program of a broadcast, if there is one for it.
+fn bcast_of(shape: &Shape) -> Option<u8> {
+    let fits = (shape.root as usize) < PROGRAMS - usize::from(BCAST)
+        && (1..=AREA_BYTES as u64).contains(&shape.bytes());
+    fits.then(|| BCAST + shape.root as u8)
+}
+
+/// The kernel's part in an operation; the same decision at all members.
+fn carried(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Option<(Arc<Place>, Carried)> {
+    let place = match &*comm.collectives.offloaded.borrow(held) {
+        Standing::Ready(place, _) => Arc::clone(place),
+        Standing::Open | Standing::None | Standing::Several(_) => return None,
+    };
+    Some((place, what_of(process, comm, operation)?))
+}
+
+/// An operation that the kernel can do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    pub collective: Collective,
+    /// Of broadcasts that of the first root.
+    pub program: u8,
+    pub operator: u8,
+    pub bytes: u16,
+}
+
+impl Kind {
+    /// What the kernel does of an operation, whatever its root is.
+    fn of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Kind> {
+        let shape = operation.shape(comm);
+        let bytes = shape.bytes();
+        let (program, operator, most) = match shape.collective {
+            Collective::Barrier => (BARRIER, Operator::None, 0),
+            Collective::Bcast if bytes > 0 => (BCAST, Operator::None, AREA_BYTES),
+            Collective::Allreduce if bytes > 0 => {
+                (ALLREDUCE, operator_of(operation.reducer()?)?, OPERAND_BYTES)
+            }
+            _ => return None,
+        };
+        // Its sums are another expression than the one of all machines.
+        let differs = process.config.deterministic && operator == Operator::SumF64;
+        let fits = bytes <= most as u64 && !differs;
+        let (operator, bytes) = (operator as u8, bytes as u16);
+        fits.then_some(Kind { collective: shape.collective, program, operator, bytes })
+    }
+}
+
+/// What the kernel is told of an operation; nothing if it does not do such ones.
+fn what_of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Carried> {
+    let Kind { program, operator, bytes, .. } = Kind::of(process, comm, operation)?;
+    let shape = operation.shape(comm);
+    let program = if program == BCAST { bcast_of(&shape)? } else { program };
+    let (send, recv) = operation.sides();
+    let (gives, gets) = match shape.collective {
+        Collective::Barrier => (None, None),
+        Collective::Bcast if shape.is_root() => (buffer(recv), None),
+        Collective::Bcast => (None, buffer(recv)),
+        _ if shape.in_place => (buffer(recv), buffer(recv)),
+        _ => (buffer(send), buffer(recv)),
+    };
+    let operation = lower::Operation { program, operator, bytes };
+    let synchronises = shape.collective != Collective::Bcast;
+    Some(Carried { operation, synchronises, gives, gets })
+}
+
+pub(super) fn buffer(side: &Side<'_>) -> Option<Buffer> {
+    let Side::Block(array) = side else { return None };
+    // SAFETY: see the module's Safety section.
+    unsafe { Buffer::user(array.base, array.count, array.datatype) }.ok()
+}
+
+/// The operator of the kernel that does what a reducer does.
+fn operator_of(reducer: &Reducer) -> Option<Operator> {
+    /// MPI_LONG, MPI_INT64_T and MPI_DOUBLE; MPI_SUM, MPI_MIN and MPI_MAX in the standard ABI.
+    const INTEGERS: [u32; 2] = [0x20a, 0x258];
+    const DOUBLE: u32 = 0x214;
+    const SUM: u32 = 0x21;
+    const MIN: u32 = 0x22;
+    const MAX: u32 = 0x23;
+    let code = reducer.datatype().code()?;
+    let is = |operator: u32| {
+        let known = Op::predefined(operator).and_then(|known| known.bind(Datatype::predefined(code)?).ok());
+        known.is_some_and(|known| known.is_same(reducer))
+    };
+    match code {
+        DOUBLE if is(SUM) => Some(Operator::SumF64),
+        _ if !INTEGERS.contains(&code) || reducer.datatype().size() != 8 => None,
+        _ if is(SUM) => Some(Operator::SumI64),
+        _ if is(MIN) => Some(Operator::MinI64),
+        _ if is(MAX) => Some(Operator::MaxI64),
+        _ => None,
+    }
+}
+
+fn begin(held: &Held, process: &Process, place: &Arc<Place>, carried: &Carried) -> Call {
+    let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
+    place.call(&mut process.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
+}
+
+/// Moves it on; whether it is over, the result being where it belongs.
+fn move_on(
+    held: &Held,
+    process: &Process,
+    place: &Arc<Place>,
+    call: &mut Call,
+    gets: Option<&Buffer>,
+) -> Result<bool> {
+    if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
+        return Ok(false);
+    }
+    if let Some(gets) = gets {
+        let mut block = [0; AREA_BYTES];
+        let block = &mut block[..gets.bytes() as usize];
+        place.result(call, block);
+        gets.unpack(0, block);
+    }
+    Ok(true)
+}
+
+/// Does an operation if it is one for the kernel.
+pub(super) fn run(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Option<Result<()>> {
+    let what = || waiting_for(operation.collective(), operation.shape(comm).root, comm);
+    if let Some(request) = start_several(held, process, comm, operation) {
+        let is_over = |held: &Held| completion::is_complete(held, process, request).unwrap_or(true);
+        progress::wait_until(held, process, &what, is_over);
+        return Some(completion::finish(held, process, request).result.map(drop));
+    }
+    let (place, carried) = carried(held, process, comm, operation)?;
+    let mut call = begin(held, process, &place, &carried);
+    let mut result = Ok(false);
+    progress::wait_until(held, process, &what, |held| {
+        if matches!(result, Ok(false)) {
+            result = move_on(held, process, &place, &mut call, carried.gets.as_ref());
+        }
+        !matches!(result, Ok(false))
+    });
+    Some(result.map(drop))
+}
+
+/// Starts an operation where hosts have several members, if it is one for the kernel.
+fn start_several(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Option<RequestId> {
+    let hosts = match &*comm.collectives.offloaded.borrow(held) {
+        Standing::Several(hosts) => Arc::clone(hosts),
+        _ => return None,
+    };
+    let kind = Kind::of(process, comm, operation)?;
+    let root = hosts.members.get(operation.shape(comm).root as usize).map_or(0, |(host, _)| *host);
+    let has_program = (root as usize) < PROGRAMS - usize::from(BCAST);
+    has_program.then(|| hosts::start(held, process, comm, operation, (hosts, kind)))
+}
+
+/// What a communicator has of communicators for it.
+pub(crate) fn parts(held: &Held, comm: &Communicator) -> Vec<Arc<Communicator>> {
+    match &*comm.collectives.offloaded.borrow(held) {
+        Standing::Several(hosts) => {
+            let leaders = hosts.leaders.iter().map(Arc::clone);
+            leaders.chain([Arc::clone(&hosts.up), Arc::clone(&hosts.down)]).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// As [`run`], behind a request.
+pub(super) fn start(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Option<RequestId> {
+    if let Some(request) = start_several(held, process, comm, operation) {
+        return Some(request);
+    }
+    let (place, carried) = carried(held, process, comm, operation)?;
+    let shape = operation.shape(comm);
+    let work = Work::Collective(shape.collective.name(), super::root_of(shape.collective, shape.root));
+    let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
+    let call = begin(held, process, &place, &carried);
+    let flight = Box::new(Flight { place, call, gets: carried.gets, request });
+    if let Some(activity) = flight.advance(held, process, false) {
+        process.add_activity(held, activity);
+    }
+    Some(request)
+}
+
+/// Keeps an operation to be started by MPI_Start, if the kernel does it; all members decide alike.
+///
+/// # Errors
+/// What went wrong with a message.
+pub(super) fn persistent(
+    held: &mut Held,
+    process: &Process,
+    comm: &Communicator,
+    operation: &Operation<'_>,
+) -> Result<Option<Arc<dyn Restart>>> {
+    agree(held, process, comm)?;
+    let hosts = match &*comm.collectives.offloaded.borrow(held) {
+        Standing::Ready(_, hosts) => Arc::clone(hosts),
+        Standing::Open | Standing::None | Standing::Several(_) => return Ok(None),
+    };
+    let Some(carried) = what_of(process, comm, operation) else { return Ok(None) };
+    let number = comm.collectives.next_persistent(held, refusals::signature_of(&operation.shape(comm), comm));
+    // Contexts of communicators are below; netd has none twice.
+    let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
+    let seat = process.kernel.borrow_mut(held).seat(|| Err("there is no seat".into()));
+    let place = seat.and_then(|seat| install(&seat, (process, comm), &hosts, group));
+    if internal::maximum(held, process, comm, u32::from(place.is_err()))? > 0 {
+        return Ok(None);
+    }
+    let place = Arc::new(place.expect("nobody has failed"));
+    let root = super::root_of(operation.collective(), operation.shape(comm).root);
+    let what = (operation.collective(), root);
+    // SAFETY: see the module's Safety section.
+    let owner = unsafe { Owned::new(operation) };
+    Ok(Some(Arc::new(Repeated {
+        place,
+        what,
+        carried: GiantCell::new(carried),
+        _owner: GiantCell::new(owner),
+    })))
+}
+
+/// A persistent operation that the kernel does.
+#[derive(Debug)]
+struct Repeated {
+    place: Arc<Place>,
+    what: (Collective, Option<u32>),
+    carried: GiantCell<Carried>,
+    /// Keeps the datatypes.
+    _owner: GiantCell<Owned>,
+}
+
+impl Restart for Repeated {
+    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+        let carried = self.carried.borrow(held);
+        let (place, gets) = (Arc::clone(&self.place), carried.gets.clone());
+        let mut call = begin(held, process, &place, &carried);
+        drop(carried);
+        match move_on(held, process, &place, &mut call, gets.as_ref()) {
+            Ok(false) => {}
+            over => return Restarted::Over(self, over.err()),
+        }
+        let operation: Arc<dyn Restart> = Arc::<Repeated>::clone(&self);
+        let work = Work::Collective(self.what.0.name(), self.what.1);
+        process.messages.borrow_mut(held).state.requests.under_way(request, operation, work);
+        process.add_activity(held, Box::new(Flight { place, call, gets, request }));
+        Restarted::UnderWay
+    }
+}
+
+/// An operation behind a request.
+#[derive(Debug)]
+struct Flight {
+    place: Arc<Place>,
+    call: Call,
+    gets: Option<Buffer>,
+    request: RequestId,
+}
+
+impl Activity for Flight {
+    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        let Flight { place, call, gets, request } = &mut *self;
+        let error = match move_on(held, process, place, call, gets.as_ref()) {
+            Ok(false) => return Some(self),
+            Ok(true) => None,
+            Err(error) => Some(error),
+        };
+        process.messages.borrow_mut(held).state.requests.complete(*request, error);
+        None
+    }
+
+    fn is_unattended(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,403 @@
+//! Persistent operations: kept to be started again (MPI-5 section 6.13), by one algorithm, or, where they are
+//! tuned, by one of several that are tried in turn.
+//!
+//! Starts of a persistent operation need not follow those of others, so each has a number and banks of its
+//! own, and is a unit of tuning of its own: the n-th start is the same on all members. What they have
+//! measured goes under another number of this kind. A start that has to wait for it returns all the same,
+//! and begins when it has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use tutti_base::config::Tune;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_coll::select::Choice;
+use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::{CallForm, UnitKey};
+
+use super::accord::Accord;
+use super::flight::{Attempt, hope, launch_kept, work_of};
+use super::internal::{self, Maxima};
+use super::node::Neighbourhood;
+use super::port::{CommPort, Ticket};
+use super::tuning::{News, Says, Unit};
+use super::{
+    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, dash, deferred, is_within_node,
+    offloaded, plan_as, prepare_as, refusals,
+};
+use crate::communicator::Communicator;
+use crate::completion;
+use crate::engine::Status;
+use crate::giant::{GiantCell, Held};
+use crate::inside;
+use crate::p2p::accord::PERSISTENT;
+use crate::process::Process;
+use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
+use crate::wire::Signature;
+
+/// Algorithms that are tried of one operation: each has banks.
+const MOST_TRIED: usize = 6;
+
+/// Keeps an operation to be started by MPI_Start, as it is wished for, and else as its communicator is.
+/// Members on several hosts agree on whether each host has banks for it: the call is not local (MPI-5
+/// section 6.13).
+///
+/// # Errors
+/// What went wrong with a message of that agreement.
+pub fn persistent(
+    held: &mut Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+    wishes: &Wishes,
+) -> Result<RequestId> {
+    agree(held, process, comm)?;
+    if let Some(kept) = offloaded::persistent(held, process, comm, operation)? {
+        return Ok(insert(held, process, comm, kept));
+    }
+    let wishes = wishes.or(&comm.collectives.state.borrow(held).wishes);
+    let shape = operation.shape(comm);
+    let tune = wishes.tune_of(&process.config);
+    let is_forced = wishes.algorithm_of(&process.config, shape.collective.name()).is_some();
+    if tune.is_on() && !is_forced && deferred::can_be_tuned(comm, &shape) {
+        let key = UnitKey::of(&shape, CallForm::Persistent);
+        let occurrence = comm.collectives.deferred.borrow_mut(held).count_made(key);
+        let place = Place { key, occurrence };
+        let mut news = deferred::news(held, process, comm, &shape, place);
+        news.proposals.truncate(MOST_TRIED);
+        if tune == Tune::On && news.known.is_none() {
+            return try_several(held, process, comm, operation, place, news);
+        }
+        let choice =
+            news.proposals.swap_remove(news.known.filter(|best| *best < MOST_TRIED).unwrap_or(0)).choice;
+        let kept = Kept::make(held, process, comm, operation, Some(&choice))?;
+        return Ok(insert(held, process, comm, Arc::new(kept)));
+    }
+    let chosen = wishes != comm.collectives.state.borrow(held).wishes;
+    let plan = chosen.then(|| plan_as(held, process, comm, &shape, Means::All, &wishes));
+    let kept = Kept::make(held, process, comm, operation, plan.as_ref().map(|plan| &plan.choice))?;
+    Ok(insert(held, process, comm, Arc::new(kept)))
+}
+
+/// As [`persistent`], by each of several algorithms.
+fn try_several(
+    held: &mut Held,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    operation: &Operation<'_>,
+    place: Place,
+    news: News,
+) -> Result<RequestId> {
+    let kept = news.proposals.iter().map(|proposal| {
+        Kept::make(held, process, comm, operation, Some(&proposal.choice)).map(|kept| Some(Arc::new(kept)))
+    });
+    let kept = kept.collect::<Result<Vec<_>>>()?;
+    let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
+    let number = comm.collectives.next_persistent(held, signature);
+    let tried = Tried { unit: Unit::new(place, news), place, kept, words: None };
+    let tag = PERSISTENT | (number << LANE_BITS) as i32;
+    let tuned = Tuned { tried: GiantCell::new(tried), comm: Arc::clone(comm), tag };
+    Ok(insert(held, process, comm, Arc::new(tuned)))
+}
+
+fn insert(held: &Held, process: &Process, comm: &Communicator, operation: Arc<dyn Restart>) -> RequestId {
+    let request = Request {
+        persistent: Some(Box::new(Persistent {
+            active: false,
+            template: Template::Collective(Some(operation)),
+        })),
+        ..Request::completed(RequestStatus::EMPTY, comm.context().0)
+    };
+    process.messages.borrow_mut(held).state.insert(request)
+}
+
+/// A persistent operation.
+#[derive(Debug)]
+pub(super) struct Kept {
+    run: GiantCell<Option<Run>>,
+    comm: Arc<Communicator>,
+    tag: i32,
+    /// The tag that making it took, and what that said.
+    made: (i32, Signature),
+    /// Its own, since its starts need not follow those of other operations.
+    banks: Option<Neighbourhood>,
+    /// It may be done without messages and without foreign code.
+    dashes: bool,
+    /// What a start has begun that was not over at once, until the same start goes on with it.
+    begun: GiantCell<Option<Ticket>>,
+    /// How often it was started.
+    starts: AtomicU32,
+    /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
+    failed: AtomicBool,
+}
+
+/// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
+impl Restart for Kept {
+    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+        match self.begin(held, process) {
+            Err(refusal) => Restarted::Refused(self, refusal),
+            Ok(Attempt::Over(result)) => Restarted::Over(self, result.err()),
+            Ok(Attempt::Waits(run, ticket)) => {
+                let operation: Arc<dyn Restart> = Arc::<Kept>::clone(&self);
+                process.messages.borrow_mut(held).state.requests.under_way(request, operation, work_of(&run));
+                launch_kept(held, process, request, self, (run, ticket));
+                Restarted::UnderWay
+            }
+        }
+    }
+
+    #[inline]
+    fn dash(&self, held: &Held, process: &Process) -> bool {
+        if !self.dashes {
+            return false;
+        }
+        let mut place = self.run.borrow_mut(held);
+        let run = place.as_mut().expect("an inactive operation is at rest");
+        run.execution.start_again();
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let banks = banks.as_mut().expect("it has banks");
+        let ticket = dash(self.tag, self.next(), banks, run, hope(process));
+        ticket.is_none_or(|ticket| {
+            *self.begun.borrow_mut(held) = Some(ticket);
+            false
+        })
+    }
+}
+
+impl Kept {
+    /// One that goes as `choice` says, if that is given; members do this together.
+    fn make(
+        held: &mut Held,
+        process: &Process,
+        comm: &Arc<Communicator>,
+        operation: &Operation<'_>,
+        choice: Option<&Choice>,
+    ) -> Result<Kept> {
+        let mut run = prepare_as(held, process, comm, operation, Means::All, choice);
+        let making = refusals::signature_of_making(operation.collective());
+        let made = (comm.collectives.next_tag_of(held, making), making);
+        let number = comm.collectives.next_persistent(held, run.signature);
+        let compile = |run: &mut Run| {
+            let Given(given) = run.given;
+            let _ = !run.lists.is_empty() && run.execution.compile(given);
+        };
+        compile(&mut run);
+        let is_within = is_within_node(run.execution.plan());
+        let plan = Some(run.execution.plan()).filter(|_| is_within);
+        let mut banks =
+            plan.and_then(|plan| Neighbourhood::of_persistent(process, comm, number, run.signature, plan));
+        // Whatever the plan: members who make another operation must not wait here for those who need
+        // not agree.
+        let several = comm.inter().is_none() && comm.collectives.node.numbers(process, comm).is_some();
+        if several && internal::maximum(held, process, comm, u32::from(banks.is_none()))? > 0 {
+            banks = None;
+        }
+        if is_within && banks.is_none() {
+            run = prepare_as(held, process, comm, operation, Means::Messages, None);
+            compile(&mut run);
+        }
+        let own = banks.as_ref().and_then(|node| node.banks(held));
+        run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
+        drop(own);
+        let tag = PERSISTENT | (number << LANE_BITS) as i32;
+        let dashes = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
+        Ok(Kept {
+            dashes,
+            begun: GiantCell::new(None),
+            run: GiantCell::new(Some(run)),
+            comm: Arc::clone(comm),
+            tag,
+            made,
+            banks,
+            starts: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    /// Its communicator.
+    pub fn communicator(&self) -> &Communicator {
+        &self.comm
+    }
+
+    /// Its own banks.
+    pub fn banks(&self) -> Option<&Neighbourhood> {
+        self.banks.as_ref()
+    }
+
+    /// Its execution is at rest again, after it has failed or not.
+    pub fn put_back(&self, held: &Held, run: Option<Run>, has_failed: bool) {
+        if has_failed && self.banks.is_none() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        *self.run.borrow_mut(held) = run;
+    }
+
+    /// Starts it, and does it if nothing is in the way.
+    ///
+    /// # Errors
+    /// It cannot be started any more.
+    fn begin(&self, held: &Held, process: &Process) -> Result<Attempt> {
+        if self.failed.load(Ordering::Relaxed) {
+            let reason = "this persistent operation has failed before; free it and make another";
+            return Err(Error::new(ErrorClass::Other, reason));
+        }
+        Ok(match self.attempt(held, process) {
+            Attempt::Waits(run, mut ticket) => {
+                ticket.patience.made = Some(self.made);
+                Attempt::Waits(run, ticket)
+            }
+            over => over,
+        })
+    }
+
+    /// The number of the next start. Who holds its execution is alone with it.
+    #[inline]
+    fn next(&self) -> u32 {
+        let number = self.starts.load(Ordering::Relaxed);
+        self.starts.store(number.wrapping_add(1), Ordering::Relaxed);
+        number
+    }
+
+    /// Begins it, or goes on with what [`Restart::dash`] has begun, and does it if nothing is in the way.
+    #[inline]
+    fn attempt(&self, held: &Held, process: &Process) -> Attempt {
+        let mut place = self.run.borrow_mut(held);
+        let run = place.as_mut().expect("an inactive operation is at rest");
+        let begun = self.begun.borrow_mut(held).take();
+        if begun.is_none() {
+            run.execution.start_again();
+        }
+        let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
+        let mut ticket = match (begun, &mut banks) {
+            (Some(ticket), _) => ticket,
+            // All its starts are within the node, and take turns there.
+            (None, Some(banks)) => match dash(self.tag, self.next(), banks, run, hope(process)) {
+                Some(ticket) => ticket,
+                None => return Attempt::Over(Ok(())),
+            },
+            (None, None) => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
+        };
+        if ticket.turn.is_some() && !ticket.accord.is_lost() {
+            let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
+            let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
+            let mut port = port.looking(looks);
+            match run.execution.progress(&mut port) {
+                Ok(Status::Pending) => {}
+                Ok(Status::Done) => return Attempt::Over(Ok(())),
+                Err(error) => {
+                    refusals::tell(&port, &error);
+                    return Attempt::Over(Err(error));
+                }
+            }
+        }
+        Attempt::Waits(place.take().expect("it was just there"), ticket)
+    }
+}
+
+/// A persistent operation of which several algorithms are tried.
+#[derive(Debug)]
+struct Tuned {
+    tried: GiantCell<Tried>,
+    comm: Arc<Communicator>,
+    /// Of messages of the agreement on what was measured.
+    tag: i32,
+}
+
+/// What changes of it.
+#[derive(Debug)]
+struct Tried {
+    unit: Unit,
+    place: Place,
+    /// By each alternative; only the best, once that is known.
+    kept: Vec<Option<Arc<Kept>>>,
+    /// What was contributed and not heard of.
+    words: Option<Maxima>,
+}
+
+impl Restart for Tuned {
+    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+        let _inside = inside::measure();
+        let reading = inside::reading();
+        let operation: Arc<dyn Restart> = Arc::<Tuned>::clone(&self);
+        let Some(kept) = self.next(held, process, reading) else {
+            let work = crate::request::Work::Other;
+            process.messages.borrow_mut(held).state.requests.under_way(request, operation, work);
+            process.add_activity(held, Box::new(Late { tuned: self, request, reading }));
+            return Restarted::UnderWay;
+        };
+        match kept.begin(held, process) {
+            Err(refusal) => Restarted::Refused(operation, refusal),
+            Ok(Attempt::Over(result)) => Restarted::Over(operation, result.err()),
+            Ok(Attempt::Waits(run, ticket)) => {
+                process.messages.borrow_mut(held).state.requests.under_way(request, operation, work_of(&run));
+                launch_kept(held, process, request, kept, (run, ticket));
+                Restarted::UnderWay
+            }
+        }
+    }
+
+    #[inline]
+    fn dash(&self, held: &Held, process: &Process) -> bool {
+        let tried = self.tried.borrow_mut(held);
+        let best = tried.unit.decision().filter(|_| tried.words.is_none());
+        let kept = best.and_then(|best| tried.kept[best].as_ref()).cloned();
+        drop(tried);
+        kept.is_some_and(|kept| kept.dash(held, process))
+    }
+}
+
+impl Tuned {
+    /// The one that the start takes which was called at `reading`; nothing if it has to wait.
+    fn next(&self, held: &Held, process: &Process, reading: inside::Reading) -> Option<Arc<Kept>> {
+        let mut tried = self.tried.borrow_mut(held);
+        let Tried { unit, place, kept, words } = &mut *tried;
+        let is_over =
+            |maxima: &Maxima| completion::is_complete(held, process, maxima.request).unwrap_or(true);
+        if let Some(maxima) = words.take_if(|maxima| is_over(maxima)) {
+            match maxima.finish(held, process) {
+                Ok(words) => unit.heard(&words),
+                Err(_) => unit.give_up(),
+            }
+        }
+        let says = unit.turn(*place, reading, &process.learnings.borrow(held))?;
+        let Says::Take { number, words: contributed, decided, .. } = says else {
+            unreachable!("it is a unit")
+        };
+        if let Some(decided) = decided {
+            deferred::tell(held, process, &self.comm, decided);
+        }
+        let chosen = kept[number].clone();
+        if unit.decision().is_some() {
+            (0..kept.len()).filter(|other| *other != number).for_each(|other| kept[other] = None);
+        }
+        if let Some(contributed) = contributed {
+            *words = Some(internal::start_maxima(held, process, &self.comm, self.tag, &contributed));
+        }
+        chosen
+    }
+}
+
+/// A start that has to wait for what all members have measured.
+#[derive(Debug)]
+struct Late {
+    tuned: Arc<Tuned>,
+    request: RequestId,
+    reading: inside::Reading,
+}
+
+impl Activity for Late {
+    fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        let Late { tuned, request, reading } = &*self;
+        let Some(kept) = tuned.next(held, process, *reading) else { return Some(self) };
+        let result = match kept.begin(held, process) {
+            Err(refusal) => Err(refusal),
+            Ok(Attempt::Over(result)) => result,
+            Ok(Attempt::Waits(run, ticket)) => {
+                launch_kept(held, process, *request, kept, (run, ticket));
+                return None;
+            }
+        };
+        process.messages.borrow_mut(held).state.requests.complete(*request, result.err());
+        None
+    }
+}

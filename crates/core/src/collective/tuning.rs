@@ -1,0 +1,311 @@
+//! Tuning of what a program repeats (S11): between a communicator's operations and [`tutti_coll::tune`],
+//! which decides.
+//!
+//! One unit of a communicator explores at a time, in the order in which units come up: what one tries would
+//! disturb what the others measure.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tutti_base::config::{Tune, TuneSearch};
+use tutti_coll::Shape;
+use tutti_coll::select::Choice;
+use tutti_coll::tune::cycle::{Cycle, Place};
+use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, UnitKey, search};
+
+use super::learnings::Learnings;
+use super::words::Words;
+use crate::inside::Reading;
+
+/// Units of one communicator; more are done by default.
+const MOST_UNITS: usize = 256;
+/// Who explores and does not come again for so many operations lets others explore.
+const ABSENT: u64 = 256;
+
+/// What a communicator knows of its units.
+#[derive(Debug)]
+pub(super) struct Tuning {
+    /// What was asked for when the first operation came; what is asked for later begins anew.
+    mode: Tune,
+    cycle: Cycle,
+    units: HashMap<Place, Unit>,
+    /// Who explores.
+    active: Option<Place>,
+    operations: u64,
+    /// The call that has been repeated alone for so long that the next one changes nothing, and is decided
+    /// on: it may be done again so without asking.
+    steady: Option<(Words, Arc<[Proposal]>, usize)>,
+}
+
+/// One unit: see [`tutti_coll::tune`].
+#[derive(Debug)]
+pub(super) struct Unit {
+    tuner: Tuner,
+    proposals: Arc<[Proposal]>,
+    /// What it is called in what was learned.
+    key: String,
+    /// The latest operation that was measured from its start.
+    open: Option<(u64, Reading)>,
+    /// How long its call took, if it is blocking.
+    call_ns: Option<u64>,
+    latest: u64,
+}
+
+/// What is known of a unit that comes for the first time.
+#[derive(Debug)]
+pub(super) struct News {
+    /// What there is to choose from; the default first.
+    pub proposals: Vec<Proposal>,
+    /// What it is called in what was learned.
+    pub key: String,
+    /// What an earlier run has learned.
+    pub known: Option<usize>,
+    /// Whether anything is tried.
+    pub tries: bool,
+    /// What is tried next.
+    pub search: TuneSearch,
+}
+
+/// What an operation does.
+#[derive(Debug)]
+pub(super) enum Says {
+    /// What the model chooses.
+    Default,
+    /// This proposal; and it carries these words along.
+    Take {
+        /// Of these
+        proposals: Arc<[Proposal]>,
+        /// this one.
+        number: usize,
+        /// Words whose maximum is taken.
+        words: Option<Vec<u64>>,
+        /// What was decided with it.
+        decided: Option<Decided>,
+    },
+}
+
+/// A decision that was just made.
+#[derive(Debug)]
+pub(super) struct Decided {
+    /// For a person.
+    pub explanation: String,
+    /// What is to be kept, unless it was known.
+    pub learned: Option<(String, String)>,
+}
+
+impl Says {
+    /// What is taken, if it is not what the model chooses.
+    pub fn proposal(&self) -> Option<&Proposal> {
+        match self {
+            Says::Default => None,
+            Says::Take { proposals, number, .. } => Some(&proposals[*number]),
+        }
+    }
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            mode: Tune::Off,
+            cycle: Cycle::default(),
+            units: HashMap::new(),
+            active: None,
+            operations: 0,
+            steady: None,
+        }
+    }
+}
+
+impl Tuning {
+    /// Which unit an operation belongs to that is called for now. With another mode than before it begins
+    /// anew.
+    pub fn place(&mut self, mode: Tune, shape: &Shape, form: CallForm) -> Place {
+        if mode != self.mode {
+            *self = Tuning { mode, ..Tuning::default() };
+        }
+        self.steady = None;
+        self.cycle.next(UnitKey::of(shape, form))
+    }
+
+    /// An operation is called for that is not tuned.
+    pub fn interrupt(&mut self) {
+        self.steady = None;
+    }
+
+    /// Whether a unit is known, or will not be.
+    pub fn is_known(&self, place: Place) -> bool {
+        self.units.contains_key(&place) || self.units.len() >= MOST_UNITS
+    }
+
+    /// A new unit.
+    pub fn add(&mut self, place: Place, news: News) {
+        self.units.insert(place, Unit::new(place, news));
+    }
+
+    /// The maxima of what a unit has contributed.
+    pub fn heard(&mut self, place: Place, words: &[u64]) {
+        if let Some(unit) = self.units.get_mut(&place) {
+            unit.heard(words);
+        }
+    }
+
+    /// The maxima of a unit could not be taken.
+    pub fn give_up(&mut self, place: Place) {
+        if let Some(unit) = self.units.get_mut(&place) {
+            unit.give_up();
+        }
+    }
+
+    /// What an operation does that was called for at `reading`; `None` if it has to wait for the maxima.
+    pub fn turn(&mut self, place: Place, reading: Reading, learnings: &Learnings) -> Option<Says> {
+        if let Some(active) = self.active
+            && active != place
+            && self.units.get(&active).is_none_or(|unit| unit.latest + ABSENT < self.operations)
+        {
+            self.active = None;
+        }
+        let Some(unit) = self.units.get_mut(&place) else {
+            self.operations += 1;
+            return Some(Says::Default);
+        };
+        if let Some(decision) = unit.tuner.decision() {
+            self.operations += 1;
+            return Some(unit.take(decision.alternative(), None, None));
+        }
+        if *self.active.get_or_insert(place) != place {
+            self.operations += 1;
+            return Some(Says::Default);
+        }
+        let says = unit.turn(place, reading, learnings)?;
+        self.operations += 1;
+        unit.latest = self.operations;
+        if unit.tuner.decision().is_some() {
+            self.active = None;
+        }
+        Some(says)
+    }
+
+    /// The blocking operation that was just begun is over after so long. `words` name it, if it may be done
+    /// again by them.
+    pub fn ended(&mut self, place: Place, call_ns: u64, words: Option<Words>) {
+        let Some(unit) = self.units.get_mut(&place) else { return };
+        unit.call_ns = Some(call_ns);
+        let decision = unit.tuner.decision().filter(|_| self.cycle.is_full_of(place.key));
+        self.steady = words
+            .zip(decision)
+            .map(|(words, decision)| (words, Arc::clone(&unit.proposals), decision.alternative()));
+    }
+
+    /// How a call is to be done that may be done again as it was.
+    #[inline]
+    pub fn steady(&self, words: &Words) -> Option<&Choice> {
+        let (known, proposals, number) = self.steady.as_ref()?;
+        (known == words).then(|| &proposals[*number].choice)
+    }
+
+    /// It was done again.
+    #[inline]
+    pub fn repeated(&mut self) {
+        self.operations += 1;
+    }
+}
+
+impl Unit {
+    /// A unit that nobody has taken a turn of.
+    pub fn new(place: Place, news: News) -> Unit {
+        let News { proposals, key, known, tries, search } = news;
+        let mut alternatives: Vec<_> = proposals.iter().map(|proposal| proposal.alternative).collect();
+        let seed = place.key.bytes ^ u64::from(place.occurrence) << 48 ^ (place.key.collective as u64) << 56;
+        let strategy = search::strategy(search.name(), seed).expect("every setting names a strategy");
+        let tuner = match known {
+            Some(best) => Tuner::known(alternatives, strategy, best),
+            None => {
+                if !tries {
+                    alternatives.truncate(1);
+                }
+                Tuner::new(alternatives, strategy, Rules::default())
+            }
+        };
+        Unit { tuner, proposals: proposals.into(), key, open: None, call_ns: None, latest: 0 }
+    }
+
+    /// What the next operation does, which was called for at `reading`; `None` if it has to wait.
+    pub fn turn(&mut self, place: Place, reading: Reading, learnings: &Learnings) -> Option<Says> {
+        if let Some((operation, start)) = self.open.take() {
+            let inside_ns = reading.inside_ns.saturating_sub(start.inside_ns);
+            let sample = Sample {
+                inside_ns: self.call_ns.take().unwrap_or(inside_ns),
+                period_ns: reading.now_ns.saturating_sub(start.now_ns),
+            };
+            self.tuner.record(operation, sample);
+        }
+        if self.tuner.takes_hints()
+            && let Some(hint) = learnings.hint(&self.key, &self.proposals)
+        {
+            self.tuner.hint(hint);
+        }
+        let was_decided = self.tuner.decision().is_some();
+        let NextStep::Take { alternative, operation, words } = self.tuner.turn() else { return None };
+        self.open = Some((operation, reading));
+        let decided = self.tuner.decision().filter(|_| !was_decided);
+        let decided = decided.map(|decision| self.decided(place, decision));
+        Some(self.take(alternative, words, decided))
+    }
+
+    /// The maxima of what it has contributed.
+    pub fn heard(&mut self, words: &[u64]) {
+        self.tuner.heard(words);
+    }
+
+    /// They could not be taken.
+    pub fn give_up(&mut self) {
+        self.tuner.give_up();
+    }
+
+    /// How it ended, if it has: the proposal that all further operations take.
+    pub fn decision(&self) -> Option<usize> {
+        self.tuner.decision().map(Decision::alternative)
+    }
+
+    fn take(&self, number: usize, words: Option<Vec<u64>>, decided: Option<Decided>) -> Says {
+        Says::Take { proposals: Arc::clone(&self.proposals), number, words, decided }
+    }
+
+    fn decided(&self, place: Place, decision: Decision) -> Decided {
+        let best = &self.proposals[decision.alternative()];
+        let learned = match decision {
+            Decision::Learned(_) | Decision::OutOfBudget(_) => Some((self.key.clone(), best.label())),
+            Decision::LeftAlone | Decision::Known(_) => None,
+        };
+        Decided { explanation: self.explain(place, decision), learned }
+    }
+
+    /// A sentence on what was decided, and what each alternative that was tried costs an operation.
+    fn explain(&self, place: Place, decision: Decision) -> String {
+        let Place { key, occurrence } = place;
+        let why = match decision {
+            Decision::Learned(_) => "was learned",
+            Decision::LeftAlone => "stays, as the program spends little time in it",
+            Decision::OutOfBudget(_) => "is the best so far, and trying more would cost too much",
+            Decision::Known(_) => "was known",
+        };
+        let name = |proposal: &Proposal| {
+            let Proposal { choice, manner, .. } = proposal;
+            format!("{} ({}, {manner})", choice.generator.name, choice.params)
+        };
+        let mut text = format!(
+            "{} {} of {} bytes (number {} in its loop): {} {why}.",
+            key.form.name(),
+            key.collective,
+            key.bytes,
+            occurrence + 1,
+            name(&self.proposals[decision.alternative()]),
+        );
+        for (number, proposal) in self.proposals.iter().enumerate() {
+            if let Some(price_ns) = self.tuner.price_ns(number).filter(|price| price.is_finite()) {
+                text += &format!(" {}: {:.1} us.", name(proposal), price_ns / 1e3);
+            }
+        }
+        text
+    }
+}

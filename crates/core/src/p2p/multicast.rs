@@ -1,0 +1,95 @@
+//! Messages that go to several peers at once (S8).
+//!
+//! What the link does not multicast is sent to each peer as an ordinary message, and so is what it hands
+//! back. A receiver keeps no more of what nobody waits for than a part of `TUTTI_UNEXPECTED_BYTES`; what it
+//! has no room for it leaves with the link, which makes the sender wait, and in the end send it as ordinary
+//! messages.
+
+use tutti_base::WorldRank;
+use tutti_transport::{Link, Peer, Verdict};
+
+use super::{Message, Mode, PointToPoint, SendSpec, State};
+use crate::buffer::Buffer;
+use crate::flow::eager_cost;
+use crate::matching::Envelope;
+use crate::request::{Request, Work};
+use crate::wire::{Packet, Signature};
+
+/// What part of `TUTTI_UNEXPECTED_BYTES` messages may take that were multicast.
+const PART: u64 = 8;
+
+/// What a message counts while it is kept.
+pub(super) fn cost(payload: &[u8]) -> u64 {
+    eager_cost(payload.len() as u64)
+}
+
+impl<L: Link> PointToPoint<L> {
+    /// Sends a message to several; those to whom it has to be sent one by one are added to `rest`. False:
+    /// there is no room now. Messages of one envelope keep their order, whichever way they go.
+    pub fn multicast(
+        &mut self,
+        to: &[Peer],
+        envelope: Envelope,
+        signature: Signature,
+        buffer: &Buffer,
+        rest: &mut Vec<Peer>,
+    ) -> bool {
+        self.send_handed_back();
+        for peer in to {
+            let towards = self.state.peers.get(*peer);
+            let holds = towards.withheld.as_ref().is_some_and(|withheld| withheld.holds(envelope));
+            if holds || !towards.backlog.is_empty() {
+                return false;
+            }
+        }
+        let header = Packet::Multicast { envelope, signature }.encode();
+        let fill = |room: &mut [u8]| {
+            buffer.pack(0, room);
+        };
+        self.link.multicast(to, header, buffer.bytes() as usize, fill, rest).is_ok()
+    }
+
+    /// Sends what the link has handed back.
+    #[inline]
+    pub(super) fn send_handed_back(&mut self) {
+        while let Some((peer, header, payload)) = self.link.handed_back() {
+            self.send_instead(peer, Packet::decode(header), payload);
+        }
+    }
+
+    #[cold]
+    fn send_instead(&mut self, peer: Peer, packet: tutti_base::Result<Packet>, payload: Vec<u8>) {
+        let Ok(Packet::Multicast { envelope, signature }) = packet else {
+            return self.state.fail("the link has handed back what was never sent");
+        };
+        let buffer = Buffer::owned(payload);
+        let (peer, mode) = (WorldRank(peer.0), Mode::Standard);
+        let request = Request { detached: true, ..Request::new(Work::Other, envelope.context) };
+        let id = self.state.insert(request);
+        self.start_send(id, SendSpec { buffer, peer, envelope, mode, signature });
+    }
+}
+
+impl State {
+    /// A message that was multicast. It is left if there is no room to keep it, unless it has to be kept.
+    pub(super) fn multicast(
+        &mut self,
+        from: Peer,
+        envelope: Envelope,
+        signature: Signature,
+        payload: &[u8],
+        keep: bool,
+    ) -> Verdict {
+        if let Some(receive) = self.matcher.arrive(envelope) {
+            self.deliver_eager(receive, from, envelope, signature, payload);
+            return Verdict::Taken;
+        }
+        let bytes = self.multicast_bytes + cost(payload);
+        if !keep && bytes > self.limits.unexpected_bytes / PART {
+            return Verdict::Left;
+        }
+        self.multicast_bytes = bytes;
+        self.keep(envelope, Message::Multicast { from, payload: payload.into(), signature });
+        Verdict::Taken
+    }
+}

@@ -1,0 +1,6 @@
+! The module mpi: the constants of mpif.h, and interfaces of the subroutines that take data of any type.
+module mpi
+  implicit none
+  include 'mpif.h'
+  include 'interfaces.inc'
+end module

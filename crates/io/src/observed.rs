@@ -1,0 +1,29 @@
+//! What is counted of an access to a device or to servers (`TUTTI_COUNTERS`, MPI_T), and what a trace gets of
+//! it (`TUTTI_TRACE`).
+
+use tutti_base::trace::{Action, Event, Level};
+use tutti_base::traffic::TRAFFIC;
+use tutti_core::trace;
+use tutti_storage::Moved;
+use tutti_sys::clock;
+
+/// Does `work`, and counts how long it took. In a schedule its steps are in the trace already.
+pub fn counted(work: impl FnOnce() -> Moved) -> Moved {
+    let start_ns = clock::now_ns();
+    let moved = work();
+    TRAFFIC.file_ns.add(clock::now_ns() - start_ns);
+    moved
+}
+
+/// The same of an access that is not part of a schedule: a trace gets it as a step of its own. `far`: it goes
+/// over a network.
+pub fn traced(write: bool, far: bool, work: impl FnOnce() -> Moved) -> Moved {
+    let start_ns = trace::since();
+    let moved = counted(work);
+    if trace::is_on() {
+        let action = if write { Action::FileWrite } else { Action::FileRead };
+        let level = if far { Level::Network } else { Level::Own };
+        trace::record(Event { bytes: moved.bytes, level, ..trace::event(action, start_ns) });
+    }
+    moved
+}

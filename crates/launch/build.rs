@@ -1,0 +1,13 @@
+//! Link arguments of `mpirun`.
+
+fn main() {
+    // What debuggers look for is found in a program without a symbol table too. Zig's linker, which wheels
+    // are made with, does not know the option.
+    println!("cargo:rerun-if-env-changed=TUTTI_LINKER");
+    if std::env::var("TUTTI_LINKER").as_deref() != Ok("zig") {
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/debugger.list");
+        println!("cargo:rustc-link-arg-bin=mpirun=-Wl,--dynamic-list={list}");
+    }
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=debugger.list");
+}

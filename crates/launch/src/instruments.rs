@@ -1,0 +1,71 @@
+//! What tools that watch a program are told about the library, so that they speak of the program alone.
+//!
+//! The thread sanitizer sees only code that was compiled with it, and valgrind's helgrind and drd only locks
+//! of pthreads: how ranks and threads meet inside the library looks like a race to them. Files of
+//! suppressions are installed with the library (`PREFIX/share/tutti`); a program that needs one finds it in
+//! the tool's own variable. The sanitizers of addresses, of leaks and of undefined behaviour, and valgrind's
+//! memcheck without a search for leaks, need none.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::environment::Variables;
+use crate::needed;
+
+/// Adds to the variables of `program` where the suppressions lie, if it is a tool or was built with one.
+/// `prefix`: where Tutti is installed. What the user has set goes first or, where a tool takes one file only,
+/// stands.
+pub fn add_suppressions(variables: &mut Variables, program: &Path, prefix: &Path) {
+    let folder = prefix.join("share/tutti");
+    if program.file_name() == Some(OsStr::new("valgrind")) {
+        let file = folder.join("valgrind.supp");
+        add(variables, "VALGRIND_OPTS", "--suppressions=", &file, |_| false);
+    } else if needed::is_linked_to(program, "libtsan.so") {
+        let file = folder.join("thread-sanitizer.supp");
+        add(variables, "TSAN_OPTIONS", "suppressions=", &file, |before| before.contains("suppressions="));
+    }
+}
+
+fn add(variables: &mut Variables, name: &str, option: &str, file: &Path, stands: impl Fn(&str) -> bool) {
+    let before = variables.get(OsStr::new(name)).cloned().unwrap_or_default();
+    if !file.exists() || stands(&before.to_string_lossy()) {
+        return;
+    }
+    let mut value = OsString::from(option);
+    value.push(file);
+    if !before.is_empty() {
+        value = [before, value].join(OsStr::new(" "));
+    }
+    variables.insert(name.into(), value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of `name` for `program`, where it was `before`; PREFIX stands for where Tutti is installed.
+    fn check(program: &str, name: &str, before: &str, expected: Option<&str>) {
+        let prefix = std::env::temp_dir().join(format!("tutti-instruments-{}", std::process::id()));
+        std::fs::create_dir_all(prefix.join("share/tutti")).unwrap();
+        for file in ["valgrind.supp", "thread-sanitizer.supp"] {
+            std::fs::write(prefix.join("share/tutti").join(file), "").unwrap();
+        }
+        let mut variables = Variables::new();
+        if !before.is_empty() {
+            variables.insert(name.into(), before.into());
+        }
+        add_suppressions(&mut variables, Path::new(program), &prefix);
+        let got = variables.get(OsStr::new(name)).map(|value| value.to_string_lossy().into_owned());
+        let got = got.map(|value| value.replace(&*prefix.to_string_lossy(), "PREFIX"));
+        assert_eq!(got.as_deref(), expected, "{program} {name}={before}");
+    }
+
+    #[test]
+    fn tools_are_told_and_what_was_set_stays() {
+        let file = "--suppressions=PREFIX/share/tutti/valgrind.supp";
+        check("/usr/bin/valgrind", "VALGRIND_OPTS", "", Some(file));
+        check("/usr/bin/valgrind", "VALGRIND_OPTS", "--quiet", Some(&format!("--quiet {file}")));
+        check("/bin/true", "VALGRIND_OPTS", "", None);
+        check("/bin/true", "TSAN_OPTIONS", "", None);
+    }
+}

@@ -1,0 +1,645 @@
+//! This host's part of a checkpoint, and at the root what begins one and what becomes of it.
+//!
+//! The phases come as orders ([`tutti_checkpoint::coordination`]). Ranks are stopped, looked at and let go by
+//! this thread, which the kernel takes for their tracer; their memory is written by another, so that this
+//! host goes on to be heard of.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tutti_base::PortRange;
+use tutti_checkpoint::coordination::{
+    self, Coordinator, Next, Order, Phase, RESTART_PHASES, Report, Summary,
+};
+use tutti_checkpoint::image::blocks::{Block, Known};
+use tutti_checkpoint::process::capture::{self, Captured, Rank};
+use tutti_checkpoint::process::freeze::{self, Frozen};
+use tutti_checkpoint::process::memory::Memory;
+use tutti_checkpoint::restore::perform::Restored;
+use tutti_checkpoint::sets::{self, Directory, Manifest};
+use tutti_checkpoint::write::{self, KnownFiles};
+use tutti_sys::event::{self, Interest};
+use tutti_sys::interface;
+use tutti_sys::kept::{self, at};
+use tutti_sys::process;
+use tutti_sys::signal::Mask;
+use tutti_sys::socket;
+
+use super::calls::{self, Calls};
+use super::writing::{Progress, Writing};
+use super::{Node, TOKEN_CHECKPOINT};
+use crate::outcome::STATUS_USAGE;
+use crate::policy;
+use crate::report;
+use crate::request;
+use crate::root::STATUS_LOST;
+use crate::sockets::{Meeting, Sockets};
+use crate::tree::daemon::Event;
+
+/// Of one host.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    /// Phases that this host has to do its part of.
+    pub(super) ordered: VecDeque<Order>,
+    frozen: Vec<Frozen>,
+    captured: Option<Captured>,
+    writing: Option<Writing>,
+    /// The blocks of the last whole set, and its number.
+    known: Option<(u64, KnownFiles)>,
+    written: Vec<(String, Vec<Block>)>,
+    /// Ranks that were made from a set and stand still.
+    restored: Vec<Restored>,
+    /// Where daemons of other hosts connect before the ranks are made.
+    door: Option<TcpListener>,
+    root: Option<RootPart>,
+    /// Users who ask for checkpoints.
+    pub(super) calls: Calls,
+}
+
+/// At the root.
+#[derive(Debug)]
+struct RootPart {
+    said: request::Checkpoints,
+    directory: Option<PathBuf>,
+    coordinator: Coordinator,
+    /// All ranks are there: before, a checkpoint would be of some of them, or come between the steps of a
+    /// restart.
+    is_started: bool,
+    /// When the next begins by itself.
+    due: Option<Duration>,
+    begun: Duration,
+    frozen_at: Duration,
+    thawed_at: Duration,
+    /// When each phase was done.
+    done: Vec<(Phase, Duration)>,
+    /// The set under way ends the job.
+    stops: bool,
+    is_asked_for: bool,
+    /// The program asked while one was under way, and whether the job is to end with it.
+    wanted: Option<bool>,
+    bytes: u64,
+    last: Option<u64>,
+    /// Why there was no checkpoint the last time.
+    told: Option<String>,
+}
+
+impl RootPart {
+    /// How long each phase took, for people.
+    fn phases(&self) -> String {
+        let mut since = self.begun;
+        let times = self.done.iter().map(|&(phase, at)| {
+            let took = at.saturating_sub(std::mem::replace(&mut since, at));
+            format!("{} {:.1}", coordination::name(phase), took.as_secs_f64() * 1e3)
+        });
+        format!(" ({} ms)", times.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Checkpoints {
+    /// At the root.
+    pub(super) fn at_root(said: request::Checkpoints) -> Checkpoints {
+        let directory = said.directory.clone().or_else(|| said.restart.as_ref().map(|(dir, _)| dir.clone()));
+        let directory = directory.map(PathBuf::from);
+        let last = said.restart.as_ref().and_then(|(_, set)| *set);
+        let root = RootPart {
+            due: said.every,
+            said,
+            directory,
+            coordinator: Coordinator::default(),
+            is_started: false,
+            begun: Duration::ZERO,
+            frozen_at: Duration::ZERO,
+            thawed_at: Duration::ZERO,
+            done: Vec::new(),
+            stops: false,
+            is_asked_for: false,
+            wanted: None,
+            bytes: 0,
+            last,
+            told: None,
+        };
+        Checkpoints { root: Some(root), ..Checkpoints::default() }
+    }
+
+    /// When something is to be done by itself.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let next = self.root.as_ref().filter(|root| !root.coordinator.is_busy()).and_then(|root| root.due);
+        let told = self.writing.as_ref().filter(|_| self.root.is_some()).map(|writing| writing.progress.told);
+        next.into_iter().chain(told).min()
+    }
+
+    /// Whether a signal to mpirun asks for a checkpoint.
+    pub(super) fn is_asked_by(&self, signal: i32) -> bool {
+        self.root.as_ref().is_some_and(|root| root.said.on_signal == Some(signal))
+    }
+
+    /// The ranks of this host were made from these files of a set and stand still.
+    pub(super) fn restored(&mut self, ranks: Vec<Restored>, set: u64, files: Vec<(String, Vec<Block>)>) {
+        self.restored = ranks;
+        self.known = Some((set, known_of(&files, set)));
+    }
+}
+
+fn known_of(files: &[(String, Vec<Block>)], set: u64) -> KnownFiles {
+    files.iter().map(|(name, blocks)| (name.clone(), Known::of(blocks, set))).collect()
+}
+
+/// The state of the ranks of this host before and while they are kept.
+impl Node {
+    /// Does what was ordered next, if anything: when the hosts below have been told, as all do it at once.
+    pub(super) fn next_of_checkpoint(&mut self) -> bool {
+        let Some(order) = self.checkpoints.ordered.pop_front() else { return false };
+        self.checkpoint(order);
+        // Whoever was busy for long has heard nobody meanwhile, as if it had been away.
+        self.clock.wakes(self.start.elapsed());
+        true
+    }
+
+    /// Does this host's part of a phase.
+    fn checkpoint(&mut self, order: Order) {
+        self.stop_at(order.set, &coordination::name(order.phase), "before");
+        let result = match order.phase {
+            Phase::Prepare => self.prepare(&order).map(|_| Summary::default()),
+            Phase::Freeze => self.freeze().map(|()| Summary::default()),
+            Phase::Drain => self.drain(),
+            Phase::Write => match self.begin_writing(&order) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            },
+            Phase::Thaw => {
+                self.thaw(&order);
+                Ok(Summary::default())
+            }
+            Phase::Listen => self.open_door(),
+            Phase::Connect => match self.make_again(&order) {
+                true => Ok(Summary::default()),
+                // The root is told why, and ends the job.
+                false => return,
+            },
+            Phase::Release => self.release().map(|()| Summary::default()),
+        };
+        self.checkpoint_done(&order, result);
+    }
+
+    /// Stops this process if tests want that here.
+    fn stop_at(&self, set: u64, step: &str, when: &str) {
+        let wanted = self.daemon.job().map_or("", |job| &job.stop);
+        if !wanted.is_empty() && wanted == format!("{set}:{step}:{when}") {
+            process::kill(std::process::id().cast_signed(), libc::SIGSTOP);
+        }
+    }
+
+    fn checkpoint_done(&mut self, order: &Order, result: Result<Summary, String>) {
+        self.stop_at(order.set, &coordination::name(order.phase), "after");
+        let report = Report { set: order.set, phase: order.phase, round: order.round, result };
+        self.events.push_back(Event::CheckpointDone(report));
+    }
+
+    fn prepare(&mut self, order: &Order) -> Result<Vec<Rank>, String> {
+        let Some(ranks) = &self.ranks else { return Ok(Vec::new()) };
+        let list = ranks.to_keep().ok_or("a rank has ended already, or is not started yet")?;
+        if self.spawned.any() {
+            return Err("a rank has started another job (MPI_Comm_spawn)".to_string());
+        }
+        for rank in &list {
+            capture::foresee(rank.pid).map_err(|what| format!("rank {} has {what}", rank.rank))?;
+        }
+        let folder = Path::new(OsStr::from_bytes(&order.folder));
+        if !folder.is_dir() {
+            let host = tutti_sys::process::host_name();
+            return Err(format!(
+                "host {host} does not see {}: all hosts need the same directory",
+                folder.display()
+            ));
+        }
+        Ok(list)
+    }
+
+    fn freeze(&mut self) -> Result<(), String> {
+        let Some(ranks) = &self.ranks else { return Ok(()) };
+        let list = ranks.to_keep().ok_or("a rank has ended")?;
+        let pids: Vec<i32> = list.iter().map(|rank| rank.pid).collect();
+        let object = ranks.object();
+        let words: Vec<(i32, u64)> = (0..list.len() as u32).map(|local| object.kept(local)).collect();
+        let hold = |which: usize, is_held: bool| {
+            let Ok(memory) = Memory::of(pids[which]) else { return };
+            // Of who has ended meanwhile the freezing tells.
+            let _ = memory.write(words[which].1 + at::HELD, &u32::from(is_held).to_ne_bytes());
+        };
+        let is_critical = |which: usize| {
+            let (record, address) = words[which];
+            let mut word = [0; 4];
+            let read = Memory::of(pids[which]).and_then(|memory| memory.read(address, &mut word));
+            let is_critical = record != 0 && read.is_ok() && kept::is_critical(u32::from_ne_bytes(word));
+            if is_critical {
+                hold(which, true);
+            }
+            is_critical
+        };
+        let frozen = freeze::freeze(&pids, is_critical);
+        (0..pids.len()).filter(|&which| words[which].0 != 0).for_each(|which| hold(which, false));
+        self.checkpoints.frozen = frozen.map_err(|error| {
+            format!("rank {} cannot be stopped: {}", list[error.which].rank, error.reason)
+        })?;
+        let identity = crate::ranks::inode(object.fd()).map_err(|error| error.to_string())?;
+        let bells: Vec<_> = (0..list.len() as u32).filter_map(|local| object.bell(local)).collect();
+        let captured = capture::capture(ranks.host(), &list, &self.checkpoints.frozen, identity, &bells);
+        self.checkpoints.captured =
+            Some(captured.map_err(|refused| format!("rank {} has {}", refused.rank, refused.what))?);
+        Ok(())
+    }
+
+    /// Takes in what the network holds for the ranks of this host.
+    fn drain(&mut self) -> Result<Summary, String> {
+        let Some(captured) = &mut self.checkpoints.captured else { return Ok(Summary::default()) };
+        let round = captured.network.drain().map_err(|error| error.to_string())?;
+        Ok(Summary { in_flight: round.in_flight, drained: round.drained, ..Summary::default() })
+    }
+
+    /// Gives the ranks of this host what was taken in.
+    fn give_back(&mut self) {
+        let (Some(ranks), Some(captured)) = (&self.ranks, &mut self.checkpoints.captured) else { return };
+        let object = ranks.object();
+        let words: Vec<u64> = (0..captured.ranks.len() as u32).map(|local| object.kept(local).1).collect();
+        if let Err(refused) = captured.give_back(&self.checkpoints.frozen, &words) {
+            let reason = format!("the job cannot go on: rank {} has {}", refused.rank, refused.what);
+            self.events.push_back(Event::Refused { status: STATUS_LOST, reason });
+        }
+    }
+
+    fn begin_writing(&mut self, order: &Order) -> Result<(), String> {
+        let begun = self.now();
+        self.give_back();
+        let checkpoints = &mut self.checkpoints;
+        let Some(captured) = checkpoints.captured.take() else {
+            self.checkpoint_done(order, Ok(Summary::default()));
+            return Ok(());
+        };
+        let text = |error: io::Error| error.to_string();
+        let known = match checkpoints.known.take() {
+            Some((set, known)) if order.older == Some(set) => known,
+            _ => KnownFiles::default(),
+        };
+        let folder = PathBuf::from(OsStr::from_bytes(&order.folder));
+        let bell = event::bells(1).map_err(text)?.remove(0);
+        let twin = bell.try_clone().map_err(text)?;
+        self.poller.add(bell.as_fd(), TOKEN_CHECKPOINT, Interest::Read).map_err(text)?;
+        let done = Arc::new(AtomicU64::new(0));
+        let (count, expected) = (Arc::clone(&done), write::expected_bytes(&captured));
+        let connections = captured.network.connections(captured.host.host);
+        let mask = Mask::all().block();
+        let thread = std::thread::Builder::new().name("tutti-writer".to_string()).spawn(move || {
+            let written = write::write(&captured, &folder, &known, &count);
+            event::strike(twin.as_fd());
+            written
+        });
+        mask.install();
+        let thread = thread.map_err(text)?;
+        let (order, progress) = (order.clone(), Progress::new(done, expected, begun));
+        checkpoints.writing = Some(Writing { order, connections, thread, bell, progress });
+        Ok(())
+    }
+
+    /// The files of this host are written, or not.
+    pub(super) fn take_written(&mut self) {
+        let Some(Writing { order, connections, thread, bell, .. }) = self.checkpoints.writing.take() else {
+            return;
+        };
+        let _ = self.poller.remove(bell.as_fd());
+        let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer has failed")));
+        let result = result.map_err(|error| error.to_string()).map(|written| {
+            self.checkpoints.written = written.blocks;
+            Summary { files: written.records, connections, ..Summary::default() }
+        });
+        self.checkpoint_done(&order, result);
+    }
+
+    fn thaw(&mut self, order: &Order) {
+        // If nothing was written; otherwise they have it.
+        self.give_back();
+        self.ring();
+        let checkpoints = &mut self.checkpoints;
+        freeze::thaw(std::mem::take(&mut checkpoints.frozen));
+        checkpoints.captured = None;
+        let written = std::mem::take(&mut checkpoints.written);
+        checkpoints.known = order.is_whole.then(|| (order.set, known_of(&written, order.set)));
+    }
+
+    /// Who sleeps looks what has come: not all that would wake it lies in sockets any more.
+    fn ring(&self) {
+        let Some(ranks) = &self.ranks else { return };
+        let object = ranks.object();
+        (0..object.header().local_ranks).filter_map(|local| object.bell(local)).for_each(event::strike);
+    }
+
+    /// Lets ranks that were made from a set go on.
+    fn release(&mut self) -> Result<(), String> {
+        self.ring();
+        let restored = std::mem::take(&mut self.checkpoints.restored);
+        restored.into_iter().try_for_each(|rank| rank.thaw().map_err(|error| error.to_string()))
+    }
+}
+
+/// Making the ranks of this host from a set.
+impl Node {
+    /// The address at which this host is reached by the others.
+    fn own_address(&self) -> IpAddr {
+        let said = self.interface.parse().ok();
+        let found = || interface::all().into_iter().next();
+        said.or_else(found).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    fn open_door(&mut self) -> Result<Summary, String> {
+        let (Some(here), Some(job)) = (&self.here, self.daemon.job()) else { return Ok(Summary::default()) };
+        let host = here.host;
+        if job.daemon_of.len() == 1 {
+            return Ok(Summary::default());
+        }
+        let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
+        let door = socket::listen(self.own_address(), ports, None).map_err(|error| error.to_string())?;
+        let address = door.local_addr().map_err(|error| error.to_string())?;
+        self.checkpoints.door = Some(door);
+        Ok(Summary { addresses: vec![(host, address)], ..Summary::default() })
+    }
+
+    /// Makes the ranks of this host, which then stand still; false: it is told why not.
+    fn make_again(&mut self, order: &Order) -> bool {
+        let (Some(here), Some(job)) = (&self.here, self.daemon.job().cloned()) else { return true };
+        let Some(restart) = &job.restart else { return true };
+        let host = here.host;
+        let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
+        let mut network = Sockets::new(self.own_address(), ports);
+        if let Some(door) = self.checkpoints.door.take() {
+            let directory = Directory::new(Path::new(OsStr::from_bytes(&restart.directory)));
+            let met = directory.manifest(restart.set).and_then(|manifest| {
+                let (all, addresses) = (&manifest.connections[..], &order.addresses[..]);
+                network.meet(&Meeting { host, all, addresses, secret: &self.given.secret, door })
+            });
+            if let Err(error) = met {
+                let reason = format!("the job cannot go on: {error}");
+                self.events.push_back(Event::Refused { status: STATUS_USAGE, reason });
+                return false;
+            }
+        }
+        self.start_here(Some(&network))
+    }
+}
+
+/// The root's part.
+impl Node {
+    /// All hosts are there: if the job goes on from a set, its ranks are made.
+    pub(super) fn begin_restart(&mut self) {
+        let Some(set) = self.daemon.job().and_then(|job| job.restart.as_ref()).map(|restart| restart.set)
+        else {
+            return;
+        };
+        if let Some(root) = &mut self.checkpoints.root {
+            let order = root.coordinator.restart(set);
+            self.events.push_back(Event::Checkpoint(order));
+        }
+    }
+
+    /// All ranks of the job are started.
+    pub(super) fn has_started(&mut self) {
+        self.checkpoints.root.iter_mut().for_each(|root| root.is_started = true);
+        self.begin_wanted();
+    }
+
+    /// Begins what is due.
+    pub(super) fn tick_checkpoints(&mut self) {
+        let now = self.now();
+        let root = self.checkpoints.root.as_ref();
+        let is_due =
+            root.is_some_and(|root| !root.coordinator.is_busy() && root.due.is_some_and(|due| due <= now));
+        if is_due && (self.is_killed || self.swept_at.is_some()) {
+            self.checkpoints.root.iter_mut().for_each(|root| root.due = None);
+        } else if is_due {
+            self.begin_checkpoint(false, false);
+        }
+        self.tell_progress(now);
+    }
+
+    /// Says how far a long write is, where somebody looks.
+    fn tell_progress(&mut self, now: Duration) {
+        let writing = self.checkpoints.writing.as_mut().filter(|_| self.root.is_some());
+        let word = writing.and_then(|writing| writing.progress.word(writing.order.set, now));
+        if let Some(text) = word.filter(|_| io::stderr().is_terminal()) {
+            self.outputs.say(&text, now);
+        }
+    }
+
+    /// Users ask for checkpoints.
+    pub(super) fn take_calls(&mut self) {
+        for (wanted, caller) in self.checkpoints.calls.heard(&self.poller) {
+            if self.checkpoints.root.as_ref().is_none_or(|root| root.coordinator.is_busy()) {
+                calls::tell(&caller, false, "a checkpoint is under way already");
+                continue;
+            }
+            self.checkpoints.calls.waits(caller);
+            if let Some(root) = &mut self.checkpoints.root {
+                root.directory = root.directory.take().or(wanted.directory.map(PathBuf::from));
+            }
+            self.begin_checkpoint(wanted.stops, true);
+        }
+    }
+
+    /// The program wants a checkpoint: of now, not one that began before.
+    pub(super) fn want_checkpoint(&mut self, stops: bool) {
+        if let Some(root) = &mut self.checkpoints.root {
+            root.wanted = Some(stops || root.wanted == Some(true));
+        }
+        self.begin_wanted();
+    }
+
+    /// Begins what the program wants, once nothing else is under way.
+    fn begin_wanted(&mut self) {
+        let is_over = self.is_killed || self.swept_at.is_some();
+        let root = self.checkpoints.root.as_mut().filter(|root| root.is_started && !is_over);
+        let root = root.filter(|root| !root.coordinator.is_busy());
+        if let Some(stops) = root.and_then(|root| root.wanted.take()) {
+            self.begin_checkpoint(stops, true);
+        }
+    }
+
+    /// Begins a checkpoint; `stops`: the job ends with it.
+    pub(super) fn begin_checkpoint(&mut self, stops: bool, is_asked_for: bool) {
+        let now = self.now();
+        let Some(root) = &mut self.checkpoints.root else { return };
+        if root.coordinator.is_busy() {
+            return;
+        }
+        root.due = root.said.every.map(|every| now + every);
+        if !root.is_started {
+            if is_asked_for {
+                self.say_no_checkpoint("the job is not started yet");
+            }
+            return;
+        }
+        (root.stops, root.is_asked_for, root.begun) = (stops, is_asked_for, now);
+        root.done.clear();
+        let Some(path) = &root.directory else {
+            return self.say_no_checkpoint("there is no directory for it: --checkpoint-dir DIR");
+        };
+        let is_alone = self.daemon.job().is_none_or(|job| job.daemon_of.len() == 1);
+        let directory = Directory::new(path);
+        let job_id = self.daemon.job().map(|job| job.job_id);
+        match directory.check_owner(job_id).and_then(|()| directory.begin()) {
+            Err(error) => self.say_no_checkpoint(&error.to_string()),
+            Ok(set) => {
+                let older = root.last.filter(|last| {
+                    directory.manifest(*last).is_ok_and(|manifest| !manifest.has_many_older())
+                });
+                let folder = directory.folder_in_work(set).into_os_string().into_vec();
+                let order = root.coordinator.begin(set, folder, older, is_alone);
+                self.events.push_back(Event::Checkpoint(order));
+            }
+        }
+    }
+
+    fn say_no_checkpoint(&mut self, why: &str) {
+        if let Some(root) = &mut self.checkpoints.root {
+            // What the clock has begun in vain is told once.
+            let is_known = root.told.as_deref() == Some(why) && !root.is_asked_for;
+            root.told = Some(why.to_string());
+            if is_known {
+                return;
+            }
+        }
+        let text = format!("no checkpoint: {why}; the job runs on");
+        if self.checkpoints.calls.is_waited_for() {
+            return self.checkpoints.calls.answer(false, &text);
+        }
+        let text = format!("mpirun: {text}\n");
+        self.outputs.say(&text, self.now());
+    }
+
+    /// All hosts have done a phase.
+    pub(super) fn checkpoint_reported(&mut self, report: Report) {
+        let now = self.now();
+        let phase = report.phase;
+        let Some(root) = &mut self.checkpoints.root else { return };
+        match root.done.last_mut() {
+            // Its rounds are one.
+            Some((last, at)) if *last == phase => *at = now,
+            _ => root.done.push((phase, now)),
+        }
+        match phase {
+            Phase::Prepare => root.frozen_at = now,
+            Phase::Thaw => root.thawed_at = now,
+            _ => {}
+        }
+        let next = root.coordinator.reported(report);
+        match next {
+            Next::Over(Ok(_)) if RESTART_PHASES.contains(&phase) => {}
+            Next::Over(Err(error)) if RESTART_PHASES.contains(&phase) => {
+                let text = format!("mpirun: the job cannot go on: {error}\n");
+                self.decide(policy::Event::Failure { status: STATUS_USAGE, text, gone: 0 });
+            }
+            next => self.follow_checkpoint(next),
+        }
+    }
+
+    fn follow_checkpoint(&mut self, next: Next) {
+        match next {
+            Next::Nothing => {}
+            Next::Order(order) if order.phase == Phase::Thaw && order.is_whole && self.stops() => {
+                self.end_with(order.set);
+            }
+            Next::Order(order) => self.events.push_back(Event::Checkpoint(order)),
+            Next::Commit(summary) => {
+                let result = self.commit(summary);
+                let next = self.checkpoints.root.as_mut().map(|root| root.coordinator.committed(result));
+                self.follow_checkpoint(next.unwrap_or(Next::Nothing));
+            }
+            Next::Over(result) => {
+                self.checkpoint_over(result);
+                self.begin_wanted();
+            }
+        }
+    }
+
+    fn stops(&self) -> bool {
+        self.checkpoints.root.as_ref().is_some_and(|root| root.stops)
+    }
+
+    fn commit(&mut self, summary: Summary) -> Result<(), String> {
+        let job = self.daemon.job().cloned().ok_or("there is no job")?;
+        let root = self.checkpoints.root.as_mut().ok_or("this is not the root")?;
+        let directory = root.directory.as_deref().map(Directory::new).ok_or("there is no directory")?;
+        let set = root.coordinator.set().ok_or("there is no set")?;
+        let mut plain = (*job).clone();
+        plain.restart = None;
+        let programs: Vec<String> = job.programs.iter().map(report::program_name).collect();
+        let manifest = Manifest {
+            version: sets::VERSION,
+            set,
+            written_s: sets::now_s(),
+            machine: capture::machine(),
+            ranks: job.runs.iter().map(|run| run.1).sum(),
+            hosts: job.daemon_of.len() as u32,
+            program: programs.join(" : "),
+            job: postcard::to_stdvec(&plain).map_err(|error| error.to_string())?,
+            job_id: job.job_id,
+            files: summary.files,
+            connections: summary.connections,
+        };
+        root.bytes = manifest.bytes();
+        self.stop_at(set, coordination::COMMIT, "before");
+        directory.commit(&manifest).map_err(|error| error.to_string())?;
+        self.stop_at(set, coordination::COMMIT, "after");
+        self.checkpoints.root.iter_mut().for_each(|root| root.last = Some(set));
+        Ok(())
+    }
+
+    fn checkpoint_over(&mut self, result: Result<u64, String>) {
+        let is_verbose = self.daemon.job().is_some_and(|job| job.manner.verbose);
+        let Some(root) = &mut self.checkpoints.root else { return };
+        let path = root.directory.clone().unwrap_or_default();
+        match result {
+            Ok(set) if root.is_asked_for || is_verbose => {
+                let phases = if is_verbose { root.phases() } else { String::new() };
+                let text = format!(
+                    "checkpoint {set} is whole: {} MB, ranks stood still for {:.3} s of {:.3} s{phases}; \
+                     mpirun --restart {} goes on from it",
+                    root.bytes / 1_000_000,
+                    root.thawed_at.saturating_sub(root.frozen_at).as_secs_f64(),
+                    root.thawed_at.saturating_sub(root.begun).as_secs_f64(),
+                    path.display()
+                );
+                if self.checkpoints.calls.is_waited_for() {
+                    self.checkpoints.calls.answer(true, &text);
+                } else {
+                    self.outputs.say(&format!("mpirun: {text}\n"), self.now());
+                }
+            }
+            Ok(_) => {}
+            Err(why) => {
+                // The folder of what never became whole.
+                if let Some(set) = Directory::new(&path).in_work() {
+                    Directory::new(&path).give_up(set);
+                }
+                self.say_no_checkpoint(&why);
+            }
+        }
+    }
+
+    /// The job ends here: its ranks stand still, and are killed as they are.
+    fn end_with(&mut self, set: u64) {
+        let path = self.checkpoints.root.as_ref().and_then(|root| root.directory.clone()).unwrap_or_default();
+        let text = format!(
+            "checkpoint {set} is whole and the job is ended; mpirun --restart {} goes on",
+            path.display()
+        );
+        self.checkpoints.calls.answer(true, &text);
+        self.outputs.say(&format!("mpirun: {text}\n"), self.now());
+        self.decide(policy::Event::Stopped);
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the input and outputs of ranks go, and what `mpirun` shows: the options whose value is a list of
+//! words.
+
+use super::Reading;
+use crate::request::Tagging;
+
+/// `--output LIST`, as Open MPI 5 has it.
+pub(super) fn output(reading: &mut Reading, text: &str) -> Result<(), String> {
+    let request = &mut reading.request;
+    let (text, modifiers) = match text.find("file=").or_else(|| text.find("dir=")) {
+        Some(from) => match text[from..].find(':') {
+            Some(at) => (&text[..from + at], &text[from + at + 1..]),
+            None => (text, ""),
+        },
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    for word in text.split(',') {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("tag" | "tag-detailed" | "tag-fullname", "") => request.tagging = Tagging::Stream,
+            ("rank", "") => request.tagging = Tagging::Rank,
+            ("timestamp", "") => request.timestamp = true,
+            ("merge-stderr-to-stdout" | "merge", "") => request.output.is_merged = true,
+            ("file", name) if !name.is_empty() => {
+                let end = if name.contains("%r") { "" } else { ".%r" };
+                request.output.out = Some(format!("{name}{end}.out"));
+                request.output.err = Some(format!("{name}{end}.err"));
+            }
+            ("dir" | "directory", name) if !name.is_empty() => {
+                request.output.out = Some(format!("{name}/rank.%r/stdout"));
+                request.output.err = Some(format!("{name}/rank.%r/stderr"));
+            }
+            _ => return Err("tag, rank, timestamp, merge, file=NAME or dir=DIR is needed".to_string()),
+        }
+    }
+    for modifier in modifiers.split([':', ',']).filter(|modifier| !modifier.is_empty()) {
+        match modifier {
+            "nocopy" => request.output.is_shown = false,
+            "copy" | "raw" => {}
+            _ => return Err(format!("modifier {modifier} is not supported")),
+        }
+    }
+    Ok(())
+}
+
+/// `--outfile-pattern` and `--errfile-pattern`.
+pub(super) fn pattern(text: &str) -> Result<String, String> {
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '%' && !letters.next().is_some_and(|which| "rghp%".contains(which)) {
+            return Err(
+                "after % one of r (rank), h (host), p (number of the host), g (0), % is needed".to_string()
+            );
+        }
+    }
+    Ok(text.to_string())
+}
+
+/// `--display LIST`.
+pub(super) fn display(reading: &mut Reading, text: &str) -> Result<(), String> {
+    let request = &mut reading.request;
+    for word in text.split(',') {
+        match word.split(':').next().unwrap_or("") {
+            "map" | "map-devel" => request.display.map = true,
+            "alloc" | "allocation" => request.display.allocation = true,
+            "bind" | "bindings" => request.report_bindings = true,
+            _ => return Err("map, bind or allocation is needed (tutti info shows the machine)".to_string()),
+        }
+    }
+    Ok(())
+}
+
+/// `--stdin RANK`.
+pub(super) fn input(reading: &mut Reading, text: &str) -> Result<(), String> {
+    reading.request.input = Some(match text {
+        "none" => None,
+        "all" => {
+            return Err(
+                "one rank reads the standard input (let it broadcast what it reads), or none".to_string()
+            );
+        }
+        rank => Some(rank.parse().map_err(|_| "a rank or none is needed")?),
+    });
+    Ok(())
+}
+
+/// `--runtime-options LIST`.
+pub(super) fn runtime(reading: &mut Reading, text: &str) -> Result<(), String> {
+    for word in text.split([',', ':']) {
+        let (name, value) = word.split_once('=').unwrap_or((word, "1"));
+        let is_on = !["0", "false", "no"].contains(&value.to_ascii_lowercase().as_str());
+        match (name.to_ascii_lowercase().as_str(), is_on) {
+            ("donotlaunch", _) => reading.request.is_dry = is_on,
+            ("show-progress", _) => reading.request.timings = is_on,
+            (
+                "abort-nonzero-status"
+                | "error-nonzero-status"
+                | "report-state-on-timeout"
+                | "get-stack-traces",
+                true,
+            )
+            | ("recoverable" | "autorestart" | "continuous", false) => {}
+            (
+                "aggregate-help" | "notifyerrors" | "fwd-environment" | "output-proctable" | "max-restarts",
+                _,
+            ) => {
+                reading.ignore(&format!("--runtime-options {word}"), "a setting of Open MPI's own");
+                continue;
+            }
+            _ => return Err(format!("{word}: a rank that fails ends the job")),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! A job that goes on from a checkpoint: what it was comes from the manifest, where it runs now from the
+//! command line.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tutti_base::PortRange;
+use tutti_base::config::Config;
+use tutti_checkpoint::process::capture;
+use tutti_checkpoint::sets::{Directory, Manifest};
+use tutti_sys::{job, process, refusal};
+
+use super::{HostJob, Hosts, JobPlan, Refusal, usage};
+use crate::outcome::STATUS_DAMAGED;
+use crate::request::{Request, Verbosity};
+use crate::root::placement_of;
+use crate::tree::message::{JobInfo, Restart};
+use crate::{agent, environment};
+
+/// Finds the set and the hosts that its ranks come up on.
+///
+/// # Errors
+/// What is missing or does not fit, for the user.
+pub fn prepare(
+    request: &Request,
+    directory: &OsString,
+    set: Option<u64>,
+    launcher: PathBuf,
+) -> Result<JobPlan, Refusal> {
+    let folder = Directory::new(Path::new(directory));
+    let manifest = choose(&folder, set)?;
+    let fits = check_machine(&folder, manifest.set, &manifest.machine, &capture::machine());
+    fits.map_err(|reason| Refusal { status: STATUS_DAMAGED, reason })?;
+    let mut info: JobInfo = postcard::from_bytes(&manifest.job)
+        .map_err(|_| usage(format!("checkpoint {} does not say what the job is", manifest.set)))?;
+    let variables = info.programs.first().map(|program| environment::from_bytes(&program.variables));
+    let config = environment::config(&variables.unwrap_or_default()).map_err(usage)?;
+    let hosts = Hosts::of(request).map_err(usage)?;
+    place(&mut info, &hosts, request)?;
+    settle(&mut info, request, &config, hosts.agent, launcher);
+    info.restart = Some(Restart {
+        directory: directory.clone().into_vec(),
+        set: manifest.set,
+        files: request.checkpoints.files,
+    });
+    let placement =
+        placement_of(&info).ok_or_else(|| usage("the job of the checkpoint is none".to_string()))?;
+    let info = Arc::new(info);
+    let here = info.daemon_of.iter().position(|&daemon| daemon == 0);
+    let here = here.map(|host| HostJob::new(Arc::clone(&info), placement, host as u32, true)).transpose()?;
+    let secret = job::Secret::random();
+    let secret = secret.map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))?;
+    Ok(JobPlan { info, here, secret, io_servers: None })
+}
+
+/// Kernel and processor have to be those that the set was written on.
+fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Result<(), String> {
+    let shown = folder.path().display();
+    let why = || format!("checkpoint {set} in {shown} is of {there}, and here is {here}");
+    if there == here { Ok(()) } else { Err(why()) }
+}
+
+/// The set that is asked for, or the newest that is whole.
+fn choose(folder: &Directory, set: Option<u64>) -> Result<Manifest, Refusal> {
+    let refused = |reason: String| Refusal { status: STATUS_DAMAGED, reason };
+    if let Some(set) = set {
+        return folder.manifest(set).map_err(|error| refused(format!("no checkpoint {set}: {error}")));
+    }
+    let numbers = folder.numbers().map_err(|error| refused(format!("no checkpoint: {error}")))?;
+    let mut last = None;
+    for number in numbers {
+        match folder.manifest(number) {
+            Ok(manifest) => {
+                if let Some(error) = last {
+                    eprintln!("mpirun: {error}; going back to checkpoint {number}");
+                }
+                return Ok(manifest);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    let shown = folder.path().display();
+    Err(refused(match last {
+        Some(error) => format!("no checkpoint in {shown} can be used: {error}"),
+        None => format!("there is no checkpoint in {shown}"),
+    }))
+}
+
+/// Which daemon has the ranks of which host of the image: neighbours together.
+fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Refusal> {
+    let own = process::host_name();
+    let before: Vec<String> =
+        info.daemon_of.iter().map(|&daemon| info.names[daemon as usize].clone()).collect();
+    let named: Vec<String> = match hosts.are_named {
+        true => hosts.hosts.iter().map(|host| host.name.clone()).collect(),
+        // A job of one host goes on where its mpirun is.
+        false if before.len() == 1 => vec![own.clone()],
+        false => before.clone(),
+    };
+    let usable: Vec<String> = named.into_iter().filter(|name| !request.lost.contains(name)).collect();
+    if usable.is_empty() {
+        let lost = request.lost.join(", ");
+        return Err(usage(format!("no host is left to go on: {lost} are lost; name others by --host")));
+    }
+    info.names = vec![own.clone()];
+    let mut is_own_taken = false;
+    let count = before.len();
+    let used = usable.len().min(count);
+    info.daemon_of = (0..count)
+        .map(|host| {
+            // As many hosts as there were, each its own; fewer have several each.
+            let name = &usable[host * used / count];
+            if *name == own && !std::mem::replace(&mut is_own_taken, true) {
+                return 0;
+            }
+            info.names.push(name.clone());
+            info.names.len() as u32 - 1
+        })
+        .collect();
+    Ok(())
+}
+
+/// What belongs to this mpirun and not to the job.
+fn settle(info: &mut JobInfo, request: &Request, config: &Config, agent: Option<&str>, launcher: PathBuf) {
+    info.pace_ms = (config.heartbeat_ms, config.silence_ms);
+    info.ports = config.port_range.map(PortRange::bounds);
+    info.start_ms = config.start_ms;
+    info.stop = environment::config(&std::env::vars_os().collect()).unwrap_or_default().checkpoint_stop;
+    info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
+    info.radix = request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32);
+    info.agent = agent::words(request.agent.as_deref(), &config.agent, agent);
+    info.launcher = launcher.into_os_string().into_vec();
+    info.manner.tagging = request.tagging.clone();
+    // They have left MPI_Init.
+    info.manner.waits_for_debugger = false;
+    info.manner.verbose |= request.verbosity == Verbosity::Verbose;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(there: &str, here: &str, expected: &str) {
+        let said = check_machine(&Directory::new(Path::new("D")), 3, there, here).err().unwrap_or_default();
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn another_kernel_or_processor_is_named() {
+        check("Linux 6 on x86_64 One", "Linux 6 on x86_64 One", "");
+        check(
+            "Linux 6 on x86_64 One",
+            "Linux 6 on x86_64 Other",
+            "checkpoint 3 in D is of Linux 6 on x86_64 One, and here is Linux 6 on x86_64 Other",
+        );
+    }
+}

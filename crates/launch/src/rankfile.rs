@@ -1,0 +1,151 @@
+//! Files that say for each rank where it runs. Pure.
+//!
+//! A rank file, as Open MPI has it: `rank N=HOST slot=CORES` or `slot=PACKAGE:CORES`, cores as `0-3,8` in the
+//! order of the machine or of the package; HOST may be `+nK`, the K-th of the hosts named otherwise. A file
+//! of a sequence has a host a line.
+
+use tutti_topo::text::parse_list;
+
+use crate::hosts::{self, Host};
+use crate::request::Cores;
+
+/// What a file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assigned {
+    /// The hosts named in it and before.
+    pub hosts: Vec<Host>,
+    /// For each rank the index of its host.
+    pub host_of: Vec<usize>,
+    /// (rank, its cores).
+    pub cores: Vec<(u32, Cores)>,
+}
+
+/// Reads a rank file; `known` are hosts named otherwise. A line without a slot binds nothing.
+///
+/// # Errors
+/// The line that is not understood, or the rank that has none.
+pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, String> {
+    let mut assigned = Assigned { hosts: known, ..Assigned::default() };
+    let mut lines = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if line.is_empty() {
+            continue;
+        }
+        let (rank, name, cores) = split(line).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+        let host = find(&mut assigned.hosts, name).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+        assigned.cores.extend(cores.map(|cores| (rank, cores)));
+        lines.push((rank, host));
+    }
+    lines.sort_unstable();
+    for (wanted, &(rank, host)) in (0..).zip(&lines) {
+        match rank {
+            _ if rank == wanted => assigned.host_of.push(host),
+            _ if rank < wanted => return Err(format!("{file}: rank {rank} has two lines")),
+            _ => return Err(format!("{file}: rank {wanted} has no line")),
+        }
+    }
+    if lines.is_empty() { Err(format!("{file}: it names no rank")) } else { Ok(assigned) }
+}
+
+/// Reads a sequence: a host a line, for a rank each.
+///
+/// # Errors
+/// The line that is not understood.
+pub fn sequence(text: &str, file: &str) -> Result<Assigned, String> {
+    let mut assigned = Assigned::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        let Some(name) = line.split_whitespace().next() else { continue };
+        let host = find(&mut assigned.hosts, name).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+        assigned.host_of.push(host);
+    }
+    if assigned.host_of.is_empty() { Err(format!("{file}: it names no host")) } else { Ok(assigned) }
+}
+
+fn split(line: &str) -> Result<(u32, &str, Option<Cores>), String> {
+    let wrong = || format!("{line}: a line is rank N=HOST slot=CORES or slot=PACKAGE:CORES");
+    let (rank, rest) =
+        line.strip_prefix("rank").and_then(|rest| rest.trim_start().split_once('=')).ok_or_else(wrong)?;
+    let rank = rank.trim().parse().map_err(|_| wrong())?;
+    let (name, slot) = rest.trim().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+    let Some(list) = slot.trim().strip_prefix("slot").and_then(|slot| slot.trim_start().strip_prefix('='))
+    else {
+        return if slot.trim().is_empty() { Ok((rank, name, None)) } else { Err(wrong()) };
+    };
+    let (package, list) = match list.trim().split_once(':') {
+        Some((package, list)) => {
+            (Some(package.trim_start_matches(['p', 'P']).parse().map_err(|_| wrong())?), list)
+        }
+        None => (None, list.trim()),
+    };
+    let cores = parse_list(list).ok().filter(|cores| !cores.is_empty()).ok_or_else(wrong)?;
+    Ok((rank, name, Some(Cores { package, cores })))
+}
+
+/// The index of a host, which is added if it is not there.
+fn find(known: &mut Vec<Host>, name: &str) -> Result<usize, String> {
+    if let Some(number) = name.strip_prefix("+n") {
+        let index = number.parse().ok().filter(|&index: &usize| index < known.len());
+        return index.ok_or_else(|| format!("{name}: {} hosts are named", known.len()));
+    }
+    let mut one = hosts::listed(&[name.to_string()], &[])?;
+    let host = one.pop().ok_or("a host has no name")?;
+    Ok(known.iter().position(|other| other.name == host.name).unwrap_or_else(|| {
+        known.push(host);
+        known.len() - 1
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `expected`: for each rank its host and cores, `PACKAGE:CORES` or `CORES`; `-` if it is not bound.
+    fn check(text: &str, expected: Result<&[&str], &str>) {
+        let known = vec![Host { name: "k0".into(), slots: 4 }, Host { name: "k1".into(), slots: 4 }];
+        match (parse(text, "f", known), expected) {
+            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Ok(got), Ok(expected)) => {
+                let show = |rank: u32| {
+                    let cores = got.cores.iter().find(|(of, _)| *of == rank).map(|(_, cores)| {
+                        let package = cores.package.map_or(String::new(), |package| format!("{package}:"));
+                        let list: Vec<String> = cores.cores.iter().map(u32::to_string).collect();
+                        package + &list.join(",")
+                    });
+                    format!(
+                        "{} {}",
+                        got.hosts[got.host_of[rank as usize]].name,
+                        cores.unwrap_or("-".to_string())
+                    )
+                };
+                let all: Vec<String> = (0..got.host_of.len() as u32).map(show).collect();
+                assert_eq!(all, expected);
+            }
+            (got, _) => panic!("{text:?}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn a_line_says_where_a_rank_runs() {
+        check("rank 1=b slot=0-2\nrank 0=a slot=1:0,3 # first\n\n", Ok(&["a 1:0,3", "b 0,1,2"]));
+        check("rank 0=+n1 slot=2\nrank 1=k0\nrank 2 = k1 slot = p0:1", Ok(&["k1 2", "k0 -", "k1 0:1"]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        check("", Err("it names no rank"));
+        check("rank 1=a slot=0", Err("rank 0 has no line"));
+        check("rank 0=a\nrank 0=b", Err("rank 0 has two lines"));
+        check("rank 0=a slot=x", Err("f:1: rank 0=a slot=x: a line is"));
+        check("0=a slot=1", Err("a line is rank N=HOST"));
+        check("rank 0=+n2 slot=1", Err("f:1: +n2: 2 hosts are named"));
+    }
+
+    #[test]
+    fn a_sequence_names_a_host_a_rank() {
+        let got = sequence("a\nb slots=4\n# no\na\n", "f").unwrap();
+        assert_eq!(got.host_of, [0, 1, 0]);
+        assert!(sequence("\n", "f").unwrap_err().contains("names no host"));
+    }
+}

@@ -1,0 +1,67 @@
+//! A job that goes on by itself: when a host is lost or a rank is killed, from its last checkpoint; when that
+//! is damaged, from the one before.
+
+use std::path::Path;
+
+use tutti_checkpoint::sets::Directory;
+use tutti_sys::refusal;
+
+use crate::outcome::Outcome;
+use crate::program::{self, Refusal};
+use crate::request::Request;
+use crate::{report, supervisor};
+
+/// Runs a job to its end, with as many restarts as the user wants; returns the exit status.
+///
+/// # Errors
+/// What cannot be run.
+pub fn run(mut request: Request) -> Result<u8, Refusal> {
+    let mut left = request.checkpoints.restarts;
+    let said = &request.checkpoints;
+    let place = said.directory.clone().or_else(|| said.restart.as_ref().map(|(place, _)| place.clone()));
+    if let (Some(place), None) = (&place, &said.restart) {
+        let owner = Directory::new(Path::new(place)).check_owner(None);
+        owner.map_err(|error| program::usage(error.to_string()))?;
+    }
+    let mut has_begun = false;
+    loop {
+        let job = program::prepare(&request)?;
+        if !has_begun {
+            report::before(&request, &job.info).map_err(program::usage)?;
+        }
+        if request.is_dry {
+            return Ok(0);
+        }
+        has_begun = true;
+        let from = job.info.restart.as_ref().map(|restart| restart.set);
+        if let (Some(set), Some((_, chosen))) = (from, &mut request.checkpoints.restart) {
+            *chosen = Some(set);
+        }
+        let ended = supervisor::run(&request, job)
+            .map_err(|error| program::usage(format!("cannot start: {}", refusal::explain(&error))))?;
+        let Some(place) = &place else { return Ok(ended.status) };
+        let directory = Directory::new(Path::new(place));
+        let whole = directory.numbers().unwrap_or_default();
+        let next = match &ended.outcome {
+            Outcome::Over => return Ok(ended.status),
+            Outcome::Damaged => whole.into_iter().find(|set| from.is_none_or(|from| *set < from)),
+            Outcome::Lost(_) => whole.first().copied(),
+        };
+        let Some(set) = next else { return Ok(ended.status) };
+        match ended.outcome {
+            Outcome::Damaged => eprintln!("mpirun: going back to checkpoint {set}"),
+            Outcome::Lost(_) if left == 0 => {
+                let shown = Path::new(place).display();
+                eprintln!("mpirun: mpirun --restart {shown} goes on from checkpoint {set}");
+                return Ok(ended.status);
+            }
+            Outcome::Lost(host) => {
+                left -= 1;
+                eprintln!("mpirun: the job goes on from checkpoint {set}");
+                request.lost.extend(Some(host).filter(|host| !host.is_empty()));
+            }
+            Outcome::Over => return Ok(ended.status),
+        }
+        request.checkpoints.restart = Some((place.clone(), Some(set)));
+    }
+}

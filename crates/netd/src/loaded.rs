@@ -1,0 +1,261 @@
+//! One instance of the kernel's program: loaded, attached, its private tables filled in.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use aya::maps::{Array, Map};
+use aya::programs::tc::{NlOptions, SchedClassifierLink, TcAttachOptions};
+use aya::programs::{MultiProgLink, SchedClassifier, TcAttachType, tc};
+use aya::{Ebpf, EbpfLoader};
+
+use tutti_offload::layout::{GROUPS, PEERS};
+use tutti_sys::process;
+
+/// Neighbours answer sooner, if they are there.
+const NEIGHBOUR: Duration = Duration::from_millis(500);
+/// Tables of the job, in the order in which they are handed out.
+const LENT: [&str; 5] = ["rules", "events", "records", "areas", "counters"];
+
+/// The programs of the object, which are known by these names at an interface.
+pub const INGRESS: &str = "tutti_ingress";
+/// See [`INGRESS`].
+pub const EGRESS: &str = "tutti_egress";
+const WAYS: [(&str, TcAttachType); 2] = [(INGRESS, TcAttachType::Ingress), (EGRESS, TcAttachType::Egress)];
+
+/// A hardware address.
+pub type Mac = [u8; 6];
+
+/// A program at an interface.
+#[derive(Debug)]
+pub struct Loaded {
+    ebpf: Ebpf,
+    links: Vec<SchedClassifierLink>,
+    interface: String,
+    address: Ipv4Addr,
+    /// Numbers of groups, by slot.
+    groups: Vec<u32>,
+}
+
+/// Whose program it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    /// The number of the job.
+    pub job: u32,
+    /// The key of its tags.
+    pub key: [u8; 16],
+    /// The host's address in it.
+    pub address: Ipv4Addr,
+    /// The port at which its rank is woken.
+    pub port: u16,
+}
+
+/// Loads the program, without attaching it, and tells it whose it is.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn load(owner: &Owner, mac: Mac) -> Result<Ebpf, String> {
+    let told = |error: &dyn std::fmt::Display| format!("the kernel does not load the program: {error}");
+    let mut ebpf = EbpfLoader::new().load(crate::OBJECT).map_err(|error| told(&error))?;
+    for name in [INGRESS, EGRESS] {
+        program(&mut ebpf, name)?.load().map_err(|error| told(&error))?;
+    }
+    let mut entry = [0; 32];
+    entry[..4].copy_from_slice(&owner.job.to_le_bytes());
+    entry[4..8].copy_from_slice(&owner.address.octets());
+    entry[8..14].copy_from_slice(&mac);
+    entry[14..16].copy_from_slice(&owner.port.to_be_bytes());
+    entry[16..].copy_from_slice(&owner.key);
+    set(&mut ebpf, "jobs", 0, entry)?;
+    Ok(ebpf)
+}
+
+/// One of the two programs of an object.
+///
+/// # Errors
+/// It has none of that name.
+pub fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut SchedClassifier, String> {
+    let program = ebpf.program_mut(name).ok_or_else(|| format!("the object has no program {name}"))?;
+    program.try_into().map_err(|error| format!("{name}: {error}"))
+}
+
+/// Writes an entry of a table.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn set<const BYTES: usize>(
+    ebpf: &mut Ebpf,
+    table: &str,
+    place: usize,
+    entry: [u8; BYTES],
+) -> Result<(), String> {
+    let map = ebpf.map_mut(table).ok_or_else(|| format!("the object has no table {table}"))?;
+    let told = |error: aya::maps::MapError| format!("table {table}: {error}");
+    let mut array: Array<_, [u8; BYTES]> = Array::try_from(map).map_err(told)?;
+    array.set(place as u32, entry, 0).map_err(told)
+}
+
+/// Makes a group and its peers known to a program.
+///
+/// # Errors
+/// What the kernel reports.
+pub fn fill_group(
+    ebpf: &mut Ebpf,
+    slot: usize,
+    (group, rank): (u32, u32),
+    peers: &[(u32, Ipv4Addr, Mac)],
+) -> Result<(), String> {
+    for (place, (rank, address, mac)) in peers.iter().enumerate() {
+        let mut entry = [0; 16];
+        entry[..4].copy_from_slice(&rank.to_le_bytes());
+        entry[4..8].copy_from_slice(&address.octets());
+        entry[8..14].copy_from_slice(mac);
+        entry[14] = 1;
+        set(ebpf, "peers", slot * PEERS + place, entry)?;
+    }
+    let words = [group, 1, rank, 0];
+    let mut entry = [0; 16];
+    entry.as_chunks_mut::<4>().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
+    set(ebpf, "groups", slot, entry)
+}
+
+impl Loaded {
+    /// Loads and attaches it to the interface that has the owner's address.
+    /// With `as_filter`, as before Linux 6.6: then it stays there until this value is dropped.
+    pub fn new(owner: &Owner, as_filter: bool) -> Result<Loaded, String> {
+        let interfaces = process::interfaces();
+        let found = interfaces.into_iter().find(|(_, address)| *address == owner.address);
+        let (interface, _) = found.ok_or_else(|| format!("{} is no address of this host", owner.address))?;
+        let mac = std::fs::read_to_string(format!("/sys/class/net/{interface}/address"));
+        let mac = mac.ok().and_then(|text| mac_of(text.trim()));
+        let mac = mac.ok_or_else(|| format!("{interface} is no Ethernet"))?;
+        let mut ebpf = load(owner, mac)?;
+        // There already, most often; where it is missed, attaching says so.
+        let _ = tc::qdisc_add_clsact(&interface);
+        let mut links = Vec::new();
+        for (name, way) in WAYS {
+            let told = |error: aya::programs::ProgramError| format!("{interface}: {error}");
+            let program = program(&mut ebpf, name)?;
+            let link = match as_filter {
+                true => {
+                    let options = TcAttachOptions::Netlink(NlOptions::default());
+                    program.attach_with_options(&interface, way, options).map_err(told)?
+                }
+                false => program.attach(&interface, way).map_err(told)?,
+            };
+            links.push(program.take_link(link).map_err(told)?);
+        }
+        Ok(Loaded { ebpf, links, interface, address: owner.address, groups: Vec::new() })
+    }
+
+    /// What is handed to the job: its tables, and the attachments, which keep the program where it is; there
+    /// are none of filters (before Linux 6.6).
+    ///
+    /// # Errors
+    /// The object has no such table.
+    pub fn lent(&self) -> Result<Vec<BorrowedFd<'_>>, String> {
+        let table = |name: &str| match self.ebpf.map(name) {
+            Some(Map::Array(map)) => Ok(map.fd().as_fd()),
+            _ => Err(format!("the object has no table {name}")),
+        };
+        let mut lent = LENT.iter().map(|name| table(name)).collect::<Result<Vec<_>, _>>()?;
+        let links: Vec<_> = self.links.iter().map_while(|link| link.fd().ok()).collect();
+        if links.len() == self.links.len() {
+            lent.extend(links);
+        }
+        Ok(lent)
+    }
+
+    /// Makes a group known; its slot.
+    ///
+    /// # Errors
+    /// There are too many, or a host is not on this link.
+    pub fn join(&mut self, group: (u32, u32), peers: &[(u32, Ipv4Addr)]) -> Result<u32, String> {
+        let slot = self.groups.len();
+        if slot >= GROUPS {
+            return Err(format!(
+                "a job has {GROUPS} communicators and persistent operations in the kernel, and no more"
+            ));
+        }
+        if self.groups.contains(&group.0) {
+            return Err(format!("the job has a group {} already", group.0));
+        }
+        let known = neighbours(&self.interface, self.address, peers)?;
+        fill_group(&mut self.ebpf, slot, group, &known)?;
+        self.groups.push(group.0);
+        Ok(slot as u32)
+    }
+}
+
+/// Removes the filters that a netd has left which was killed.
+pub fn sweep() {
+    for (interface, _) in process::interfaces() {
+        for (name, way) in WAYS {
+            // None is there, most often.
+            let _ = tc::qdisc_detach_program(&interface, way, name);
+        }
+    }
+}
+
+/// Has the kernel find the hardware addresses of hosts on this link.
+fn neighbours(
+    interface: &str,
+    own: Ipv4Addr,
+    hosts: &[(u32, Ipv4Addr)],
+) -> Result<Vec<(u32, Ipv4Addr, Mac)>, String> {
+    let socket = UdpSocket::bind((own, 0)).map_err(|error| format!("{own}: {error}"))?;
+    let until = Instant::now() + NEIGHBOUR;
+    loop {
+        let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
+        let mac = |host: Ipv4Addr| neighbour(&table, interface, host);
+        let found = hosts.iter().map(|(rank, host)| mac(*host).map(|mac| (*rank, *host, mac)).ok_or(*host));
+        match found.collect::<Result<Vec<_>, _>>() {
+            Ok(found) => return Ok(found),
+            Err(missing) if Instant::now() > until => {
+                return Err(format!("{missing} does not answer on the link of {interface}"));
+            }
+            Err(_) => {}
+        }
+        for (_, host) in hosts.iter().filter(|(_, host)| mac(*host).is_none()) {
+            // To the port where datagrams are discarded (RFC 863).
+            let _ = socket.send_to(&[0], (*host, 9));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A host in the table of neighbours (proc_net(5)): address, type, flags, hardware address, mask, device.
+fn neighbour(table: &str, interface: &str, host: Ipv4Addr) -> Option<Mac> {
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, flags, mac, _, device] = words[..] else { return None };
+        let is_complete = flags != "0x0";
+        let is_it = address.parse() == Ok(host) && device == interface && is_complete;
+        if is_it { mac_of(mac) } else { None }
+    })
+}
+
+fn mac_of(text: &str) -> Option<Mac> {
+    let bytes: Option<Vec<u8>> = text.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
+    bytes?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_found_in_the_table_of_the_kernel() {
+        let table = "IP address       HW type     Flags       HW address            Mask     Device\n\
+                     10.1.0.3         0x1         0x2         02:00:00:00:00:03     *        eth0\n\
+                     10.1.0.4         0x1         0x0         00:00:00:00:00:00     *        eth0\n";
+        let check = |host: &str, interface, expected| {
+            assert_eq!(neighbour(table, interface, host.parse().unwrap()), expected, "{host}");
+        };
+        check("10.1.0.3", "eth0", Some([2, 0, 0, 0, 0, 3]));
+        check("10.1.0.3", "eth1", None);
+        check("10.1.0.4", "eth0", None);
+        check("10.1.0.5", "eth0", None);
+        assert_eq!((mac_of("02:00"), mac_of("x")), (None, None));
+    }
+}

@@ -1,0 +1,314 @@
+//! What stands before the first function that uses it: headers, and a few functions of one purpose each.
+
+use super::text::{Names, words};
+use super::writer::Options;
+
+/// What `program` needs, which ends with an empty line.
+pub fn text(names: &mut Names, path: &str, options: Options, program: &str) -> String {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let mode = if options.overlap { "" } else { " --no-overlap" };
+    let filled = names.fill(TEXT);
+    let mut parts: Vec<&str> = filled.split("\n\n").collect();
+    let headers = parts.remove(0);
+    // From the last to the first, as functions use those before them.
+    let mut kept: Vec<&str> = Vec::new();
+    for part in parts.into_iter().rev() {
+        let defined = defined_name(part);
+        if words(program).chain(kept.iter().flat_map(|part| words(part))).any(|(_, word)| word == defined) {
+            kept.push(part);
+        }
+    }
+    kept.reverse();
+    format!("/* Made from {name} by tutti overlap{mode}. */\n{headers}\n\n{}\n\n", kept.join("\n\n"))
+}
+
+/// The name of the function or structure that a part of the text defines.
+fn defined_name(part: &str) -> &str {
+    let code = part.split("*/\n").last().unwrap_or(part);
+    let head = code.lines().next().unwrap_or("");
+    let before = head.split(['(', '{']).next().unwrap_or("").trim_end();
+    before.rsplit([' ', '*']).next().unwrap_or("")
+}
+
+const TEXT: &str = r##"#include <mpi.h>
+#include <float.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline long $overlap_min(long a, long b)
+{
+    return a < b ? a : b;
+}
+
+static inline long $overlap_max(long a, long b)
+{
+    return a > b ? a : b;
+}
+
+/* a / b for positive b, rounded down. */
+static inline long $overlap_floor(long a, long b)
+{
+    return a / b - (a % b < 0);
+}
+
+static void $overlap_end(void)
+{
+    int ended;
+    MPI_Finalized(&ended);
+    if (!ended)
+        MPI_Finalize();
+}
+
+/* Starts MPI once. Every rank runs the whole program, and only the first one writes to standard output. */
+static void $overlap_start(void)
+{
+    int started, rank, provided;
+    MPI_Initialized(&started);
+    if (started)
+        return;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    atexit($overlap_end);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank > 0 && !freopen("/dev/null", "w", stdout))
+        MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* A number from the environment, at least `least`. */
+static long $overlap_setting(const char *name, long least, long otherwise)
+{
+    const char *text = getenv(name);
+    return $overlap_max(least, text ? atol(text) : otherwise);
+}
+
+/* Whether a distribution may be used: OVERLAP_SCHEME, if it is set, names the only one. */
+static int $overlap_wanted(const char *scheme)
+{
+    const char *only = getenv("OVERLAP_SCHEME");
+    return !only || strcmp(only, scheme) == 0;
+}
+
+/* The greatest power of two that is not above `number`, but at least 1. */
+static long $overlap_power(long number)
+{
+    long power = 1;
+    while (power <= number / 2)
+        power *= 2;
+    return power;
+}
+
+static void *$overlap_room(long bytes)
+{
+    void *room = calloc(1, (size_t)bytes + 1);
+    if (!room) {
+        fprintf(stderr, "overlap: no memory for %ld bytes\n", bytes);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return room;
+}
+
+/* How to go through the steps: in tiles of `height` steps, computed `width` positions in a row; or, if
+   that is 0, step by step, the inner part of each in `parts`. Results are the same, bit by bit. */
+struct $overlap_way {
+    long height, width, parts;
+};
+
+/* The ways that are tried, each for `span` steps (OVERLAP_SPAN); after them the fastest is kept. */
+struct $overlap_tuning {
+    struct $overlap_way ways[8];
+    double seconds[8], most[8], since;
+    long span, tallest, from, last, stop;
+    int count, turn, best;
+    MPI_Request request;
+};
+
+/* No ways yet, for so many steps from `low` on: 32 spans, and no trials if they are too short to measure. */
+static struct $overlap_tuning $overlap_tuning(long low, long steps)
+{
+    struct $overlap_tuning tuning = {.stop = low, .last = low, .turn = -1, .request = MPI_REQUEST_NULL};
+    tuning.span = $overlap_setting("OVERLAP_SPAN", 0, steps / 32 < 8 ? 0 : steps / 32);
+    return tuning;
+}
+
+/* Adds a way, if it is another one. */
+static void $overlap_try(struct $overlap_tuning *tuning, struct $overlap_way way)
+{
+    for (int at = 0; at < tuning->count; at++)
+        if (memcmp(&tuning->ways[at], &way, sizeof way) == 0)
+            return;
+    tuning->tallest = $overlap_max(tuning->tallest, way.height);
+    tuning->seconds[tuning->count] = DBL_MAX;
+    tuning->ways[tuning->count++] = way;
+}
+
+/* Adds the ways step by step, the inner part in 2 or 8 (OVERLAP_TESTS), between which messages are
+   looked at. */
+static void $overlap_by_steps(struct $overlap_tuning *tuning)
+{
+    const long parts = $overlap_setting("OVERLAP_TESTS", 0, 0);
+    $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 2});
+    $overlap_try(tuning, (struct $overlap_way){0, 0, parts ? parts : 8});
+}
+
+/* Adds the ways by tiles, which move left by `slope` positions a step, and gives the number of blocks,
+   each at least slope * height + least wide. Sizes are powers of two (or OVERLAP_HEIGHT, OVERLAP_WIDTH),
+   first the greatest with two tiles in a block. */
+static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long positions, long slope, long least, long steps)
+{
+    static const int lower[6] = {1, 1, 2, 4, 8, 2}, narrower[6] = {2, 8, 8, 8, 16, 32};
+    const long most = $overlap_max(1, $overlap_min(steps, (positions - least) / $overlap_max(1, slope)));
+    const long height = $overlap_min(most, $overlap_setting("OVERLAP_HEIGHT", 0, 0)), width = $overlap_setting("OVERLAP_WIDTH", 0, 0);
+    const long blocks = $overlap_max(1, $overlap_min(ranks, positions / (slope * $overlap_max(1, height) + least)));
+    const long block = positions / blocks, room = $overlap_min((block - least) / $overlap_max(2, 2 * slope), steps / (8 * ranks));
+    const long tallest = $overlap_power(tuning->span > 0 ? $overlap_min(room, tuning->span / 3) : room);
+    for (int at = 0; at < 6 && (tuning->count == 0 || $overlap_wanted("tiles")); at++) {
+        const long high = $overlap_max(1, tallest / lower[at]), wide = $overlap_power(block / narrower[at]);
+        $overlap_try(tuning, (struct $overlap_way){height ? height : high, width ? width : wide, 0});
+    }
+    return blocks;
+}
+
+/* The way for the steps from `now` up to tuning->stop; `high` ends them all. Where each step is an exchange
+   a few are enough, and many cost too much. While the times of the slowest rank travel, the first way goes on. */
+static struct $overlap_way $overlap_choose(struct $overlap_tuning *tuning, long now, long high)
+{
+    if (now < tuning->stop)
+        return tuning->ways[tuning->best];
+    tuning->turn = tuning->span > 0 && tuning->count > 1 ? tuning->turn + 1 : 9;
+    tuning->since = 0;
+    tuning->stop = high;
+    tuning->best = tuning->turn < tuning->count ? tuning->turn : 0;
+    const long row = $overlap_min(tuning->span, tuning->ways[tuning->best].height ? LONG_MAX : 32);
+    MPI_Pcontrol(1, tuning->turn);
+    if (tuning->turn < tuning->count) {
+        tuning->stop = $overlap_min(high, now + row);
+    } else if (tuning->turn == tuning->count) {
+        MPI_Iallreduce(tuning->seconds, tuning->most, tuning->count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &tuning->request);
+        tuning->stop = $overlap_min(high, now + row);
+    } else {
+        MPI_Wait(&tuning->request, MPI_STATUS_IGNORE);
+        for (int at = 1; at < tuning->count; at++)
+            if (tuning->most[at] < 0.98 * tuning->most[tuning->best])
+                tuning->best = at;
+    }
+    return tuning->ways[tuning->best];
+}
+
+/* Notes that the steps before `done` are over, the last ones since `from`. The first of a row do not
+   count: they fill the pipeline. */
+static void $overlap_note(struct $overlap_tuning *tuning, long from, long done)
+{
+    tuning->last = from;
+    if (tuning->turn >= tuning->count)
+        return;
+    const double now = MPI_Wtime();
+    if (tuning->since > 0) {
+        tuning->seconds[tuning->turn] = (now - tuning->since) / (double)(done - tuning->from);
+    } else {
+        tuning->since = now;
+        tuning->from = done;
+    }
+}
+
+/* Prints the way that is kept. */
+static void $overlap_show(const struct $overlap_tuning *tuning)
+{
+    const struct $overlap_way *way = &tuning->ways[tuning->best];
+    int rank;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (rank == 0 && way->height)
+        fprintf(stderr, "overlap: tiles of %ld steps, %ld positions in a row\n", way->height, way->width);
+    else if (rank == 0)
+        fprintf(stderr, "overlap: step by step, the inner part in %ld\n", way->parts);
+}
+
+/* Prints how long the slowest rank took for each, and which share of what can be hidden was hidden. */
+static void $overlap_table(const char *what, const double *seconds)
+{
+    double most[4];
+    int rank, ranks;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Reduce(seconds, most, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank > 0)
+        return;
+    double less = most[1] < most[2] ? most[1] : most[2];
+    fprintf(stderr, "overlap: %s, %d ranks\nT_comp   %10.6f s\nT_comm   %10.6f s\nT_exec   %10.6f s\n", what, ranks, most[1], most[2],
+            most[0]);
+    fprintf(stderr, "ROR      %10.1f %%\n", less > 0 ? 100 * (most[1] + most[2] - most[0]) / less : 100);
+}
+
+/* A message of at most `length` elements, in two buffers that are used in turn. */
+struct $overlap_message {
+    void *values[2];
+    MPI_Request request[2];
+};
+
+static void $overlap_open(struct $overlap_message *message, int to, int from, long length, size_t size, MPI_Datatype type, int tag)
+{
+    if (length > INT_MAX) {
+        fprintf(stderr, "overlap: a message of %ld elements is too long\n", length);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        message->values[turn] = $overlap_room(length * (long)size);
+        if (from == MPI_PROC_NULL)
+            MPI_Send_init(message->values[turn], (int)length, type, to, tag, MPI_COMM_WORLD, &message->request[turn]);
+        else
+            MPI_Recv_init(message->values[turn], (int)length, type, from, tag, MPI_COMM_WORLD, &message->request[turn]);
+    }
+}
+
+/* Waits for message `n` of a row to be received, or for its buffer to be free to send; the buffer. */
+static void *$overlap_wait(struct $overlap_message *message, long n)
+{
+    MPI_Wait(&message->request[n % 2], MPI_STATUS_IGNORE);
+    return message->values[n % 2];
+}
+
+/* Starts message `n` of a row of `count`. */
+static void $overlap_go(struct $overlap_message *message, long n, long count)
+{
+    if (n < count)
+        MPI_Start(&message->request[n % 2]);
+}
+
+/* Lets the messages make progress. */
+static void $overlap_look(struct $overlap_message *messages, int count)
+{
+    int done;
+    for (int at = 0; at < 2 * count; at++)
+        MPI_Test(&messages[at / 2].request[at % 2], &done, MPI_STATUS_IGNORE);
+}
+
+/* Where block number `block` begins: borders divide [first, past), the first block begins at `head`,
+   the last ends at `tail`. */
+static inline long $overlap_border(long head, long first, long past, long tail, long block, long blocks)
+{
+    if (block == 0)
+        return head;
+    return block < blocks ? first + (past - first) * block / blocks : tail;
+}
+
+/* Sends `values` to one neighbour, frees them, and gives what the other one sent. */
+static void *$overlap_swap(void *values, long sent, int to, long received, int from, size_t size, MPI_Datatype type)
+{
+    void *other = $overlap_room(received * (long)size);
+    if ($overlap_max(sent, received) > INT_MAX) {
+        fprintf(stderr, "overlap: a message of %ld elements is too long\n", $overlap_max(sent, received));
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_Sendrecv(values, (int)sent, type, to, 2, other, (int)received, type, from, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    free(values);
+    return other;
+}
+
+static void $overlap_close(struct $overlap_message *message)
+{
+    for (int turn = 0; turn < 2; turn++) {
+        MPI_Wait(&message->request[turn], MPI_STATUS_IGNORE);
+        MPI_Request_free(&message->request[turn]);
+        free(message->values[turn]);
+    }
+}"##;

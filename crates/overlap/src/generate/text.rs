@@ -1,0 +1,164 @@
+//! Lines of C with their indentation, and names that the user's program does not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Text under construction.
+#[derive(Default)]
+pub struct Text {
+    lines: String,
+    depth: usize,
+    /// Whether the last line was one like `if (x)`, whose statement follows.
+    after_header: bool,
+}
+
+fn is_header(line: &str) -> bool {
+    ["if (", "for (", "else"].iter().any(|word| line.starts_with(word)) && !line.ends_with(['{', ';'])
+}
+
+impl Text {
+    /// One that begins `depth` levels in.
+    pub fn at(depth: usize) -> Text {
+        Text { depth, ..Text::default() }
+    }
+
+    /// Adds lines; a line that ends with `{` goes one level in, one that begins with `}` one out.
+    pub fn add(&mut self, lines: &str) {
+        for line in lines.lines() {
+            let line = line.trim();
+            if line.starts_with('}') {
+                self.depth -= 1;
+            }
+            if !line.is_empty() {
+                let single = usize::from(std::mem::replace(&mut self.after_header, is_header(line)));
+                let depth = if line.starts_with('#') { 0 } else { 4 * (self.depth + single) };
+                self.lines.push_str(&" ".repeat(depth));
+                self.lines.push_str(line);
+            }
+            self.lines.push('\n');
+            if line.ends_with('{') {
+                self.depth += 1;
+            }
+        }
+    }
+
+    /// Adds lines that have an indentation of their own, `deeper` levels in.
+    pub fn add_block(&mut self, lines: &str, deeper: usize) {
+        for line in lines.lines() {
+            if !line.is_empty() {
+                self.lines.push_str(&" ".repeat(4 * (self.depth + deeper)));
+                self.lines.push_str(line);
+            }
+            self.lines.push('\n');
+        }
+    }
+
+    /// What was written.
+    pub fn finish(self) -> String {
+        self.lines
+    }
+}
+
+/// Names for the generated program.
+pub struct Names {
+    taken: BTreeSet<String>,
+    given: BTreeMap<String, String>,
+}
+
+impl Names {
+    /// Names beside those of `source`.
+    pub fn beside(source: &str) -> Names {
+        let taken = words(&without_comments(source)).map(|(_, word)| word.to_string()).collect();
+        Names { taken, given: BTreeMap::new() }
+    }
+
+    /// The name for what is called `wish` here: that, if the user does not use it.
+    pub fn get(&mut self, wish: &str) -> String {
+        let taken = &self.taken;
+        let fresh = || {
+            let mut name = wish.to_string();
+            while taken.contains(&name) {
+                name.push('_');
+            }
+            name
+        };
+        self.given.entry(wish.to_string()).or_insert_with(fresh).clone()
+    }
+
+    /// `text` with `$name` turned into the name that was given for it.
+    pub fn fill(&mut self, text: &str) -> String {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            filled.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            let length = rest
+                .find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')
+                .unwrap_or(rest.len());
+            filled.push_str(&self.get(&rest[..length]));
+            rest = &rest[length..];
+        }
+        filled + rest
+    }
+}
+
+/// A program without what stands in comments (and, as it does no harm here, in strings behind `//`).
+fn without_comments(source: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = source;
+    while let Some(at) = rest.find("/*").into_iter().chain(rest.find("//")).min() {
+        kept.push_str(&rest[..at]);
+        let end = if rest[at..].starts_with("/*") { "*/" } else { "\n" };
+        let length = rest[at + 2..].find(end).map_or(rest.len() - at, |length| 2 + length + end.len());
+        kept.push(' ');
+        rest = &rest[at + length..];
+    }
+    kept + rest
+}
+
+/// The identifiers and numbers of a text, with their places.
+pub fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + text[at..].find(is_letter)?;
+        let length = text[start..].find(|letter| !is_letter(letter)).unwrap_or(text.len() - start);
+        at = start + length;
+        Some((start, &text[start..at]))
+    })
+}
+
+/// `text` with each word replaced by what `other` says, if it says anything.
+pub fn replace_words(text: &str, other: impl Fn(&str) -> Option<String>) -> String {
+    let mut replaced = String::new();
+    let mut done = 0;
+    for (start, word) in words(text) {
+        if let Some(new) = other(word) {
+            replaced.push_str(&text[done..start]);
+            replaced.push_str(&new);
+            done = start + word.len();
+        }
+    }
+    replaced + &text[done..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_collide() {
+        let mut names = Names::beside("int left; /* rank */ left_ = 3; // rank");
+        assert_eq!(names.fill("$left = $rank + x$left;"), "left__ = rank + xleft__;");
+        assert_eq!(
+            replace_words("max(n, nn)", |word| (word == "n").then(|| "(long)n".into())),
+            "max((long)n, nn)"
+        );
+    }
+
+    #[test]
+    fn lines_are_indented_by_braces() {
+        let mut text = Text::at(1);
+        text.add("if (a) {\nb;\n}\n#if x");
+        assert_eq!(text.finish(), "    if (a) {\n        b;\n    }\n#if x\n");
+    }
+}

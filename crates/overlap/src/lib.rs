@@ -1,0 +1,75 @@
+//! From a sequential stencil to MPI that hides its communication (S12: Barigou 2016, chapter 4).
+//!
+//! A program in C marks a loop over time with `#pragma scop` ... `#pragma endscop`, or puts `#pragma tutti
+//! overlap` before it. What comes out is the same program, in which that region is computed by all ranks of
+//! an MPI job, each a block of one dimension of space, while the values that neighbours need of each other
+//! travel behind the computation. Everything else stays as it was, and is done by every rank: before the
+//! region each rank has computed the same arrays, after it they are gathered at each. Only rank 0 writes to
+//! standard output.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`clang`] | libclang, loaded when asked for: a file as a tree with types, places, constants |
+//! | [`affine`], [`region`] | one loop over time, nests of affine loops in it, assignments; else a refusal |
+//! | [`isl`] | the integer set library, loaded when asked for: sets and relations, written and read as text |
+//! | [`polyhedra`] | the region as relations: what depends on what |
+//! | [`step`], [`tiles`] | the two distributions: proofs, and what is sent when |
+//! | [`handover`] | what changes hands when the way to go through the steps changes |
+//! | [`generate`] | C that a programmer would have written |
+//!
+//! **Copies, not shared memory.** Each rank has all arrays in full, so only *flow* between blocks becomes
+//! messages: `isl` finds, exactly, who reads the value that an instance of a statement has written. A value
+//! is sent when a block has computed it and another reads it, and unpacked before it is read; since a reader
+//! reads what was written last, nothing that comes by message can hide a newer value (argued in [`tiles`] and
+//! [`step`]). Both sides walk the same sets, with the border of the blocks and the time as parameters, so
+//! both know the lengths of messages, and heights, widths and borders of tiles are values of the run.
+//!
+//! **Two distributions.** *Step*: a nest of each step ends in messages, the inner part of the next nest that
+//! needs them is computed while they travel; for nests without dependences along the distributed loop.
+//! *Tiles*: blocks that slant against time by some positions a step, of several steps; what the left
+//! neighbour has computed arrives before the first part of a tile, what the right one has, before the last;
+//! for everything whose dependences `isl` proves to point right after slanting, in place or not.
+//!
+//! libclang (17 or later) and libisl are loaded when the program runs: the workspace builds without them, and
+//! `scripts/need.sh overlap` installs them. No crate of the run time is imported.
+#![deny(unsafe_code)]
+
+pub mod affine;
+pub mod clang;
+pub mod generate;
+pub mod handover;
+pub mod isl;
+pub mod polyhedra;
+pub mod refusal;
+pub mod region;
+pub mod step;
+pub mod tiles;
+
+use std::process::Command;
+
+use refusal::Refusal;
+
+/// The program that the one in the file `path` becomes, compiled with `flags` (`-I`, `-D`).
+///
+/// # Errors
+/// What cannot be translated, with its place.
+pub fn translate(path: &str, flags: &[String], options: generate::Options) -> Result<String, Refusal> {
+    let source = std::fs::read_to_string(path).map_err(|error| Refusal::general(error.to_string()))?;
+    let (clang, isl) = (clang::Clang::load()?, isl::Isl::load()?);
+    let flags: Vec<String> = flags.iter().cloned().chain(system_headers()).collect();
+    let nodes = clang.parse(path, &flags)?;
+    let file = region::File { source: &source, nodes: &nodes };
+    let regions = region::read(&file)?;
+    generate::program(&isl, path, &file, &regions, options)
+}
+
+/// Where the compiler's own headers (stddef.h) are: libclang is often installed without any.
+fn system_headers() -> Vec<String> {
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_string());
+    let asked = Command::new(compiler).arg("-print-file-name=include").output();
+    let folder = asked
+        .ok()
+        .filter(|output| output.status.success())
+        .and_then(|output| String::from_utf8(output.stdout).ok());
+    folder.map(|folder| vec!["-isystem".to_string(), folder.trim().to_string()]).unwrap_or_default()
+}

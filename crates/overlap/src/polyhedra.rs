@@ -1,0 +1,196 @@
+//! A region as sets and relations: instances of statements, when they are done, what they read and write, and
+//! which depends on which.
+//!
+//! An instance of statement `n` is the point `S<n>[t, i, ...]`: the time, then the variables of its loops.
+//! Cells of arrays are `a[x, y]`. `position` takes an instance to `P<nest>[t, c]`, its time and its
+//! coordinate along the dimension that is distributed.
+
+use crate::affine::Affine;
+use crate::isl::{Isl, Map, Set};
+use crate::region::{Access, Coordinate, Region, Statement};
+
+/// A region in isl.
+pub struct Model<'r> {
+    /// The region.
+    pub region: &'r Region,
+    /// isl.
+    pub isl: Isl,
+    /// All instances.
+    pub domain: Set,
+    /// When each is done: a tuple that grows with time.
+    pub schedule: Map,
+    /// From instances to the cells they write.
+    pub writes: Map,
+    /// From instances to the cells they read.
+    pub reads: Map,
+    /// From the instance that wrote a value to each that reads it.
+    pub flow: Map,
+    /// From each instance to those after it which touch the same cell, if one of both writes it.
+    pub memory: Map,
+    /// From instances to their nest, time and coordinate.
+    pub position: Map,
+}
+
+impl<'r> Model<'r> {
+    /// The model of `region`.
+    pub fn new(isl: Isl, region: &'r Region) -> Model<'r> {
+        let depth = region.statements.iter().map(|s| s.position.len()).max().unwrap_or(0);
+        let lines = |line: &dyn Fn(usize, &Statement) -> Vec<String>| {
+            let all: Vec<String> =
+                region.statements.iter().enumerate().flat_map(|(at, s)| line(at, s)).collect();
+            format!("{} -> {{ {} }}", parameters(region, &[]), all.join("; "))
+        };
+        let tuple = |at: usize| tuple(region, at);
+        let domain = isl.set(&lines(&|at, s| vec![format!("{} : {}", tuple(at), bounds(region, s))]));
+        let when = |s: &Statement| {
+            let mut all = vec![region.time.variable.clone(), s.nest.to_string()];
+            all.extend(s.position.iter().cloned());
+            all.resize(2 + depth, "0".to_string());
+            all.join(", ")
+        };
+        let schedule =
+            isl.map(&lines(&|at, s| vec![format!("{} -> [{}]", tuple(at), when(s))])).from(&domain);
+        let writes = isl
+            .map(&lines(&|at, s| s.write.iter().map(|a| format!("{} -> {}", tuple(at), cell(a))).collect()));
+        let reads = isl
+            .map(&lines(&|at, s| s.reads.iter().map(|a| format!("{} -> {}", tuple(at), cell(a))).collect()));
+        let (writes, reads) = (writes.from(&domain), reads.from(&domain));
+        let position = isl.map(&lines(&|at, s| {
+            vec![format!(
+                "{} -> P{}[{}, {}]",
+                tuple(at),
+                s.nest,
+                region.time.variable,
+                coordinate(region, s.nest)
+            )]
+        }));
+        let before = schedule.before();
+        let pairs = |first: &Map, second: &Map| first.then(&second.reverse()).intersect(&before);
+        let memory = pairs(&writes, &reads).union(&pairs(&reads, &writes)).union(&pairs(&writes, &writes));
+        let flow = isl.flow(&reads, &writes, &schedule).coalesce();
+        let position = position.from(&domain);
+        Model { region, isl, domain, schedule, writes, reads, flow, memory: memory.coalesce(), position }
+    }
+
+    /// The instances for which `condition` holds, given the time, the coordinate and the nest; `extra` are
+    /// further parameters in it.
+    pub fn instances(&self, extra: &[&str], condition: &dyn Fn(&str, &str, usize) -> String) -> Set {
+        let region = self.region;
+        let all: Vec<String> = (region.statements.iter().enumerate())
+            .map(|(at, s)| {
+                let holds = condition(&region.time.variable, &coordinate(region, s.nest), s.nest);
+                format!("{} : {holds}", tuple(region, at))
+            })
+            .collect();
+        self.isl
+            .set(&format!("{} -> {{ {} }}", parameters(region, extra), all.join("; ")))
+            .intersect(&self.domain)
+    }
+
+    /// How far `pairs` of instances reach, from nest `from` to nest `to`: the least and the greatest of
+    /// `slope` times the steps plus the positions between them; none if there are no pairs.
+    pub fn reach(
+        &self,
+        pairs: &Map,
+        from: usize,
+        to: usize,
+        slope: i64,
+    ) -> Option<(Option<i64>, Option<i64>)> {
+        let end = |nest: usize| self.isl.map(&format!("{{ P{nest}[t, c] -> [t, c] }}"));
+        let (first, second) = (self.position.then(&end(from)), self.position.then(&end(to)));
+        let moved = first.reverse().then(pairs).then(&second);
+        if moved.is_empty() {
+            return None;
+        }
+        Some(moved.deltas().apply(&self.isl.map(&format!("{{ [t, c] -> [c + {slope} * t] }}"))).range())
+    }
+
+    /// How many steps `pairs` of instances are apart.
+    pub fn steps(&self, pairs: &Map) -> Option<(Option<i64>, Option<i64>)> {
+        let nests = 0..self.region.nests.len();
+        let time: Vec<String> = nests.map(|nest| format!("P{nest}[t, c] -> [t]")).collect();
+        let time = self.position.then(&self.isl.map(&format!("{{ {} }}", time.join("; "))));
+        let moved = time.reverse().then(pairs).then(&time);
+        if moved.is_empty() { None } else { Some(moved.deltas().range()) }
+    }
+
+    /// The instance that writes each cell last.
+    pub fn last_writers(&self) -> Map {
+        self.writes.reverse().then(&self.schedule).lexmax().then(&self.schedule.reverse())
+    }
+
+    /// A set of parameters, as text for [`Isl::loops`].
+    pub fn context(&self, extra: &[&str], conditions: &[String]) -> String {
+        format!("{} -> {{ : {} }}", parameters(self.region, extra), conditions.join(" and "))
+    }
+
+    /// Loops over `cells`, with the constraints `context`, array by array; cells stand there as `a(x, y);`.
+    pub fn loops(&self, cells: &Set, context: &str, iterators: &[String]) -> String {
+        let most = self.region.arrays.values().map(|array| array.dimensions).max().unwrap_or(0);
+        let order: Vec<String> = (self.region.arrays.iter().enumerate())
+            .map(|(at, (name, array))| {
+                let subscripts: Vec<String> = (0..array.dimensions).map(|d| format!("x{d}")).collect();
+                let mut when = vec![at.to_string()];
+                when.extend(subscripts.iter().cloned());
+                when.resize(1 + most, "0".into());
+                format!("{name}[{}] -> [{}]", subscripts.join(", "), when.join(", "))
+            })
+            .collect();
+        let order = self.isl.map(&format!("{{ {} }}", order.join("; "))).from(&cells.coalesce());
+        let names: Vec<String> =
+            std::iter::once("unused".to_string()).chain(iterators[..most].iter().cloned()).collect();
+        self.isl.loops(&order, context, &names)
+    }
+}
+
+/// The least number from `from` on for which `holds`, if there is one below 64 more.
+pub fn least(from: i64, holds: impl Fn(i64) -> bool) -> Option<i64> {
+    (from..from + 64).find(|number| holds(*number))
+}
+
+/// The lists of the first and past-the-last coordinates of nests that are loops; of the others, their place
+/// and the one after it.
+pub fn extents(region: &Region) -> Vec<(Affine, Affine)> {
+    let one = Affine::constant(1);
+    let extent = |coordinate: &Coordinate| match coordinate {
+        Coordinate::Loop(own) => (own.low.clone(), own.high.clone()),
+        Coordinate::Fixed(place) => (place.clone(), place.clone().plus(1, &one)),
+    };
+    region.nests.iter().map(|nest| extent(&nest.coordinate)).collect()
+}
+
+fn parameters(region: &Region, extra: &[&str]) -> String {
+    let mut all: Vec<&str> = region.parameters.keys().map(String::as_str).collect();
+    for name in extra {
+        if !all.contains(name) {
+            all.push(name);
+        }
+    }
+    format!("[{}]", all.join(", "))
+}
+
+fn tuple(region: &Region, at: usize) -> String {
+    let loops = region.statements[at].loops.iter().map(|l| l.variable.as_str());
+    let all: Vec<&str> = std::iter::once(region.time.variable.as_str()).chain(loops).collect();
+    format!("S{at}[{}]", all.join(", "))
+}
+
+fn bounds(region: &Region, statement: &Statement) -> String {
+    let all: Vec<String> = std::iter::once(&region.time)
+        .chain(&statement.loops)
+        .map(|l| format!("{} <= {} < {}", l.low, l.variable, l.high))
+        .collect();
+    all.join(" and ")
+}
+
+fn cell(access: &Access) -> String {
+    let subscripts: Vec<String> = access.subscripts.iter().map(Affine::to_string).collect();
+    format!("{}[{}]", access.array, subscripts.join(", "))
+}
+
+fn coordinate(region: &Region, nest: usize) -> String {
+    match &region.nests[nest].coordinate {
+        Coordinate::Loop(own) => own.variable.clone(),
+        Coordinate::Fixed(place) => place.to_string(),
+    }
+}

@@ -1,0 +1,135 @@
+//! Where the regions of a file are: pragmas, which libclang does not tell of, are found in the text.
+
+use std::ops::Range;
+
+use super::types::File;
+use crate::clang::{Kind, Node};
+use crate::refusal::{Place, Refusal};
+
+/// The bytes that each region of the file takes (whole lines), and its loop over time.
+pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusal> {
+    let mut found = Vec::new();
+    let mut open: Option<(Place, Range<usize>)> = None;
+    let mut offset = 0;
+    for (at, line) in file.source.split_inclusive('\n').enumerate() {
+        let place = Place { line: at + 1, column: 1 + line.len() - line.trim_start().len() };
+        let own = offset..offset + line.len();
+        match (pragma(line), &open) {
+            (Some("scop"), None) => open = Some((place, own.clone())),
+            (Some("scop"), Some(_)) => {
+                return Err(Refusal::at(
+                    place,
+                    line.trim(),
+                    "stands inside of a region",
+                    "end the one before it with `#pragma endscop`",
+                ));
+            }
+            (Some("endscop"), Some((start, first))) => {
+                found.push((first.start..own.end, only_loop(file, *start, first.end..own.start)?));
+                open = None;
+            }
+            (Some("endscop"), None) => {
+                return Err(Refusal::at(
+                    place,
+                    line.trim(),
+                    "ends no region",
+                    "begin the region with `#pragma scop`",
+                ));
+            }
+            (Some("tutti overlap"), _) => {
+                let node = loop_after(file, place, own.end)?;
+                found.push((own.start..end_of_line(file.source, node.span.end), node));
+            }
+            _ => {}
+        }
+        offset += line.len();
+    }
+    match open {
+        Some((place, _)) => Err(Refusal::at(
+            place,
+            "#pragma scop",
+            "is never ended",
+            "write `#pragma endscop` after the loop over time",
+        )),
+        None if found.is_empty() => Err(Refusal::general(
+            "there is no region; write `#pragma tutti overlap` before the loop over time",
+        )),
+        None => Ok(found),
+    }
+}
+
+fn pragma(line: &str) -> Option<&'static str> {
+    let words: Vec<&str> = line.trim_start().strip_prefix('#')?.split_whitespace().collect();
+    match words.as_slice() {
+        ["pragma", "scop", ..] => Some("scop"),
+        ["pragma", "endscop", ..] => Some("endscop"),
+        ["pragma", "tutti", "overlap", ..] => Some("tutti overlap"),
+        _ => None,
+    }
+}
+
+/// To the end of the statement that ends at `from` and, if nothing else follows, of its line.
+fn end_of_line(source: &str, from: usize) -> usize {
+    let rest = &source[from..];
+    let blanks = rest.len() - rest.trim_start().len();
+    let from = if rest[blanks..].starts_with(';') && !source[..from].ends_with(['}', ';']) {
+        from + blanks + 1
+    } else {
+        from
+    };
+    match source[from..].find('\n') {
+        Some(at) if source[from..from + at].trim().is_empty() => from + at + 1,
+        _ => from,
+    }
+}
+
+/// Statements that lie in `range` and whose parent does not.
+fn statements<'s>(file: &File<'s>, range: &Range<usize>) -> Vec<&'s Node> {
+    let mut found = Vec::new();
+    for node in file.nodes {
+        node.walk(&mut |node| {
+            let inside = node.span.start >= range.start && node.span.end <= range.end;
+            if inside {
+                found.push(node);
+            }
+            !inside
+        });
+    }
+    found
+}
+
+fn only_loop<'s>(file: &File<'s>, pragma: Place, range: Range<usize>) -> Result<&'s Node, Refusal> {
+    match statements(file, &range).as_slice() {
+        [] => Err(Refusal::at(
+            pragma,
+            "#pragma scop",
+            "has no loop after it",
+            "put it directly before the loop over time",
+        )),
+        [node] if node.kind == Kind::For => Ok(node),
+        [first, second, ..] if first.kind == Kind::For => {
+            file.refuse(second, "follows the loop over time in the region", "end the region before it")
+        }
+        [other, ..] => file.refuse(
+            other,
+            "is not a loop over time",
+            "begin the region directly before the `for` over time",
+        ),
+    }
+}
+
+fn loop_after<'s>(file: &File<'s>, pragma: Place, offset: usize) -> Result<&'s Node, Refusal> {
+    let first = statements(file, &(offset..file.source.len())).into_iter().min_by_key(|node| node.span.start);
+    match first {
+        Some(node) if node.kind == Kind::For => Ok(node),
+        Some(node) => {
+            file.refuse(node, "is not a loop over time", "put the pragma directly before the `for` over time")
+        }
+        None => Err(Refusal::at(
+            pragma,
+            "#pragma tutti overlap",
+            "has no loop after it",
+            "put it directly before the loop over time",
+        )),
+    }
+}

@@ -1,0 +1,213 @@
+//! What programs may say about a file (MPI-5 section 14.2.8 and the names that other libraries have made
+//! usual), and what is in force.
+//!
+//! A hint that is honoured is returned by MPI_File_get_info with the value in force. One that has no meaning
+//! here is not returned, which is how MPI reports that it is ignored.
+
+use std::collections::BTreeMap;
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// Always.
+    Enable,
+    /// Never.
+    Disable,
+    /// Where it is cheaper.
+    #[default]
+    Automatic,
+}
+
+impl Choice {
+    fn parse(text: &str) -> Option<Choice> {
+        match text {
+            "enable" => Some(Choice::Enable),
+            "disable" => Some(Choice::Disable),
+            "automatic" => Some(Choice::Automatic),
+            _ => None,
+        }
+    }
+
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Choice::Enable => "enable",
+            Choice::Disable => "disable",
+            Choice::Automatic => "automatic",
+        }
+    }
+}
+
+/// What is in force for a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// `romio_cb_read`: members exchange data before they read together.
+    pub exchange_reads: Choice,
+    /// `romio_cb_write`: the same before they write.
+    pub exchange_writes: Choice,
+    /// `cb_nodes`: so many members access the file in what all do together; 0: as many as is best.
+    pub aggregators: u32,
+    /// `cb_buffer_size`: bytes of the file that each of them handles at a time.
+    pub window_bytes: u64,
+    /// `striping_unit`: bytes that lie together on one device; 0: unknown.
+    pub stripe_bytes: u64,
+    /// `striping_factor`: devices that a file is spread over; 0: unknown.
+    pub stripes: u32,
+}
+
+impl Default for Hints {
+    fn default() -> Hints {
+        Hints {
+            exchange_reads: Choice::Automatic,
+            exchange_writes: Choice::Automatic,
+            aggregators: 0,
+            window_bytes: 4 << 20,
+            stripe_bytes: 0,
+            stripes: 0,
+        }
+    }
+}
+
+/// The variable that names a file of hints, as other libraries have it: a key and a value a line, `#` begins
+/// a remark.
+pub const HINTS_FILE: &str = "ROMIO_HINTS";
+
+/// Smallest and largest `cb_buffer_size`.
+const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 4096..=(1 << 30);
+
+impl Hints {
+    /// What holds before a program says anything: the hints of the file that the environment names, if it can
+    /// be read.
+    pub fn of_environment() -> Hints {
+        let text = std::env::var_os(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+        let text = text.unwrap_or_default();
+        let pairs: BTreeMap<&str, &str> = parse(&text).collect();
+        Hints::default().with(|key| pairs.get(key).copied())
+    }
+
+    /// The same with what is said of each key; values that make no sense change nothing.
+    pub fn with<'a>(mut self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
+        let choice = |key| said(key).and_then(Choice::parse);
+        let number = |key| said(key).and_then(|text| text.trim().parse::<u64>().ok());
+        if let Some(reads) = choice("romio_cb_read") {
+            self.exchange_reads = reads;
+        }
+        if let Some(writes) = choice("romio_cb_write") {
+            self.exchange_writes = writes;
+        }
+        if said("collective_buffering") == Some("false") {
+            (self.exchange_reads, self.exchange_writes) = (Choice::Disable, Choice::Disable);
+        }
+        if let Some(nodes) = number("cb_nodes").and_then(|nodes| u32::try_from(nodes).ok()) {
+            self.aggregators = nodes;
+        }
+        if let Some(bytes) = number("cb_buffer_size").filter(|bytes| WINDOW_BYTES.contains(bytes)) {
+            self.window_bytes = bytes;
+        }
+        if let Some(bytes) = number("striping_unit").filter(|bytes| *bytes <= *WINDOW_BYTES.end()) {
+            self.stripe_bytes = bytes;
+        }
+        if let Some(stripes) = number("striping_factor").and_then(|stripes| u32::try_from(stripes).ok()) {
+            self.stripes = stripes;
+        }
+        self
+    }
+
+    /// What MPI_File_get_info returns: keys and values.
+    pub fn in_force(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = vec![
+            ("romio_cb_read", self.exchange_reads.name().to_string()),
+            ("romio_cb_write", self.exchange_writes.name().to_string()),
+            ("cb_buffer_size", self.window_bytes.to_string()),
+        ];
+        if self.aggregators > 0 {
+            pairs.push(("cb_nodes", self.aggregators.to_string()));
+        }
+        if self.stripe_bytes > 0 {
+            pairs.push(("striping_unit", self.stripe_bytes.to_string()));
+        }
+        if self.stripes > 0 {
+            pairs.push(("striping_factor", self.stripes.to_string()));
+        }
+        // A byte that was not given is never written, whatever the hint.
+        pairs.push(("romio_ds_write", "disable".to_string()));
+        pairs.push(("romio_ds_read", "automatic".to_string()));
+        pairs
+    }
+}
+
+/// The pairs of a file of hints.
+fn parse(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter_map(|line| line.split_once(char::is_whitespace)).map(|(key, value)| (key, value.trim()))
+}
+
+/// File systems that other libraries want named before the path (`ufs:/scratch/file`); the kernel knows
+/// better.
+const PREFIXES: [&[u8]; 12] = [
+    b"ufs:",
+    b"nfs:",
+    b"lustre:",
+    b"gpfs:",
+    b"panfs:",
+    b"xfs:",
+    b"pvfs2:",
+    b"beegfs:",
+    b"ceph:",
+    b"tmpfs:",
+    b"ext4:",
+    b"gluster:",
+];
+
+/// The path without the name of a file system before it.
+pub fn without_prefix(name: &[u8]) -> &[u8] {
+    PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pairs: &[(&str, &str)]) -> Hints {
+        let said = |key: &str| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
+        Hints::default().with(said)
+    }
+
+    fn check(pairs: &[(&str, &str)], expected: Hints) {
+        assert_eq!(with(pairs), expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_changes_nothing() {
+        check(
+            &[("romio_cb_write", "perhaps"), ("cb_buffer_size", "-5"), ("cb_nodes", "x")],
+            Hints::default(),
+        );
+        let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
+        check(&[("romio_cb_write", "enable"), ("cb_nodes", " 3 ")], wanted);
+        check(&[("cb_buffer_size", "8192")], Hints { window_bytes: 8192, ..Hints::default() });
+    }
+
+    #[test]
+    fn what_is_in_force_is_told() {
+        let hints = Hints { aggregators: 2, stripe_bytes: 65536, ..Hints::default() };
+        let pairs = hints.in_force();
+        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        assert!(pairs.contains(&("cb_nodes", "2")));
+        assert!(pairs.iter().all(|(key, _)| *key != "striping_factor"));
+        check(&pairs, hints);
+    }
+
+    #[test]
+    fn files_of_hints_are_read() {
+        let text = "# all of it\n\ncb_nodes 3 # some\n romio_cb_write\tenable\nlonely\n";
+        let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
+        check(&parse(text).collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn prefixes_go() {
+        assert_eq!(without_prefix(b"ufs:/tmp/a"), b"/tmp/a");
+        assert_eq!(without_prefix(b"other:b"), b"other:b");
+    }
+}

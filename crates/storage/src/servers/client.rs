@@ -1,0 +1,508 @@
+//! Connections of a program to the servers of a mount, and errands over several of them at a time.
+//!
+//! There is one connection a server and process, used by one errand at a time. An errand is a request with
+//! what it sends or receives; errands of several servers are under way together, and their bytes go straight
+//! from and to the program's memory.
+//!
+//! **Who is gone.** A killed server is told by its system at once, or when it is next spoken to. A host that
+//! has vanished says nothing: while nothing comes, something is sent, and what the other system does not
+//! acknowledge, though it was sent again twice, means that it is gone. A server that is only busy has a
+//! system that acknowledges.
+
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tutti_base::traffic::TRAFFIC;
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::{event, local_socket, socket};
+
+use super::greeting::{End, token};
+use super::mount::{Mount, Server};
+use super::wire::{self, HEADER_BYTES, Header, Reply, Request, Token, VERSION};
+
+/// A connection has to be there, and the greeting over, after this time.
+const CONNECT: Duration = Duration::from_millis(800);
+/// While nothing comes for so long, something is sent.
+const SILENCE: Duration = Duration::from_millis(100);
+/// Who lends a file has to do so within this time; otherwise its bytes are asked for.
+const LEND: Duration = Duration::from_millis(500);
+/// What is sent again so often without an answer goes to nobody.
+const REPETITIONS: u32 = 2;
+/// Pieces of memory in one call.
+const PIECES: usize = 256;
+
+/// How a program finds its servers.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// By a mount file, which is read again when a server is gone.
+    File(PathBuf),
+    /// By its text.
+    Text(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Client {
+    source: Source,
+    mount: Mount,
+    /// Whether open files are asked for.
+    borrows: bool,
+    peers: Vec<Mutex<Peer>>,
+}
+
+/// One server.
+#[derive(Debug)]
+pub struct Peer {
+    server: Server,
+    link: Option<Link>,
+    /// How often a connection was made: files are open at one connection.
+    pub epoch: u64,
+}
+
+#[derive(Debug)]
+struct Link {
+    stream: TcpStream,
+    local: Vec<u8>,
+}
+
+/// What an errand moves.
+#[derive(Debug)]
+pub enum Data<'a> {
+    /// Nothing.
+    None,
+    /// To the server.
+    Out(Vec<&'a [u8]>),
+    /// From it.
+    In(Vec<&'a mut [u8]>),
+}
+
+/// A request to one server, and what became of it.
+#[derive(Debug)]
+pub struct Errand<'a> {
+    /// Which server.
+    pub server: usize,
+    head: Vec<u8>,
+    sent: usize,
+    data: Data<'a>,
+    /// Bytes of the data that were moved: of `In` those that are there.
+    pub moved: u64,
+    /// Header and message that come in.
+    input: Vec<u8>,
+    /// Bytes of a payload that are still to come.
+    payload: u64,
+    /// The reply, or what went wrong.
+    pub outcome: Option<Result<Reply>>,
+    heard: Option<Instant>,
+}
+
+#[cold]
+fn gone(server: &Server, why: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorClass::Io, format!("io-server {} ({}): {why}", server.name, server.address))
+}
+
+impl Source {
+    fn read(&self) -> Result<Mount> {
+        match self {
+            Source::File(path) => Mount::read(path),
+            Source::Text(text) => Mount::parse(text),
+        }
+    }
+}
+
+impl Client {
+    /// For the servers of a mount; connections are made when they are needed.
+    ///
+    /// # Errors
+    /// As [`Mount::read`]; `Io` while servers have not entered themselves.
+    pub fn new(source: Source, borrows: bool) -> Result<Client> {
+        let mount = source.read()?;
+        let missing = mount.servers.iter().filter(|server| server.is_none()).count();
+        if missing > 0 {
+            let why =
+                format!("{missing} of the {} io-servers of the mount have not started", mount.servers.len());
+            return Err(Error::new(ErrorClass::Io, why));
+        }
+        let peer = |server: &Server| Mutex::new(Peer { server: server.clone(), link: None, epoch: 0 });
+        let peers = mount.servers.iter().flatten().map(peer).collect();
+        Ok(Client { source, mount, borrows, peers })
+    }
+
+    /// What the mount says.
+    pub fn mount(&self) -> &Mount {
+        &self.mount
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// One server, for this caller alone.
+    pub fn peer(&self, server: usize) -> MutexGuard<'_, Peer> {
+        self.peers[server].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them, in their order, so that two callers never wait for each other.
+    pub fn all(&self) -> Vec<MutexGuard<'_, Peer>> {
+        (0..self.peers.len()).map(|server| self.peer(server)).collect()
+    }
+
+    /// Makes sure that there is a connection.
+    ///
+    /// # Errors
+    /// `Io`, naming the server; `Access` where one of the two does not know the key.
+    pub fn connect(&self, peer: &mut Peer, number: usize) -> Result<()> {
+        if peer.link.as_ref().is_some_and(|link| !event::is_readable(link.stream.as_fd())) {
+            return Ok(());
+        }
+        let had_one = peer.link.take().is_some();
+        if had_one {
+            // Told once; who calls again looks for it again.
+            return Err(gone(&peer.server, &"it has closed the connection, or was killed"));
+        }
+        if peer.epoch > 0
+            && let Ok(mount) = self.source.read()
+            && let Some(Some(server)) = mount.servers.get(number)
+        {
+            peer.server = server.clone();
+        }
+        let link = self.greet(&peer.server)?;
+        peer.link = Some(link);
+        peer.epoch += 1;
+        Ok(())
+    }
+
+    fn greet(&self, server: &Server) -> Result<Link> {
+        let failed = |error: io::Error| gone(server, &error);
+        let stream = socket::connect_within(server.address, None, CONNECT).map_err(failed)?;
+        let _ = stream.set_nodelay(true);
+        stream.set_read_timeout(Some(CONNECT)).map_err(failed)?;
+        let nonce = token()?;
+        let reply =
+            ask(&stream, &Request::Hello { version: VERSION, nonce }).map_err(|why| gone(server, &why))?;
+        let Reply::Challenge { nonce: other, proof, local } = reply else {
+            return Err(gone(server, &"it is no io-server"));
+        };
+        let key = &self.mount.key;
+        if !key.verifies(End::Server, &nonce, &other, &proof) {
+            let why = gone(server, &"it does not know the key of the mount").to_string();
+            return Err(Error::new(ErrorClass::Access, why));
+        }
+        let proof = key.proof(End::Client, &nonce, &other);
+        ask(&stream, &Request::Proof(proof)).map_err(|why| gone(server, &why))?;
+        stream.set_read_timeout(None).map_err(failed)?;
+        stream.set_nonblocking(true).map_err(failed)?;
+        Ok(Link { stream, local })
+    }
+
+    /// The open file of a ticket, where the server runs on this host.
+    pub fn borrow(&self, peer: &Peer, ticket: &Token) -> Option<OwnedFd> {
+        let link = peer.link.as_ref().filter(|_| self.borrows)?;
+        // Names of another host mean nothing here: nobody listens, or it is not the one.
+        let connection = local_socket::Connection::connect(&link.local).ok()?;
+        connection.send(ticket, &[]).ok()?;
+        let mut answer = [0];
+        let (_, mut files) = connection.receive_within(&mut answer, LEND).ok()?;
+        files.pop()
+    }
+}
+
+/// Asks one thing of a socket that waits.
+fn ask(mut stream: &TcpStream, request: &Request) -> Result<Reply> {
+    let failed = |error: io::Error| Error::new(ErrorClass::Io, error.to_string());
+    let mut bytes = Vec::new();
+    wire::put(&mut bytes, request, 0);
+    stream.write_all(&bytes).map_err(failed)?;
+    let mut header = [0; HEADER_BYTES];
+    stream.read_exact(&mut header).map_err(failed)?;
+    let mut message = vec![0; Header::decode(&header)?.message];
+    stream.read_exact(&mut message).map_err(failed)?;
+    wire::message(&message)
+}
+
+impl Peer {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    /// Whether there is a connection, as far as the last errand knows.
+    pub fn is_connected(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// An error of this server.
+    pub fn error(&self, class: ErrorClass, why: &str) -> Error {
+        Error::new(class, gone(&self.server, &why).to_string())
+    }
+
+    /// Sends something to which there is no reply.
+    ///
+    /// # Errors
+    /// `Io`, naming the server.
+    pub fn tell(&mut self, request: &Request) -> Result<()> {
+        let mut errand = Errand::new(0, request, Data::None);
+        while errand.sent < errand.head.len() {
+            let Some(link) = &self.link else { return Err(gone(&self.server, &"no connection")) };
+            match (&link.stream).write(&errand.head[errand.sent..]) {
+                Ok(bytes) => errand.sent += bytes,
+                Err(error) if is_not_yet(&error) => {
+                    event::wait_writable(&[link.stream.as_raw_fd()], SILENCE);
+                    if is_silent(link) {
+                        self.link = None;
+                    }
+                }
+                Err(error) => {
+                    self.link = None;
+                    return Err(gone(&self.server, &error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One request and its reply.
+    ///
+    /// # Errors
+    /// What the server reports, `Io` for one that is gone, both naming it.
+    pub fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let mut errands = [Errand::new(0, request, Data::None)];
+        run(&mut [self], &mut errands);
+        let [errand] = errands;
+        errand.outcome.expect("an errand that was run has an outcome")
+    }
+}
+
+fn is_not_yet(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Whether the other system does not answer any more.
+fn is_silent(link: &Link) -> bool {
+    socket::path(link.stream.as_fd())
+        .is_ok_and(|path| path.unacknowledged > 0 && path.repetitions >= REPETITIONS)
+}
+
+/// Does errands, all at the same time; each finds its outcome in itself. `peers` has those of the errands, in
+/// the same order.
+pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
+    loop {
+        let (mut readable, mut writable) = (Vec::new(), Vec::new());
+        for (peer, errand) in peers.iter_mut().zip(errands.iter_mut()) {
+            errand.step(peer);
+            if let (None, Some(link)) = (&errand.outcome, &peer.link) {
+                readable.push(link.stream.as_raw_fd());
+                if errand.has_more_to_send() {
+                    writable.push(link.stream.as_raw_fd());
+                }
+            }
+        }
+        if readable.is_empty() {
+            errands.iter().for_each(|errand| TRAFFIC.server_requests.add(errand.moved));
+            return;
+        }
+        TRAFFIC.server_waits.add(writable.len() as u64);
+        event::wait_ready(&readable, &writable, SILENCE);
+    }
+}
+
+impl<'a> Errand<'a> {
+    /// A request to a server with what it moves.
+    pub fn new(server: usize, request: &Request, data: Data<'a>) -> Errand<'a> {
+        let payload = match &data {
+            Data::Out(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+            Data::None | Data::In(_) => 0,
+        };
+        let mut head = Vec::new();
+        wire::put(&mut head, request, payload);
+        let (input, outcome, heard) = (Vec::new(), None, None);
+        Errand { server, head, sent: 0, data, moved: 0, input, payload: 0, outcome, heard }
+    }
+
+    fn has_more_to_send(&self) -> bool {
+        self.sent < self.head.len() || matches!(&self.data, Data::Out(pieces) if !pieces.is_empty())
+    }
+
+    /// Moves what can be moved now.
+    fn step(&mut self, peer: &mut Peer) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let Some(link) = &peer.link else {
+            self.outcome = Some(Err(gone(&peer.server, &"no connection")));
+            return;
+        };
+        let moved = self.send(link).and_then(|sent| Ok(self.receive(link)? || sent));
+        let moved = match moved {
+            Ok(moved) => moved,
+            Err(why) => {
+                self.outcome = Some(Err(gone(&peer.server, &why)));
+                peer.link = None;
+                return;
+            }
+        };
+        if let Some(Ok(Reply::Failed { class, why, value })) = &self.outcome {
+            let class = ErrorClass::from_code(*class).unwrap_or(ErrorClass::Io);
+            self.moved = self.moved.max(*value);
+            self.outcome =
+                Some(Err(gone(&peer.server, why)).map_err(|error| Error::new(class, error.to_string())));
+            return;
+        }
+        let now = Instant::now();
+        let heard = self.heard.get_or_insert(now);
+        if moved {
+            *heard = now;
+        } else if now.duration_since(*heard) >= SILENCE {
+            *heard = now;
+            if is_silent(link) {
+                self.outcome = Some(Err(gone(&peer.server, &"its host does not answer")));
+                peer.link = None;
+            } else if !self.has_more_to_send() {
+                let mut nothing = Vec::new();
+                wire::put(&mut nothing, &Request::Nothing, 0);
+                // A few bytes, of which the system takes all or none.
+                let _ = (&link.stream).write(&nothing);
+            }
+        }
+    }
+
+    /// Sends what the system takes; whether it took something.
+    fn send(&mut self, link: &Link) -> Result<bool> {
+        let mut has_sent = false;
+        while self.has_more_to_send() {
+            let mut pieces = Vec::with_capacity(PIECES);
+            pieces.extend((self.sent < self.head.len()).then(|| IoSlice::new(&self.head[self.sent..])));
+            if let Data::Out(data) = &self.data {
+                pieces.extend(data.iter().take(PIECES).map(|piece| IoSlice::new(piece)));
+            }
+            match (&link.stream).write_vectored(&pieces) {
+                Ok(mut bytes) => {
+                    has_sent = true;
+                    let head = bytes.min(self.head.len() - self.sent);
+                    self.sent += head;
+                    bytes -= head;
+                    self.moved += bytes as u64;
+                    if let Data::Out(data) = &mut self.data {
+                        let whole = passed(data.iter().map(|piece| piece.len()), &mut bytes);
+                        data.drain(..whole);
+                        if let Some(first) = data.first_mut() {
+                            *first = &first[bytes..];
+                        }
+                    }
+                }
+                Err(error) if is_not_yet(&error) => break,
+                Err(error) => return Err(Error::new(ErrorClass::Io, error.to_string())),
+            }
+        }
+        Ok(has_sent)
+    }
+
+    /// Receives what is there; whether something was.
+    fn receive(&mut self, link: &Link) -> Result<bool> {
+        let mut has_received = false;
+        while self.outcome.is_none() {
+            let read = if self.payload > 0 { self.receive_data(link) } else { self.receive_message(link) };
+            match read {
+                Ok(0) => {
+                    return Err(Error::new(ErrorClass::Io, "it was killed, or has closed the connection"));
+                }
+                Ok(_) => has_received = true,
+                Err(error) if is_not_yet(&error) => break,
+                Err(error) => return Err(Error::new(ErrorClass::Io, error.to_string())),
+            }
+            self.understand()?;
+        }
+        Ok(has_received)
+    }
+
+    fn receive_data(&mut self, link: &Link) -> io::Result<usize> {
+        let Data::In(memory) = &mut self.data else { return Err(io::ErrorKind::InvalidData.into()) };
+        let mut left = self.payload as usize;
+        let mut pieces = Vec::with_capacity(PIECES);
+        for piece in memory.iter_mut().take(PIECES) {
+            let bytes = piece.len().min(left);
+            left -= bytes;
+            pieces.push(IoSliceMut::new(&mut piece[..bytes]));
+            if left == 0 {
+                break;
+            }
+        }
+        if pieces.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it sends more than was asked for"));
+        }
+        let bytes = (&link.stream).read_vectored(&mut pieces)?;
+        self.moved += bytes as u64;
+        self.payload -= bytes as u64;
+        let mut rest = bytes;
+        let whole = passed(memory.iter().map(|piece| piece.len()), &mut rest);
+        memory.drain(..whole);
+        if let Some(first) = memory.first_mut() {
+            *first = &mut std::mem::take(first)[rest..];
+        }
+        Ok(bytes)
+    }
+
+    fn receive_message(&mut self, link: &Link) -> io::Result<usize> {
+        let have = self.input.len();
+        let wanted = match self.input.first_chunk::<HEADER_BYTES>() {
+            None => HEADER_BYTES,
+            Some(header) => {
+                let header = Header::decode(header);
+                HEADER_BYTES + header.map_err(|_| io::ErrorKind::InvalidData)?.message
+            }
+        };
+        self.input.resize(wanted, 0);
+        let read = (&link.stream).read(&mut self.input[have..]);
+        self.input.truncate(have + *read.as_ref().unwrap_or(&0));
+        read
+    }
+
+    /// Looks at a message that is complete.
+    fn understand(&mut self) -> Result<()> {
+        let Some(header) = self.input.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
+        let header = Header::decode(header)?;
+        if self.input.len() < HEADER_BYTES + header.message {
+            return Ok(());
+        }
+        let reply: Reply = wire::message(&self.input[HEADER_BYTES..])?;
+        self.input.clear();
+        match reply {
+            Reply::Data => self.payload = header.payload,
+            reply => self.outcome = Some(Ok(reply)),
+        }
+        Ok(())
+    }
+}
+
+/// How many pieces of these lengths `bytes` covers; what is left of it.
+fn passed(lengths: impl Iterator<Item = usize>, bytes: &mut usize) -> usize {
+    let is_covered = |length: &usize| {
+        let covered = *length <= *bytes;
+        *bytes -= if covered { *length } else { 0 };
+        covered
+    };
+    lengths.take_while(is_covered).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(lengths: &[usize], mut bytes: usize, expected: (usize, usize)) {
+        let whole = passed(lengths.iter().copied(), &mut bytes);
+        assert_eq!((whole, bytes), expected);
+    }
+
+    #[test]
+    fn whole_pieces_are_counted() {
+        check(&[3, 4], 0, (0, 0));
+        check(&[3, 4], 3, (1, 0));
+        check(&[3, 4], 5, (1, 2));
+        check(&[3, 0, 4], 7, (3, 0));
+        check(&[], 0, (0, 0));
+    }
+}

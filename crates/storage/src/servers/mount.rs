@@ -1,0 +1,299 @@
+//! Where servers are: a text file of mode 0600, as it has the key. Servers enter themselves when they start.
+//!
+//! ```text
+//! tutti io 1
+//! key 000102030405060708090a0b0c0d0e0f
+//! mode scratch
+//! stripe 1048576
+//! servers 2
+//! server 0 10.0.0.1:40001 n1:/scratch/me
+//! server 1 10.0.0.2:40001 n2:/scratch/me
+//! ```
+//!
+//! `servers` is how many there are to be; files can be opened once all are there. A server that starts again
+//! finds its line by its name.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::FlockOperation;
+use tutti_base::{Error, ErrorClass, Result};
+
+use super::greeting::Key;
+use super::stripes::Stripes;
+use crate::fault::failed;
+
+/// The first line.
+const FIRST: &str = "tutti io 1";
+/// Longest text.
+const MOST_BYTES: u64 = 1 << 20;
+/// Most servers of a mount.
+const MOST_SERVERS: u32 = 4096;
+
+/// What servers do with files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They write their stripes into files of a file system that they share.
+    Forward,
+    /// Each has its stripes in a file of its own.
+    Scratch,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Host and directory, for people and to find the line again.
+    pub name: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// What both ends prove to know.
+    pub key: Key,
+    /// See there.
+    pub mode: Mode,
+    /// Bytes of a stripe of files that are made.
+    pub stripe_bytes: u64,
+    /// The servers; those that have not started yet are missing.
+    pub servers: Vec<Option<Server>>,
+}
+
+impl Mode {
+    /// By its name.
+    pub fn parse(text: &str) -> Option<Mode> {
+        match text {
+            "forward" => Some(Mode::Forward),
+            "scratch" => Some(Mode::Scratch),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Forward => "forward",
+            Mode::Scratch => "scratch",
+        }
+    }
+}
+
+#[cold]
+fn wrong(why: impl Into<String>) -> Error {
+    Error::new(ErrorClass::BadFile, why.into())
+}
+
+impl Mount {
+    /// With a new key, and no server yet.
+    ///
+    /// # Errors
+    /// `BadFile` for numbers that make no sense.
+    pub fn new(mode: Mode, stripe_bytes: u64, servers: u32) -> Result<Mount> {
+        if Stripes::new(stripe_bytes, servers).is_none() || servers > MOST_SERVERS {
+            return Err(wrong(format!(
+                "{servers} servers with stripes of {stripe_bytes} bytes make no sense"
+            )));
+        }
+        Ok(Mount { key: Key::random()?, mode, stripe_bytes, servers: vec![None; servers as usize] })
+    }
+
+    /// From its text.
+    ///
+    /// # Errors
+    /// `BadFile`, naming the line.
+    pub fn parse(text: &str) -> Result<Mount> {
+        let (mut key, mut mode, mut stripe_bytes, mut count) = (None, None, 0, 0);
+        let mut entries = Vec::new();
+        let mut lines = text.lines();
+        if lines.next() != Some(FIRST) {
+            return Err(wrong(format!("the first line is not {FIRST:?}")));
+        }
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            let bad = || wrong(format!("the line {line:?} makes no sense"));
+            let (word, value) = line.split_once(' ').ok_or_else(bad)?;
+            match word {
+                "key" => key = Some(Key::parse(value).ok_or_else(|| wrong("the key makes no sense"))?),
+                "mode" => mode = Some(Mode::parse(value).ok_or_else(bad)?),
+                "stripe" => stripe_bytes = value.parse().map_err(|_| bad())?,
+                "servers" => count = value.parse().map_err(|_| bad())?,
+                "server" => entries.push(entry(value).ok_or_else(bad)?),
+                _ => return Err(bad()),
+            }
+        }
+        let (Some(key), Some(mode)) = (key, mode) else { return Err(wrong("key or mode are missing")) };
+        if Stripes::new(stripe_bytes, count).is_none() || count > MOST_SERVERS {
+            return Err(wrong("stripe or servers are missing or make no sense"));
+        }
+        let mut servers = vec![None; count as usize];
+        for (number, server) in entries {
+            let place =
+                servers.get_mut(number).ok_or_else(|| wrong(format!("there is no server {number}")))?;
+            *place = Some(server);
+        }
+        Ok(Mount { key, mode, stripe_bytes, servers })
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{FIRST}\nkey {}\nmode {}\nstripe {}\nservers {}\n",
+            self.key.text(),
+            self.mode.name(),
+            self.stripe_bytes,
+            self.servers.len()
+        );
+        let there =
+            self.servers.iter().enumerate().filter_map(|(number, server)| Some((number, server.as_ref()?)));
+        for (number, Server { address, name }) in there {
+            let _ = writeln!(text, "server {number} {address} {}", name.replace('\n', " "));
+        }
+        text
+    }
+
+    /// From a file.
+    ///
+    /// # Errors
+    /// What the system reports; `Access` for a file that others can read; `BadFile`.
+    pub fn read(path: &Path) -> Result<Mount> {
+        let what = || format!("cannot read the mount file {}", path.display());
+        let file = File::open(path).map_err(|error| failed(&what(), &error))?;
+        let status = file.metadata().map_err(|error| failed(&what(), &error))?;
+        if status.mode() & 0o077 != 0 {
+            let why = format!(
+                "{}: others can read it (mode {:o}), and it has the key",
+                what(),
+                status.mode() & 0o777
+            );
+            return Err(Error::new(ErrorClass::Access, why));
+        }
+        let mut text = String::new();
+        file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| failed(&what(), &error))?;
+        Mount::parse(&text).map_err(|error| Error::new(error.class, format!("{}: {error}", what())))
+    }
+
+    /// The stripes of files that are made.
+    pub fn stripes(&self) -> Stripes {
+        Stripes::new(self.stripe_bytes, self.servers.len() as u32).expect("checked when it was made")
+    }
+
+    /// The place of a server: the one it had, or a free one; which.
+    ///
+    /// # Errors
+    /// `BadFile` where as many servers as there are to be have entered themselves.
+    pub fn enter(&mut self, server: Server) -> Result<usize> {
+        let is_it = |place: &Option<Server>| place.as_ref().is_some_and(|other| other.name == server.name);
+        let before = self.servers.iter().position(is_it);
+        let place = before.or_else(|| self.servers.iter().position(Option::is_none));
+        let place = place.ok_or_else(|| {
+            wrong(format!(
+                "all {} servers are there already, none of them {}",
+                self.servers.len(),
+                server.name
+            ))
+        })?;
+        self.servers[place] = Some(server);
+        Ok(place)
+    }
+
+    /// Enters a server into a file, which is made by the first one; what it says then, and which place the
+    /// server has.
+    ///
+    /// # Errors
+    /// What the system reports, as [`Mount::read`] and [`Mount::enter`].
+    pub fn enter_file(
+        path: &Path,
+        fresh: impl FnOnce() -> Result<Mount>,
+        server: Server,
+    ) -> Result<(Mount, usize)> {
+        let what = || format!("cannot write the mount file {}", path.display());
+        let system = |error: io::Error| failed(&what(), &error);
+        let lock_path = with_ending(path, "lock");
+        let lock = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(&lock_path);
+        let lock = lock.map_err(system)?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| system(error.into()))?;
+        let mut mount = if path.exists() { Mount::read(path)? } else { fresh()? };
+        let place = mount.enter(server)?;
+        let new = with_ending(path, "new");
+        let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&new);
+        let mut file = file.map_err(system)?;
+        file.write_all(mount.text().as_bytes()).and_then(|()| file.sync_all()).map_err(system)?;
+        std::fs::rename(&new, path).map_err(system)?;
+        Ok((mount, place))
+    }
+}
+
+/// The text of a mount of which everything but the key is said.
+pub fn with_key(rest: &str, key: &Key) -> String {
+    format!("{FIRST}\nkey {}\n{rest}", key.text())
+}
+
+fn with_ending(path: &Path, ending: &str) -> std::path::PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+/// What stands behind `server`.
+fn entry(value: &str) -> Option<(usize, Server)> {
+    let mut words = value.splitn(3, ' ');
+    let number = words.next()?.parse().ok()?;
+    let address = words.next()?.parse().ok()?;
+    Some((number, Server { address, name: words.next()?.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(port: u16, name: &str) -> Server {
+        Server { address: SocketAddr::from(([127, 0, 0, 1], port)), name: name.to_string() }
+    }
+
+    #[test]
+    fn a_mount_survives() {
+        let mut mount = Mount::new(Mode::Scratch, 1 << 20, 3).unwrap();
+        assert_eq!(mount.enter(server(1, "a:/x y")).unwrap(), 0);
+        assert_eq!(mount.enter(server(2, "b:/x")).unwrap(), 1);
+        assert_eq!(Mount::parse(&mount.text()).unwrap(), mount);
+        assert_eq!(mount.enter(server(9, "a:/x y")).unwrap(), 0);
+        assert_eq!(mount.enter(server(3, "c:/x")).unwrap(), 2);
+        assert!(mount.enter(server(4, "d:/x")).is_err());
+    }
+
+    fn check(text: &str, expected: &str) {
+        let error = Mount::parse(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let head = "tutti io 1\nkey 000102030405060708090a0b0c0d0e0f\nmode scratch\n";
+        check("hello", "first line");
+        check(&format!("{head}stripe x\n"), "stripe x");
+        check(&format!("{head}stripe 1\nservers 1\nserver 1 127.0.0.1:5 a\n"), "no server 1");
+        check(&format!("{head}stripe 0\nservers 1\n"), "stripe or servers");
+        check("tutti io 1\nkey 12\n", "key");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let path = std::env::temp_dir().join(format!("tutti-mount-{}", std::process::id()));
+        let fresh = || Mount::new(Mode::Forward, 4096, 2);
+        let (mount, place) = Mount::enter_file(&path, fresh, server(1, "a")).unwrap();
+        assert_eq!((Mount::read(&path).unwrap(), place), (mount, 0));
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(&path, open).unwrap();
+        assert_eq!(Mount::read(&path).unwrap_err().class, ErrorClass::Access);
+        for ending in ["lock", "new"] {
+            let _ = std::fs::remove_file(with_ending(&path, ending));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

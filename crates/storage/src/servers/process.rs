@@ -1,0 +1,273 @@
+//! A server as a process: sockets around [`Session`]s, one thread. Each client that is ready gets one chunk
+//! moved before the next one has its turn; what waits for a device waits in a thread of its own.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tutti_base::{PortRange, Result};
+use tutti_sys::event::{self, Event, Interest, Poller};
+use tutti_sys::local_socket::{Connection, Listener};
+use tutti_sys::socket;
+
+use super::greeting::Key;
+use super::root::{Lent, Root};
+use super::session::{CHUNK_BYTES, Session};
+use super::wire::Token;
+
+/// Clients at a time; others are turned away.
+const MOST_CLIENTS: usize = 4096;
+/// Who asks for lent files at a time.
+const MOST_BORROWERS: usize = 256;
+/// A client whose host has vanished is noticed after silence of this length, by the system.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Numbers of what is waited for.
+const LISTENER: u64 = 0;
+const LOCAL: u64 = 1;
+const BELL: u64 = 2;
+const LIFELINE: u64 = 3;
+const FIRST_CLIENT: u64 = 16;
+
+struct Client {
+    stream: TcpStream,
+    session: Session,
+    /// What came in and could not be taken yet.
+    pending: Vec<u8>,
+    out: Vec<u8>,
+    sent: usize,
+    interest: Interest,
+}
+
+type Results = Arc<Mutex<Vec<(u64, Result<u64>)>>>;
+
+/// See the module.
+pub struct Process {
+    root: Root,
+    key: Key,
+    listener: TcpListener,
+    local: Listener,
+    local_name: Vec<u8>,
+    lent: Lent,
+    poller: Poller,
+    clients: BTreeMap<u64, Client>,
+    borrowers: BTreeMap<u64, Connection>,
+    next: u64,
+    bell: Arc<OwnedFd>,
+    results: Results,
+    chunk: Vec<u8>,
+}
+
+impl Process {
+    /// Listens at `interface`.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn new(root: Root, key: Key, interface: IpAddr, ports: Option<PortRange>) -> io::Result<Process> {
+        let listener = socket::listen(interface, ports, None)?;
+        listener.set_nonblocking(true)?;
+        let number = tutti_sys::process::random()?;
+        let local_name = format!("tutti-io-{number:016x}").into_bytes();
+        let local = Listener::bind(&local_name)?;
+        let bell = Arc::new(event::bells(1)?.remove(0));
+        let poller = Poller::new()?;
+        poller.add(listener.as_fd(), LISTENER, Interest::Read)?;
+        poller.add(local.as_fd(), LOCAL, Interest::Read)?;
+        poller.add(bell.as_fd(), BELL, Interest::Read)?;
+        let (lent, results, chunk) = (root.lent(), Results::default(), vec![0; CHUNK_BYTES as usize]);
+        let (clients, borrowers, next) = (BTreeMap::new(), BTreeMap::new(), FIRST_CLIENT);
+        Ok(Process {
+            root,
+            key,
+            listener,
+            local,
+            local_name,
+            lent,
+            poller,
+            clients,
+            borrowers,
+            next,
+            bell,
+            results,
+            chunk,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system reports.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Sets the key that clients must know, before any has come.
+    pub fn set_key(&mut self, key: Key) {
+        self.key = key;
+    }
+
+    /// Serves, for ever or until `lifeline` is closed at its other end.
+    ///
+    /// # Errors
+    /// What the system reports of waiting.
+    pub fn serve(&mut self, lifeline: Option<&OwnedFd>) -> io::Result<()> {
+        if let Some(lifeline) = lifeline {
+            self.poller.add(lifeline.as_fd(), LIFELINE, Interest::Read)?;
+        }
+        let mut events = Vec::new();
+        loop {
+            self.poller.wait(None, &mut events)?;
+            for Event { token } in events.drain(..) {
+                match token {
+                    LISTENER => self.accept(),
+                    LOCAL => self.accept_borrower(),
+                    BELL => self.collect_results(),
+                    LIFELINE => return Ok(()),
+                    number if self.borrowers.contains_key(&number) => self.lend(number),
+                    number => self.turn(number),
+                }
+            }
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn accept(&mut self) {
+        let Ok((stream, _)) = self.listener.accept() else { return };
+        if self.clients.len() >= MOST_CLIENTS || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        // What these do not do only costs time.
+        let _ = stream.set_nodelay(true);
+        let _ = sockopt::set_socket_keepalive(&stream, true);
+        let _ = sockopt::set_tcp_keepidle(&stream, SILENCE);
+        let number = self.number();
+        if self.poller.add(stream.as_fd(), number, Interest::Read).is_err() {
+            return;
+        }
+        let session = Session::new(number, self.key, self.local_name.clone());
+        let (pending, out) = (Vec::new(), Vec::new());
+        let client = Client { stream, session, pending, out, sent: 0, interest: Interest::Read };
+        self.clients.insert(number, client);
+    }
+
+    fn accept_borrower(&mut self) {
+        let Ok(Some(connection)) = self.local.accept() else { return };
+        if self.borrowers.len() >= MOST_BORROWERS {
+            return;
+        }
+        let number = self.number();
+        if self.poller.add(connection.as_fd(), number, Interest::Read).is_ok() {
+            self.borrowers.insert(number, connection);
+        }
+    }
+
+    /// Gives an open file to who shows its ticket, on this host.
+    fn lend(&mut self, number: u64) {
+        let Some(connection) = self.borrowers.remove(&number) else { return };
+        let mut ticket = Token::default();
+        let Ok((bytes, _)) = connection.receive(&mut ticket) else { return };
+        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = lent.get(&ticket).filter(|_| bytes == ticket.len()) {
+            // Who has gone needs none.
+            let _ = connection.send(&[1], &[file.as_fd()]);
+        }
+    }
+
+    fn collect_results(&mut self) {
+        event::damp(self.bell.as_fd());
+        let results = std::mem::take(&mut *self.results.lock().unwrap_or_else(PoisonError::into_inner));
+        for (number, result) in results {
+            if let Some(client) = self.clients.get_mut(&number) {
+                client.session.finish(&self.root, result, &mut client.out);
+                self.turn(number);
+            }
+        }
+    }
+
+    /// Moves one client on by a chunk.
+    fn turn(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let moved = client.turn(&mut self.root, &mut self.chunk);
+        if let Some(later) = client.session.later() {
+            let (results, bell) = (Arc::clone(&self.results), Arc::clone(&self.bell));
+            std::thread::spawn(move || {
+                let result = later();
+                results.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+                event::strike(bell.as_fd());
+            });
+        }
+        let interest = client.wants();
+        let kept = moved.is_ok()
+            && (interest == client.interest
+                || self.poller.change(client.stream.as_fd(), number, interest).is_ok());
+        client.interest = interest;
+        if !kept {
+            client.session.leave(&mut self.root);
+            self.clients.remove(&number);
+        }
+    }
+}
+
+impl Client {
+    /// What to wait for.
+    fn wants(&self) -> Interest {
+        if self.sent < self.out.len() || self.session.is_reading() {
+            return Interest::Write;
+        }
+        if self.session.listens() { Interest::Read } else { Interest::Nothing }
+    }
+
+    /// One chunk, in or out. An error, of any kind, ends the client.
+    fn turn(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
+        if self.flush()? && self.session.produce(root, &mut self.out) {
+            self.flush()?;
+        } else if self.sent == self.out.len() && self.session.listens() {
+            self.take(root, chunk)?;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Sends; whether all is sent.
+    fn flush(&mut self) -> std::result::Result<bool, ()> {
+        while self.sent < self.out.len() {
+            match self.stream.write(&self.out[self.sent..]) {
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(()),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(true)
+    }
+
+    /// Takes what came in.
+    fn take(&mut self, root: &mut Root, chunk: &mut [u8]) -> std::result::Result<(), ()> {
+        if !self.pending.is_empty() {
+            let taken = self.session.feed(root, &self.pending, &mut self.out).map_err(drop)?;
+            self.pending.drain(..taken);
+            return Ok(());
+        }
+        let bytes = match self.stream.read(chunk) {
+            Ok(0) => return Err(()),
+            Ok(bytes) => bytes,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
+            Err(_) => return Err(()),
+        };
+        let taken = self.session.feed(root, &chunk[..bytes], &mut self.out).map_err(drop)?;
+        self.pending.extend_from_slice(&chunk[taken..bytes]);
+        Ok(())
+    }
+}

@@ -1,0 +1,673 @@
+//! The driver of files that are striped over servers.
+//!
+//! Memory and file are cut where stripes end, and what follows one another at the same server is a *group*.
+//! Groups of servers on this host go through their lent files, those of others as one errand a server, all at
+//! the same time.
+
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_data::{Segment, Tiles};
+
+use super::client::{self, Client, Data, Errand, Peer};
+use super::groups::{Group, Outcome, below, get_near, put_near, split, split_mut, zero};
+use super::manifest::{Wish, home, manifest, stripes_of};
+use super::mount::Mode;
+use super::stripes::{Ground, Stripes};
+use super::wire::{self, Make, Place, Reply, Request};
+use crate::amode::Amode;
+use crate::driver::{Driver, Moved, Views};
+use crate::posix::Posix;
+
+/// Views that a server knows of a file at a time.
+const VIEWS: usize = 16;
+/// Who makes a file has done so within this time.
+const MAKING: Duration = Duration::from_secs(2);
+/// The manifest of a file that is being made is asked for again after this time.
+const AGAIN: Duration = Duration::from_millis(2);
+
+/// A file of servers.
+#[derive(Debug)]
+pub struct Striped {
+    client: Arc<Client>,
+    name: String,
+    amode: Amode,
+    stripes: Stripes,
+    parts: Vec<Mutex<Part>>,
+}
+
+/// What a server has of it.
+#[derive(Debug, Default)]
+struct Part {
+    /// The server's number of it, at the connection with this number.
+    open: Option<(u32, u64)>,
+    /// Lent by a server on this host.
+    near: Option<Arc<Posix>>,
+    views: Vec<Arc<Tiles>>,
+    next_view: usize,
+    verifier: u64,
+    /// Something was written and not synced, under this verifier.
+    unsynced: Option<u64>,
+    /// What was lost.
+    lost: Option<Error>,
+}
+
+/// A request to each of some servers at the same time; the replies, or what went wrong.
+fn ask_all(peers: &mut [&mut Peer], requests: Vec<Request>) -> Vec<Result<Reply>> {
+    let errand = |(number, request): (usize, Request)| Errand::new(number, &request, Data::None);
+    let mut errands: Vec<Errand<'_>> = requests.into_iter().enumerate().map(errand).collect();
+    client::run(peers, &mut errands);
+    errands.into_iter().map(|errand| errand.outcome.expect("it was run")).collect()
+}
+
+/// Asks for the manifest of a file; where another client is making it, until that has made it or is gone.
+fn patiently(peer: &mut Peer, look: &Request) -> Result<Reply> {
+    let until = Instant::now() + MAKING;
+    loop {
+        match peer.ask(look) {
+            Err(error) if error.class == ErrorClass::FileInUse && Instant::now() < until => {
+                std::thread::sleep(AGAIN);
+            }
+            result => return result,
+        }
+    }
+}
+
+impl Striped {
+    /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    /// As [`super::session::Store::look`]; `Io` for a server that is gone, naming it.
+    pub fn open(client: &Arc<Client>, name: &str, amode: Amode, wish: Wish) -> Result<Striped> {
+        let mut guards = client.all();
+        for (number, peer) in guards.iter_mut().enumerate() {
+            // Whoever was gone is looked for once more.
+            client.connect(peer, number).or_else(|_| client.connect(peer, number))?;
+        }
+        let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
+        let make = match (amode.creates(), amode.is_exclusive()) {
+            (false, _) => Make::No,
+            (true, false) => Make::IfMissing,
+            (true, true) => Make::Exclusive,
+        };
+        let (stripes, make, commits) = match client.mount().mode {
+            Mode::Forward => (client.mount().stripes(), make, false),
+            Mode::Scratch => {
+                let look = Request::Look { name: name.to_string(), make };
+                let home = home(name, peers.len());
+                match patiently(peers[home], &look)? {
+                    Reply::Manifest(Some(text)) => (stripes_of(&text)?, Make::No, false),
+                    _ => (wish.of(client.mount().stripes()), Make::Empty, true),
+                }
+            }
+        };
+        if stripes.count() as usize > peers.len() {
+            let why =
+                format!("{name:?} lies on {} io-servers, the mount has {}", stripes.count(), peers.len());
+            return Err(Error::new(ErrorClass::Io, why));
+        }
+        peers.truncate(stripes.count() as usize);
+        let parts = (0..peers.len()).map(|_| Mutex::default()).collect();
+        let file = Striped { client: Arc::clone(client), name: name.to_string(), amode, stripes, parts };
+        if let Err(error) = file.open_parts(&mut peers, make) {
+            file.close_parts(&mut peers);
+            return Err(error);
+        }
+        if commits {
+            let text = manifest(name, stripes)?;
+            let home = home(name, client.servers());
+            drop(peers);
+            if let Err(error) = guards[home].ask(&Request::Commit { name: name.to_string(), text }) {
+                let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
+                file.close_parts(&mut peers);
+                return Err(error);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `NoSuchFile`; as [`Striped::open`].
+    pub fn delete(client: &Arc<Client>, name: &str) -> Result<()> {
+        let mut guards = client.all();
+        for (number, peer) in guards.iter_mut().enumerate() {
+            client.connect(peer, number).or_else(|_| client.connect(peer, number))?;
+        }
+        let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
+        let home = match client.mount().mode {
+            Mode::Forward => 0,
+            Mode::Scratch => home(name, peers.len()),
+        };
+        peers[home].ask(&Request::Delete(name.to_string()))?;
+        if client.mount().mode == Mode::Scratch {
+            peers.remove(home);
+            let requests = peers.iter().map(|_| Request::Delete(name.to_string())).collect();
+            let results = ask_all(&mut peers, requests);
+            let is_bad = |result: &Result<Reply>| {
+                result.as_ref().is_err_and(|error| error.class != ErrorClass::NoSuchFile)
+            };
+            results.into_iter().find(is_bad).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// How it is divided.
+    pub fn divided(&self) -> Stripes {
+        self.stripes
+    }
+
+    /// Whether a server has lent its part.
+    pub fn is_near(&self, server: usize) -> bool {
+        self.part(server).near.is_some()
+    }
+
+    /// Whether none has: all that is moved goes over connections.
+    fn is_far(&self) -> bool {
+        (0..self.parts.len()).all(|server| !self.is_near(server))
+    }
+
+    fn part(&self, server: usize) -> std::sync::MutexGuard<'_, Part> {
+        self.parts[server].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request_to_open(&self, server: usize, make: Make) -> Request {
+        Request::Open {
+            name: self.name.clone(),
+            read: self.amode.reads(),
+            write: self.amode.writes(),
+            make,
+            stripes: (self.stripes.bytes(), self.stripes.count(), server as u32),
+        }
+    }
+
+    /// Opens the parts of all servers. Where they share the file, the first one makes it.
+    fn open_parts(&self, peers: &mut [&mut Peer], make: Make) -> Result<()> {
+        let mut first = 0;
+        if self.client.mount().mode == Mode::Forward && make != Make::No {
+            let reply = peers[0].ask(&self.request_to_open(0, make))?;
+            self.opened(peers[0], 0, reply)?;
+            first = 1;
+        }
+        let make = if first == 1 { Make::No } else { make };
+        let requests = (first..peers.len()).map(|server| self.request_to_open(server, make)).collect();
+        let replies = ask_all(&mut peers[first..], requests);
+        for (server, reply) in (first..).zip(replies) {
+            let reply = reply.map_err(|error| self.lost_part(error, make))?;
+            self.opened(peers[server], server, reply)?;
+        }
+        Ok(())
+    }
+
+    /// Closes what is open, for who has the servers for himself.
+    fn close_parts(&self, peers: &mut [&mut Peer]) {
+        for (server, part) in self.parts.iter().enumerate() {
+            let open = part.lock().unwrap_or_else(PoisonError::into_inner).open.take();
+            if let Some((file, _)) = open.filter(|(_, epoch)| *epoch == peers[server].epoch) {
+                // Whoever is gone has closed it.
+                let _ = peers[server].ask(&Request::Close(file));
+            }
+        }
+    }
+
+    /// A file whose manifest is there has a part at each server.
+    fn lost_part(&self, error: Error, make: Make) -> Error {
+        let is_lost = self.client.mount().mode == Mode::Scratch
+            && make == Make::No
+            && error.class == ErrorClass::NoSuchFile;
+        if is_lost {
+            Error::new(ErrorClass::Io, format!("{error}: its part of the file is lost"))
+        } else {
+            error
+        }
+    }
+
+    /// A server has opened its part.
+    fn opened(&self, peer: &Peer, server: usize, reply: Reply) -> Result<()> {
+        let Reply::Opened { file, ticket, verifier } = reply else {
+            return Err(peer.error(ErrorClass::Io, "it does not open the file"));
+        };
+        let near = self.client.borrow(peer, &ticket);
+        let near = near.map(|file| Posix::of(File::from(file), PathBuf::from(&self.name), self.amode));
+        let mut part = self.part(server);
+        part.near = near.transpose()?.map(Arc::new);
+        part.views.clear();
+        part.next_view = 0;
+        part.open = Some((file, peer.epoch));
+        part.verifier = verifier;
+        Part::compare(&mut part, peer, verifier);
+        Ok(())
+    }
+
+    /// Makes sure that a server is there and has its part open; the server's number of it.
+    fn ensure(&self, peer: &mut Peer, server: usize) -> Result<u32> {
+        self.client.connect(peer, server)?;
+        if let Some((file, epoch)) = self.part(server).open
+            && epoch == peer.epoch
+        {
+            return Ok(file);
+        }
+        let reply = peer.ask(&self.request_to_open(server, Make::No));
+        self.opened(peer, server, reply.map_err(|error| self.lost_part(error, Make::No))?)?;
+        Ok(self.part(server).open.expect("it was opened").0)
+    }
+
+    /// The groups of pieces of the file, in the order of memory.
+    fn groups(&self, pieces: &[Segment]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        self.stripes.cut(pieces, |server, piece, position| {
+            let server = server as usize;
+            match groups.last_mut() {
+                Some(last) if last.server == server => {
+                    last.memory.end += piece.bytes;
+                    match last.pieces.last_mut() {
+                        Some(before) if before.offset + before.bytes as i64 == piece.offset => {
+                            before.bytes += piece.bytes;
+                        }
+                        _ => last.pieces.push(piece),
+                    }
+                }
+                _ => {
+                    let memory = position..position + piece.bytes;
+                    groups.push(Group { server, pieces: vec![piece], memory });
+                }
+            }
+        });
+        groups
+    }
+
+    /// The groups of a range of the stream of a view, without pieces: the other end finds them itself.
+    fn view_groups(&self, view: &Arc<Tiles>, stream: Range<u64>) -> Vec<Group> {
+        let ground = Ground::View(Arc::clone(view));
+        let start = stream.start;
+        let part = |server: usize| {
+            let parts = ground.parts(stream.clone(), self.stripes, server as u32);
+            let group = move |part: Range<u64>| Group {
+                server,
+                pieces: Vec::new(),
+                memory: part.start - start..part.end - start,
+            };
+            parts.map(group).collect::<Vec<_>>()
+        };
+        let mut groups: Vec<Group> = (0..self.parts.len()).flat_map(part).collect();
+        groups.sort_unstable_by_key(|group| group.memory.start);
+        groups
+    }
+
+    /// The servers of groups, in their order, for this caller alone, and the numbers of their parts.
+    fn engage(&self, groups: &[Group], what: &What<'_>) -> Engaged<'_> {
+        let mut servers: Vec<usize> = groups.iter().map(|group| group.server).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        let mut guards: Vec<_> = servers.iter().map(|server| self.client.peer(*server)).collect();
+        let files =
+            servers.iter().zip(&mut guards).map(|(server, peer)| self.ensure(peer, *server)).collect();
+        // Groups of a view have no pieces: who has it finds them, also where it has come near meanwhile.
+        let by_view = matches!(what, What::View(..));
+        let near = |server: &usize| self.part(*server).near.clone().filter(|_| !by_view);
+        let near = servers.iter().map(near).collect();
+        Engaged { servers, guards, files, near }
+    }
+
+    /// How a server is told which bytes are meant.
+    fn place(
+        &self,
+        peer: &mut Peer,
+        server: usize,
+        file: u32,
+        groups: &[&Group],
+        what: &What<'_>,
+    ) -> Result<Place> {
+        match what {
+            What::Run(offset, bytes) => Ok(Place::Run { offset: *offset, bytes: *bytes }),
+            What::Pieces => {
+                let pieces: Vec<Segment> =
+                    groups.iter().flat_map(|group| group.pieces.iter().copied()).collect();
+                Ok(Place::List(wire::list(&pieces)))
+            }
+            What::View(view, stream, bytes) => {
+                let mut part = self.part(server);
+                let known = part.views.iter().position(|known| Arc::ptr_eq(known, view));
+                let number = match known {
+                    Some(number) => number,
+                    None => {
+                        let number = part.next_view % VIEWS;
+                        part.next_view += 1;
+                        peer.tell(&Request::View { file, number: number as u32, shape: view.encode() })?;
+                        if number < part.views.len() {
+                            part.views[number] = Arc::clone(view);
+                        } else {
+                            part.views.push(Arc::clone(view));
+                        }
+                        number
+                    }
+                };
+                Ok(Place::View { number: number as u32, stream: *stream, bytes: *bytes })
+            }
+        }
+    }
+
+    /// Writes groups of memory.
+    fn put(&self, groups: &[Group], memory: &[&[u8]], what: &What<'_>) -> Moved {
+        let mut engaged = self.engage(groups, what);
+        let mut outcome = Outcome::new(self.parts.len());
+        let mut shares: Vec<Vec<&[u8]>> = vec![Vec::new(); self.parts.len()];
+        for (group, lines) in groups.iter().zip(split(memory, groups)) {
+            match engaged.near(group.server) {
+                Some(near) if !outcome.has_failed(group.server) => {
+                    outcome.add(group.server, put_near(&near, group, &lines));
+                }
+                Some(_) => {}
+                None => shares[group.server].extend(lines),
+            }
+        }
+        let data = shares.into_iter().map(Data::Out).collect();
+        self.far(&mut engaged, groups, data, what, true, &mut outcome);
+        for server in &engaged.servers {
+            let mut part = self.part(*server);
+            let verifier = part.verifier;
+            part.unsynced.get_or_insert(verifier);
+        }
+        outcome.moved(groups)
+    }
+
+    /// Does the errands of servers that are not near.
+    fn far(
+        &self,
+        engaged: &mut Engaged<'_>,
+        groups: &[Group],
+        data: Vec<Data<'_>>,
+        what: &What<'_>,
+        write: bool,
+        outcome: &mut Outcome,
+    ) {
+        let mut data: Vec<Option<Data<'_>>> = data.into_iter().map(Some).collect();
+        let (mut peers, mut errands) = (Vec::new(), Vec::new());
+        let Engaged { servers, guards, files, near } = engaged;
+        for (((server, peer), file), near) in servers.iter().zip(guards).zip(files).zip(near) {
+            let file = match file {
+                Ok(file) => *file,
+                Err(error) => {
+                    outcome.fail(*server, error.clone());
+                    continue;
+                }
+            };
+            if near.is_some() {
+                continue;
+            }
+            let own: Vec<&Group> = groups.iter().filter(|group| group.server == *server).collect();
+            match self.place(peer, *server, file, &own, what) {
+                Ok(place) => {
+                    let request =
+                        if write { Request::Write(file, place) } else { Request::Read(file, place) };
+                    let data = data[*server].take().unwrap_or(Data::None);
+                    errands.push(Errand::new(*server, &request, data));
+                    peers.push(&mut **peer);
+                }
+                Err(error) => outcome.fail(*server, error),
+            }
+        }
+        client::run(&mut peers, &mut errands);
+        for (errand, peer) in errands.iter_mut().zip(&peers) {
+            let moved = match errand.outcome.take().expect("it was run") {
+                Ok(Reply::Done { value, verifier }) => {
+                    self.part(errand.server).compare(peer, verifier);
+                    Moved::all(value)
+                }
+                Ok(_) => Moved {
+                    bytes: 0,
+                    fault: Some(peer.error(ErrorClass::Io, "it answers what was not asked")),
+                },
+                // Of what was sent to a server that is gone nothing is certain.
+                Err(error) if write => Moved { bytes: 0, fault: Some(error) },
+                Err(error) => Moved { bytes: errand.moved, fault: Some(error) },
+            };
+            outcome.add(errand.server, moved);
+        }
+    }
+
+    /// Reads groups into memory. `below`: how many of the bytes lie in a file of so many.
+    fn get(
+        &self,
+        groups: &[Group],
+        memory: &mut [&mut [u8]],
+        what: &What<'_>,
+        below: impl FnOnce(u64) -> u64,
+    ) -> Moved {
+        let mut outcome = Outcome::new(self.parts.len());
+        {
+            let mut engaged = self.engage(groups, what);
+            let mut shares: Vec<Vec<&mut [u8]>> = (0..self.parts.len()).map(|_| Vec::new()).collect();
+            for (group, mut lines) in groups.iter().zip(split_mut(memory, groups)) {
+                match engaged.near(group.server) {
+                    // What lies behind a place where the part ends lies behind its end too.
+                    Some(near) if !outcome.has_ended(group.server) => {
+                        let bytes = group.memory.end - group.memory.start;
+                        outcome.add_of(group.server, get_near(&near, group, &mut lines), bytes);
+                    }
+                    Some(_) => {}
+                    None => shares[group.server].extend(lines),
+                }
+            }
+            let data = shares.into_iter().map(Data::In).collect();
+            self.far(&mut engaged, groups, data, what, false, &mut outcome);
+        }
+        let moved = outcome.moved(groups);
+        let total = groups.last().map_or(0, |group| group.memory.end);
+        if moved.fault.is_some() || moved.bytes == total {
+            return moved;
+        }
+        // The part of a server may end before the file does: what lies between is a hole.
+        let end = match self.bytes() {
+            Ok(bytes) => below(bytes).min(total),
+            Err(error) => return Moved { bytes: moved.bytes, fault: Some(error) },
+        };
+        for hole in outcome.missing(groups) {
+            let hole = hole.start.min(end)..hole.end.min(end);
+            zero(memory, hole);
+        }
+        Moved::all(end.max(moved.bytes))
+    }
+
+    /// Asks all servers that have a part of their own the same thing; the replies.
+    fn ask_parts(&self, request: impl Fn(u32) -> Request) -> Result<Vec<(u64, u64)>> {
+        let count = if self.client.mount().mode == Mode::Forward { 1 } else { self.parts.len() };
+        self.ask_servers(count, request)
+    }
+
+    fn ask_servers(&self, count: usize, request: impl Fn(u32) -> Request) -> Result<Vec<(u64, u64)>> {
+        let mut guards: Vec<_> = (0..count).map(|server| self.client.peer(server)).collect();
+        let files = guards.iter_mut().enumerate().map(|(server, peer)| self.ensure(peer, server));
+        let files = files.collect::<Result<Vec<u32>>>()?;
+        let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
+        let requests: Vec<Request> = files.into_iter().map(request).collect();
+        let syncs = matches!(requests.first(), Some(Request::Sync(_)));
+        let replies = ask_all(&mut peers, requests);
+        for (number, reply) in replies.iter().enumerate().filter(|_| syncs) {
+            // What a server says of its device; one that is gone has said nothing.
+            if let (Err(error), true) = (reply, peers[number].is_connected()) {
+                self.part(number).lost.get_or_insert_with(|| error.clone());
+            }
+        }
+        let answer = |(number, reply): (usize, Result<Reply>)| match reply? {
+            Reply::Done { value, verifier } => {
+                self.part(number).compare(peers[number], verifier);
+                Ok((value, verifier))
+            }
+            _ => Err(peers[number].error(ErrorClass::Io, "it answers what was not asked")),
+        };
+        replies.into_iter().enumerate().map(answer).collect()
+    }
+}
+
+/// Which bytes an access means.
+enum What<'a> {
+    Run(u64, u64),
+    Pieces,
+    View(&'a Arc<Tiles>, u64, u64),
+}
+
+/// Servers that take part in an access.
+struct Engaged<'a> {
+    servers: Vec<usize>,
+    guards: Vec<std::sync::MutexGuard<'a, Peer>>,
+    files: Vec<Result<u32>>,
+    near: Vec<Option<Arc<Posix>>>,
+}
+
+impl Engaged<'_> {
+    /// The lent file of a server that is there.
+    fn near(&self, server: usize) -> Option<Arc<Posix>> {
+        let place = self.servers.binary_search(&server).expect("the server of a group takes part");
+        self.files[place].as_ref().ok().and(self.near[place].clone())
+    }
+}
+
+impl Part {
+    /// Compares the verifier of a reply with that under which data were written.
+    fn compare(&mut self, peer: &Peer, verifier: u64) {
+        self.verifier = verifier;
+        if self.unsynced.is_some_and(|before| before != verifier) {
+            let why = "its host or its directory is not what it was: data that were written and not synced are lost";
+            self.lost.get_or_insert_with(|| peer.error(ErrorClass::Io, why));
+            self.unsynced = Some(verifier);
+        }
+    }
+}
+
+impl Driver for Striped {
+    fn read(&self, offset: u64, into: &mut [IoSliceMut<'_>]) -> Moved {
+        let bytes = into.iter().map(|line| line.len() as u64).sum();
+        if bytes == 0 {
+            return Moved::default();
+        }
+        let groups = self.groups(&[Segment { offset: offset as i64, bytes }]);
+        let mut memory: Vec<&mut [u8]> = into.iter_mut().map(|line| &mut **line).collect();
+        let below = |end: u64| end.saturating_sub(offset).min(bytes);
+        self.get(&groups, &mut memory, &What::Run(offset, bytes), below)
+    }
+
+    fn write(&self, offset: u64, from: &[IoSlice<'_>]) -> Moved {
+        let bytes = from.iter().map(|line| line.len() as u64).sum();
+        if bytes == 0 {
+            return Moved::default();
+        }
+        let groups = self.groups(&[Segment { offset: offset as i64, bytes }]);
+        let memory: Vec<&[u8]> = from.iter().map(|line| &**line).collect();
+        self.put(&groups, &memory, &What::Run(offset, bytes))
+    }
+
+    fn gather(&self, pieces: &[Segment], packed: &mut [u8]) -> Moved {
+        let (mut done, mut rest) = (0, packed);
+        for some in pieces.chunks(wire::MOST_PIECES / 2) {
+            let bytes: u64 = some.iter().map(|piece| piece.bytes).sum();
+            let (now, later) = rest.split_at_mut(bytes as usize);
+            rest = later;
+            let moved = self.get(&self.groups(some), &mut [now], &What::Pieces, |end| below(some, end));
+            done += moved.bytes;
+            if moved.fault.is_some() || moved.bytes < bytes {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    fn scatter(&self, pieces: &[Segment], packed: &[u8]) -> Moved {
+        let (mut done, mut rest) = (0, packed);
+        for some in pieces.chunks(wire::MOST_PIECES / 2) {
+            let bytes: u64 = some.iter().map(|piece| piece.bytes).sum();
+            let (now, later) = rest.split_at(bytes as usize);
+            rest = later;
+            let moved = self.put(&self.groups(some), &[now], &What::Pieces);
+            done += moved.bytes;
+            if moved.fault.is_some() {
+                return Moved { bytes: done, ..moved };
+            }
+        }
+        Moved::all(done)
+    }
+
+    fn views(&self) -> Option<&dyn Views> {
+        self.is_far().then_some(self)
+    }
+
+    fn bytes(&self) -> Result<u64> {
+        let parts = self.ask_parts(Request::Bytes)?;
+        Ok(parts.into_iter().map(|(bytes, _)| bytes).max().unwrap_or(0))
+    }
+
+    fn resize(&self, bytes: u64) -> Result<()> {
+        self.ask_parts(|file| Request::Resize(file, bytes)).map(drop)
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<()> {
+        self.ask_servers(self.parts.len(), |file| Request::Allocate(file, bytes)).map(drop)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // Each has what it was given in a cache of its own, also where they share the file.
+        let synced = self.ask_servers(self.parts.len(), Request::Sync);
+        for server in 0..self.parts.len() {
+            let mut part = self.part(server);
+            if synced.is_ok() {
+                part.unsynced = None;
+            }
+            if let Some(lost) = &part.lost {
+                return Err(lost.clone());
+            }
+        }
+        synced.map(drop)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.is_far()
+    }
+
+    fn stripes(&self) -> Option<(u64, u32)> {
+        Some((self.stripes.bytes(), self.stripes.count()))
+    }
+
+    fn describe(&self) -> String {
+        let near = (0..self.parts.len()).filter(|server| self.is_near(*server)).count();
+        format!(
+            "{} over {} io-servers, {near} of them near, stripes of {} bytes",
+            self.client.mount().mode.name(),
+            self.stripes.count(),
+            self.stripes.bytes()
+        )
+    }
+}
+
+impl Views for Striped {
+    fn read_view(&self, view: &Arc<Tiles>, stream: u64, into: &mut [IoSliceMut<'_>]) -> Moved {
+        let bytes = into.iter().map(|line| line.len() as u64).sum();
+        let groups = self.view_groups(view, stream..stream + bytes);
+        let mut memory: Vec<&mut [u8]> = into.iter_mut().map(|line| &mut **line).collect();
+        let below = |end: u64| view.stream_below(end).saturating_sub(stream).min(bytes);
+        self.get(&groups, &mut memory, &What::View(view, stream, bytes), below)
+    }
+
+    fn write_view(&self, view: &Arc<Tiles>, stream: u64, from: &[IoSlice<'_>]) -> Moved {
+        let bytes = from.iter().map(|line| line.len() as u64).sum();
+        let groups = self.view_groups(view, stream..stream + bytes);
+        let memory: Vec<&[u8]> = from.iter().map(|line| &**line).collect();
+        self.put(&groups, &memory, &What::View(view, stream, bytes))
+    }
+}
+
+impl Drop for Striped {
+    fn drop(&mut self) {
+        if self.parts.iter().all(|part| part.lock().unwrap_or_else(PoisonError::into_inner).open.is_none()) {
+            return;
+        }
+        let mut guards: Vec<_> = (0..self.parts.len()).map(|server| self.client.peer(server)).collect();
+        let mut peers: Vec<&mut Peer> = guards.iter_mut().map(|guard| &mut **guard).collect();
+        self.close_parts(&mut peers);
+    }
+}

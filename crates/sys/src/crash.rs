@@ -1,0 +1,203 @@
+//! What a process says when it crashes: which signal, at which address, and where in the program that was.
+//!
+//! A handler of signals may neither allocate nor lock. So it does nothing but make a child, which has a
+//! copy of the memory as it was: there the standard library looks up the names of functions and their
+//! lines, and writes them. Memory that crashed in the middle of an allocation makes the child hang; it is
+//! killed after [`PATIENCE_MS`], and the crash takes its course: the handlers are those of the system
+//! again, so that the process dies of its signal and leaves its core file.
+//!
+//! # Safety
+//! Between the signal and the child the handler calls only what signal-safety(7) lists.
+
+use std::backtrace::Backtrace;
+use std::ffi::{c_int, c_void};
+use std::fmt::Write;
+use std::mem::zeroed;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use crate::{host_memory, signal};
+
+/// How long the child may take.
+const PATIENCE_MS: i64 = 3000;
+/// Stack of the handler and of the child, in bytes: only what is touched costs memory.
+const STACK_BYTES: usize = 512 << 10;
+const MOST_FRAMES: usize = 64;
+const CRASHES: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE];
+
+static RANK: AtomicU32 = AtomicU32::new(0);
+static IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// From now on a crash of this process, which is `rank` in its job, is told on standard error. Signals that
+/// the program handles or ignores stay its own.
+pub fn tell(rank: u32) {
+    RANK.store(rank, Ordering::Relaxed);
+    lend_stack();
+    for signal in CRASHES {
+        // SAFETY: zero bytes are a valid value of the plain C structure, the handler has the type that
+        // SA_SIGINFO asks for.
+        unsafe {
+            let mut action: libc::sigaction = zeroed();
+            if libc::sigaction(signal, null(), &mut action) != 0 || action.sa_sigaction != libc::SIG_DFL {
+                continue;
+            }
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = crashed;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigaction(signal, &action, null_mut());
+        }
+    }
+}
+
+/// A stack for the handler in this thread, so that an overflow of the thread's own is told too. Never given
+/// back.
+fn lend_stack() {
+    // SAFETY: a new private mapping, which is given to the kernel for this thread if it has none.
+    unsafe {
+        let mut present: libc::stack_t = zeroed();
+        if libc::sigaltstack(null(), &mut present) != 0 || present.ss_flags & libc::SS_DISABLE == 0 {
+            return;
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let memory = libc::mmap(null_mut(), STACK_BYTES, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
+        if memory != libc::MAP_FAILED {
+            let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: STACK_BYTES };
+            libc::sigaltstack(&stack, null_mut());
+        }
+    }
+}
+
+extern "C" fn crashed(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
+    // SAFETY: the kernel gives a valid structure; its address is meaningful for signals that it sent itself
+    // (a positive code).
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    let is_first = !IS_TOLD.swap(true, Ordering::Relaxed);
+    // SAFETY: system calls alone, but in the child, which is a process of its own.
+    unsafe {
+        if is_first {
+            // Without the handlers that fork(3) runs: they would lock.
+            let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t;
+            if child == 0 {
+                write_all(&story(signal, (code > 0).then_some(address)));
+                libc::_exit(0);
+            }
+            await_child(child);
+        } else {
+            // Another thread tells.
+            libc::poll(null_mut(), 0, PATIENCE_MS as c_int);
+        }
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(signal, &action, null_mut());
+        if code <= 0 {
+            // It was sent, and would not come again when the handler returns.
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal);
+        }
+    }
+}
+
+/// Waits for the child, and kills it when it is late.
+///
+/// # Safety
+/// `child` is a child of this process, or negative.
+unsafe fn await_child(child: libc::pid_t) {
+    const PAUSE_MS: i64 = 5;
+    for waited_ms in (0..=PATIENCE_MS).step_by(PAUSE_MS as usize) {
+        // SAFETY: the caller's promise; system calls alone.
+        unsafe {
+            if child < 0 || libc::waitpid(child, null_mut(), libc::WNOHANG) != 0 {
+                return;
+            }
+            if waited_ms == PATIENCE_MS {
+                libc::kill(child, libc::SIGKILL);
+                libc::waitpid(child, null_mut(), 0);
+            }
+            libc::poll(null_mut(), 0, PAUSE_MS as c_int);
+        }
+    }
+}
+
+/// What is said, in one piece.
+fn story(signal: c_int, address: Option<usize>) -> String {
+    let rank = RANK.load(Ordering::Relaxed);
+    let mut text = format!("tutti: rank {rank}: {}", signal::describe(signal));
+    if let Some(address) = address.filter(|_| signal != libc::SIGABRT) {
+        // Writing to a string does not fail.
+        let _ = write!(text, " at address {address:#x}");
+    }
+    text.push_str("; it was here (TUTTI_BACKTRACE=0: nothing is said):\n");
+    let frames = frames(&Backtrace::force_capture().to_string());
+    if let Some(complaint) = address.and_then(|address| buffer_complaint(&frames, address)) {
+        let _ = writeln!(text, "tutti: rank {rank}: {complaint}");
+    }
+    for (number, frame) in frames.iter().take(MOST_FRAMES).enumerate() {
+        let _ = writeln!(text, "tutti: rank {rank}: {number:3}  {frame}");
+    }
+    text
+}
+
+/// What was wrong with memory that a function of MPI was given, if the crash was in one.
+fn buffer_complaint(frames: &[String], address: usize) -> Option<String> {
+    let function = called(frames)?;
+    // Of the process that crashed: mappings of devices are not in the child.
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", std::os::unix::process::parent_id())).ok()?;
+    let complaint = host_memory::complaint_in(&maps, address as u64, true)?;
+    Some(format!("{function} was given memory that it cannot use: {complaint}"))
+}
+
+/// The function of MPI that the program called, and that has not returned.
+fn called(frames: &[String]) -> Option<&str> {
+    let name = |frame: &'_ String| frame.split(' ').next().map_or(0, str::len);
+    let outermost =
+        frames.iter().rev().find(|frame| frame.starts_with("MPI_") || frame.starts_with("PMPI_"))?;
+    Some(outermost[..name(outermost)].trim_start_matches('P'))
+}
+
+/// One line a function out of the standard library's text, without those that are the handler's own: `main
+/// at ./a.c:7`.
+fn frames(backtrace: &str) -> Vec<String> {
+    let mut frames: Vec<String> = Vec::new();
+    for line in backtrace.lines().map(str::trim) {
+        match (line.strip_prefix("at "), line.split_once(": ")) {
+            (Some(place), _) => frames.last_mut().into_iter().for_each(|frame| {
+                let _ = write!(frame, " at {place}");
+            }),
+            (None, Some((_, name))) => frames.push(name.to_string()),
+            (None, None) => {}
+        }
+    }
+    // The handler, and the frame by which the kernel called it.
+    let own = frames.iter().position(|frame| frame.contains("crash::crashed")).map_or(0, |place| place + 2);
+    let start = frames.iter().position(|frame| frame.starts_with("__libc_start")).unwrap_or(frames.len());
+    frames.drain(own.min(start)..start).collect()
+}
+
+fn write_all(text: &str) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        // SAFETY: bytes of a slice.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+        if written <= 0 {
+            return;
+        }
+        rest = &rest[written as usize..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_lines_without_the_handlers_own() {
+        let text = "   0: tutti_sys::crash::story\n             at ./crash.rs:1:2\n   1: tutti_sys::crash::crashed\n   2: <unknown>\n   \
+                    3: deliberate\n             at /tmp/a.c:7:5\n   4: main\n             at /tmp/a.c:9:5\n   5: __libc_start_call_main\n   \
+                    6: _start\n";
+        assert_eq!(frames(text), ["deliberate at /tmp/a.c:7:5", "main at /tmp/a.c:9:5"]);
+        let inside =
+            ["copy::run", "PMPI_Send at ./form.rs:3", "halo at /tmp/a.c:7:5", "main"].map(String::from);
+        assert_eq!((called(&inside), called(&inside[2..])), (Some("MPI_Send"), None));
+        // Without names nothing is taken for the handler.
+        assert_eq!(frames("   0: <unknown>\n   1: main\n"), ["<unknown>", "main"]);
+    }
+}

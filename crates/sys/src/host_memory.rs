@@ -1,0 +1,86 @@
+//! Whether an address is memory that the processor can use: what is said of a buffer that is not.
+//!
+//! Memory of a device (a GPU) is addresses that nothing is mapped to for the processor, or that are
+//! reserved without access, or a mapping of the device's file. It is looked at only where an access has
+//! failed already, so that it costs nothing.
+
+use std::fs;
+
+/// Folders of /dev whose files are memory of the host.
+const OF_THE_HOST: [&str; 4] = ["/dev/shm/", "/dev/zero", "/dev/hugepages", "/dev/mqueue"];
+const ADVICE: &str =
+    "memory of a device (GPU) cannot be handed to MPI here: copy it to memory of the host first";
+
+/// Why memory at `address` of this process cannot be used to read, or to write; nothing if it can.
+pub fn complaint(address: u64, is_written: bool) -> Option<String> {
+    complaint_in(&fs::read_to_string("/proc/self/maps").ok()?, address, is_written)
+}
+
+/// As [`complaint`], of the process that `maps` (proc_pid_maps(5)) describes.
+pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String> {
+    let Some((permissions, name)) = maps.lines().find_map(|line| mapping(line, address)) else {
+        return Some(format!("nothing is mapped at {address:#x}; {ADVICE}"));
+    };
+    let is_device = name.starts_with("/dev/") && !OF_THE_HOST.iter().any(|host| name.starts_with(host));
+    let may_read = permissions.starts_with('r');
+    let may_write = permissions[1..].starts_with('w');
+    match (may_read, is_device) {
+        (_, true) => Some(format!("{address:#x} lies in a mapping of {name}; {ADVICE}")),
+        (false, _) => Some(format!("{address:#x} is reserved, but not accessible; {ADVICE}")),
+        (true, _) if is_written && !may_write => Some(format!("{address:#x} is read-only{}", of(name))),
+        _ => None,
+    }
+}
+
+fn of(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(", a mapping of {name}") }
+}
+
+/// Permissions and name of the mapping that a line describes, if it holds the address.
+fn mapping(line: &str, address: u64) -> Option<(&str, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let end = u64::from_str_radix(end, 16).ok()?;
+    let permissions = words.next().filter(|text| text.len() == 4)?;
+    // After offset, device and inode.
+    (start..end).contains(&address).then(|| (permissions, words.nth(3).unwrap_or("")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+55d0c0000000-55d0c0001000 r--p 00000000 fe:00 12   /usr/bin/solver
+55d0c0002000-55d0c0003000 rw-p 00000000 00:00 0    [heap]
+7f0000000000-7f0000200000 ---p 00000000 00:00 0 
+7f0000200000-7f0000300000 rw-s 00000000 00:06 420  /dev/nvidia-uvm
+7f0000300000-7f0000400000 rw-s 00000000 00:16 7    /dev/shm/segment
+";
+
+    fn check(address: u64, is_written: bool, expected: Option<&str>) {
+        let found = complaint_in(MAPS, address, is_written);
+        match (&found, expected) {
+            (Some(found), Some(expected)) => assert!(found.contains(expected), "{found}"),
+            _ => assert_eq!(found.as_deref(), expected),
+        }
+    }
+
+    #[test]
+    fn memory_that_cannot_be_used_is_named() {
+        check(0x55d0_c000_2010, true, None);
+        check(0x7f00_0030_0000, true, None);
+        check(0x55d0_c000_0010, false, None);
+        check(0x55d0_c000_0010, true, Some("read-only, a mapping of /usr/bin/solver"));
+        check(0x7f00_0000_1000, false, Some("reserved, but not accessible; memory of a device"));
+        check(0x7f00_0020_0000, false, Some("a mapping of /dev/nvidia-uvm; memory of a device"));
+        check(0x7f00_0040_0000, false, Some("nothing is mapped at 0x7f0000400000"));
+    }
+
+    #[test]
+    fn memory_of_this_process_is_fine() {
+        let here = 0u8;
+        assert_eq!(complaint(&raw const here as u64, true), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! Drives the machines over a socket for IP multicast and the link between hosts.
+//!
+//! A checkpoint keeps the socket as one for datagrams, and nothing of what is in it: datagrams may get lost.
+//! In a process that was made from it the socket is in no group, and is replaced.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use tutti_sys::{event, kept, kept_socket, multicast};
+
+use super::packet::PACKET_BYTES;
+use super::{Batch, Counters, Multicast, Terms};
+use crate::link::{Full, Header, Link, Peer, Sink};
+
+/// What one call to the system may bring: datagrams that the kernel has put together.
+const ROOM_BYTES: usize = 64 << 10;
+/// Calls of one poll at most.
+const PER_POLL: usize = 16;
+/// When something found no room, it is tried again after so long.
+const NO_ROOM: Duration = Duration::from_micros(200);
+
+/// Multicast of one process.
+#[derive(Debug)]
+pub struct Casting {
+    machine: Multicast,
+    interface: Ipv4Addr,
+    door: Door,
+    /// How often this process was made from a checkpoint when the door was opened; `None`: none keeps it.
+    restarts: Option<u32>,
+    /// The interface takes one datagram a call.
+    single: bool,
+    room: Box<[u8]>,
+    start: Instant,
+}
+
+#[derive(Debug)]
+enum Door {
+    /// Nobody has asked.
+    Closed,
+    Open(UdpSocket),
+    /// Why there is none.
+    Shut(String),
+}
+
+impl Casting {
+    /// By the interface with this address. Nothing is opened before it is needed. `is_kept`: a checkpoint of
+    /// the job keeps its sockets.
+    pub fn new(settings: &Terms, interface: Ipv4Addr, is_kept: bool) -> Casting {
+        let (room, start) = (Box::default(), Instant::now());
+        Casting {
+            machine: Multicast::new(settings),
+            interface,
+            door: Door::Closed,
+            restarts: is_kept.then(kept::restarts),
+            single: false,
+            room,
+            start,
+        }
+    }
+
+    /// Listens to the group of the job; whether that can be done.
+    pub fn join(&mut self) -> bool {
+        self.renew();
+        if matches!(self.door, Door::Closed) {
+            self.open();
+            self.room = vec![0; ROOM_BYTES].into();
+        }
+        matches!(self.door, Door::Open(_))
+    }
+
+    fn open(&mut self) {
+        let opened = multicast::join(self.interface, self.machine.group()).and_then(|socket| {
+            if self.restarts.is_some() {
+                kept_socket::mark(socket.as_fd())?;
+            }
+            Ok(socket)
+        });
+        self.door = opened.map_or_else(|error| Door::Shut(error.to_string()), Door::Open);
+    }
+
+    /// After this process was made from a checkpoint: joins again, by the interface that it has now.
+    fn renew(&mut self) {
+        if self.restarts.is_none_or(|restarts| restarts == kept::restarts()) {
+            return;
+        }
+        self.restarts = Some(kept::restarts());
+        let Door::Open(socket) = &self.door else { return };
+        if let Ok(SocketAddr::V4(now)) = socket.local_addr() {
+            self.interface = *now.ip();
+        }
+        self.open();
+    }
+
+    /// Why there is no multicast here, if that was found out.
+    pub fn refusal(&self) -> Option<&str> {
+        if let Door::Shut(reason) = &self.door { Some(reason) } else { None }
+    }
+
+    /// Multicasts a test. What cannot be sent is not heard.
+    pub fn probe(&mut self, nonce: u64) {
+        let probe = self.machine.probe(nonce);
+        let Door::Open(socket) = &self.door else { return };
+        if let Err(error) = multicast::send(socket, self.machine.group(), &probe, PACKET_BYTES) {
+            self.door = Door::Shut(error.to_string());
+        }
+    }
+
+    /// Whether the tests of all these were heard.
+    pub fn has_heard(&self, nonce: u64, of: &[Peer]) -> bool {
+        self.machine.has_heard(nonce, of)
+    }
+
+    /// Whether some receivers of what this process multicasts do not hear.
+    pub fn has_deaf(&self) -> bool {
+        self.machine.has_deaf() || matches!(self.door, Door::Shut(_))
+    }
+
+    /// Whether all that this process has multicast is there.
+    pub fn is_at_rest(&self) -> bool {
+        self.machine.is_at_rest()
+    }
+
+    /// Whether it was ever wanted.
+    pub fn is_used(&self) -> bool {
+        !matches!(self.door, Door::Closed)
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.machine.counters()
+    }
+
+    /// As [`Link::multicast`], to peers that `link` leads to.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn send(
+        &mut self,
+        link: &mut impl Link,
+        to: &[Peer],
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+        rest: &mut Vec<Peer>,
+    ) -> Result<(), Full> {
+        self.join();
+        let sent = self.machine.send(self.start.elapsed(), to, header, bytes, fill, rest);
+        self.transmit(link);
+        sent
+    }
+
+    /// See [`Link::handed_back`].
+    pub fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
+        self.machine.handed_back()
+    }
+
+    /// The link has brought a record of its own.
+    pub fn told(&mut self, from: Peer, header: Header, payload: &[u8], sink: &mut impl Sink) {
+        let listens = self.join();
+        self.machine.told(self.start.elapsed(), from, header, payload, listens, sink);
+    }
+
+    /// Takes in what has arrived, and sends what is due. True if anything was taken.
+    pub fn poll(&mut self, link: &mut impl Link, sink: &mut impl Sink) -> bool {
+        self.renew();
+        let Casting { machine, door, room, start, .. } = self;
+        let Door::Open(socket) = door else { return false };
+        let mut taken = false;
+        for _ in 0..PER_POLL {
+            // What went wrong with one is as if it were lost.
+            let Ok(Some((bytes, each))) = multicast::receive(socket, room) else { break };
+            for datagram in room[..bytes].chunks(each) {
+                machine.datagram(start.elapsed(), datagram, sink);
+            }
+            taken = true;
+        }
+        taken |= machine.poll(start.elapsed(), sink);
+        self.transmit(link);
+        taken
+    }
+
+    /// Whether a poll would find something.
+    pub fn pending(&self) -> bool {
+        matches!(&self.door, Door::Open(socket) if event::is_readable(socket.as_fd()))
+    }
+
+    /// For a sleep: the descriptor to watch, and until when to sleep at most.
+    pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>) -> Option<Instant> {
+        let Door::Open(socket) = &self.door else { return None };
+        descriptors.push(socket.as_raw_fd());
+        let due = self.start + self.machine.deadline()?;
+        Some(due.max(Instant::now() + NO_ROOM))
+    }
+
+    fn transmit(&mut self, link: &mut impl Link) {
+        let Casting { machine, door, single, start, .. } = self;
+        let group = machine.group();
+        let mut broken = None;
+        let wire = |batch: Batch<'_>| {
+            let Door::Open(socket) = &*door else { return true };
+            if !*single {
+                match multicast::send(socket, group, batch.bytes, batch.each) {
+                    Ok(sent) => return sent,
+                    Err(error) if !is_of_batches(&error, &batch) => broken = Some(error),
+                    Err(_) => *single = true,
+                }
+            }
+            // What has left of a batch that is tried again is known by its numbers.
+            let mut datagrams = batch.bytes.chunks(batch.each);
+            broken.is_some()
+                || datagrams.all(|one| multicast::send(socket, group, one, batch.each).unwrap_or(true))
+        };
+        machine.transmit(start.elapsed(), wire, |peer, header, payload| {
+            link.try_send(peer, header, payload).is_ok()
+        });
+        if let Some(error) = broken {
+            // Everybody is deaf from now on; what is under way is repaired.
+            self.door = Door::Shut(error.to_string());
+        }
+    }
+}
+
+/// Whether an error may be about many datagrams a call.
+fn is_of_batches(error: &io::Error, batch: &Batch<'_>) -> bool {
+    batch.bytes.len() > batch.each && error.kind() != io::ErrorKind::WouldBlock
+}

@@ -1,0 +1,322 @@
+//! Reliable multicast (S8; yu-2006 chapter 5), as state machines without sockets and clocks.
+//!
+//! A *stream* leads from one process to a group of others. Its messages are records of the link like any
+//! other, cut into datagrams that are multicast; receivers deliver them in order. Everything else that the
+//! two ends say to each other ([`control`]) goes by records of the link, which are reliable and keep order.
+//! So datagrams of a stream may get lost, but no word about them.
+//!
+//! # The window
+//! The sender keeps datagrams until all members have them, so many at most (the paper's channels). They are
+//! in four sets: those in use (being sent), those that receivers have been told of, those whose
+//! acknowledgements are on their way (a receiver says what it has whenever that is a quarter of the window
+//! more, up a tree of receivers, each of which says what all below it have), and those that all have, which
+//! are used again. A broadcast waits for none of this unless the window is full, which is what sets the
+//! rate.
+//!
+//! # What gets lost
+//! A receiver that finds something missing tells the sender at once; the sender asks those of whom it has
+//! not heard for long, which finds the last datagrams of all. It repairs for one loser by a record, for
+//! several by multicast. These words go straight; and so do acknowledgements once somebody does not hear.
+//! Who again and again got nothing is deaf: see [`sender`].
+//!
+//! # What is not wanted yet
+//! A message for which its receiver has no room is left, so that the stream stands still and with it the
+//! sender. After a while that receiver says so and gets what follows by itself, as ordinary messages, which
+//! may be withheld.
+//!
+//! # Security
+//! Every datagram ends with a tag over all of it. What is malformed, foreign, forged, or was there before is
+//! counted and dropped.
+
+pub mod carrier;
+pub mod control;
+mod counters;
+pub mod packet;
+mod receiver;
+mod seal;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use crate::link::{Full, Header, Peer, Sink};
+use control::Control;
+pub use counters::Counters;
+pub use packet::LONGEST_BYTES;
+use packet::{Datagram, Member, Unfit};
+use receiver::{Fate, Incoming};
+use seal::Seal;
+pub use sender::Batch;
+use sender::Outgoing;
+
+/// Streams that a process has at most: the one that was not used for longest makes room.
+const STREAMS: usize = 64;
+/// Streams of others that a process knows at most.
+const MOST_INCOMING: usize = 4096;
+/// Tests of others that are remembered.
+const MOST_PROBES: usize = 4096;
+
+/// What the machines are made with.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// Number of the job.
+    pub job: u32,
+    /// Rank of this process.
+    pub rank: u32,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// The job's secret.
+    pub secret: [u8; 32],
+    /// Datagrams under way of a stream.
+    pub window: u64,
+}
+
+/// All streams of one process.
+#[derive(Debug)]
+pub struct Multicast {
+    member: Member,
+    seal: Seal,
+    group: SocketAddrV4,
+    window: u64,
+    outgoing: Vec<Outgoing>,
+    streams: u32,
+    incoming: BTreeMap<(u32, u32), Incoming>,
+    /// Tests that were heard.
+    probes: BTreeSet<(u64, u32)>,
+    back: VecDeque<(Peer, Header, Vec<u8>)>,
+    counters: Counters,
+}
+
+impl Multicast {
+    /// Of a process that has no stream.
+    pub fn new(settings: &Terms) -> Multicast {
+        let Terms { job, rank, ranks, secret, window } = settings;
+        let seal = Seal::new(secret);
+        let any = u128::from_le_bytes(seal.key().tag(&[b"group"]));
+        // Addresses for use within an organisation (RFC 2365), and ports that no system gives away by itself.
+        let address = Ipv4Addr::from(0xefc0_0000 | any as u32 & 0x3_ffff);
+        let port = 20_000 + (any >> 64) as u16 % 10_000;
+        Multicast {
+            member: Member { job: *job, rank: *rank, ranks: *ranks },
+            seal,
+            group: SocketAddrV4::new(address, port),
+            window: (*window).max(1),
+            outgoing: Vec::new(),
+            streams: 0,
+            incoming: BTreeMap::new(),
+            probes: BTreeSet::new(),
+            back: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Where the datagrams of the job go.
+    pub fn group(&self) -> SocketAddrV4 {
+        self.group
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// As [`crate::Link::multicast`].
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn send(
+        &mut self,
+        now: Duration,
+        to: &[Peer],
+        header: Header,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+        rest: &mut Vec<Peer>,
+    ) -> Result<(), Full> {
+        if bytes > LONGEST_BYTES {
+            return self.pass_by(to, rest);
+        }
+        let Some(place) = self.stream_to(now, to) else { return self.pass_by(to, rest) };
+        let before = rest.len();
+        self.outgoing[place].send(now, (&self.member, &self.seal), header, bytes, fill, rest)?;
+        if rest.len() - before < to.len() {
+            self.counters.messages += 1;
+            self.counters.bytes += bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// What goes by another way must not overtake what went by this one.
+    fn pass_by(&mut self, to: &[Peer], rest: &mut Vec<Peer>) -> Result<(), Full> {
+        if self.outgoing.iter().any(|stream| stream.is_for(to) && !stream.is_at_rest()) {
+            return Err(Full);
+        }
+        rest.extend_from_slice(to);
+        Ok(())
+    }
+
+    /// Hands out what is to be sent: datagrams to `wire`, words to `tell` (to whom, header, payload), until
+    /// these say false.
+    pub fn transmit(
+        &mut self,
+        now: Duration,
+        mut wire: impl FnMut(Batch<'_>) -> bool,
+        mut tell: impl FnMut(Peer, Header, &[u8]) -> bool,
+    ) {
+        let mut tell = |peer: Peer, stream: u32, word: &Control| {
+            let (header, payload) = word.encode(stream);
+            tell(peer, header, &payload)
+        };
+        for (&(_, stream), incoming) in &mut self.incoming {
+            let mut has_room = true;
+            for word in incoming.words(now) {
+                has_room = has_room && tell(incoming.addressee(&word), stream, &word);
+                if !has_room {
+                    incoming.unsaid(word);
+                }
+            }
+        }
+        for stream in &mut self.outgoing {
+            stream.transmit(now, &mut wire, &mut tell, &mut self.counters);
+        }
+    }
+
+    /// A datagram arrived. Messages that are complete by it go to `sink`.
+    pub fn datagram(&mut self, now: Duration, bytes: &[u8], sink: &mut impl Sink) {
+        let counters = &mut self.counters;
+        match self.member.parse(&self.seal, bytes) {
+            Err(Unfit::Malformed) => counters.malformed += 1,
+            Err(Unfit::Foreign) => counters.foreign += 1,
+            Err(Unfit::Forged) => counters.forged += 1,
+            Ok(Datagram::Probe { sender, nonce }) => {
+                if self.probes.len() >= MOST_PROBES {
+                    self.probes.pop_first();
+                }
+                self.probes.insert((nonce, sender));
+            }
+            Ok(Datagram::Part { sender, stream, number, kind, payload }) => {
+                let fate = match self.incoming.get_mut(&(sender, stream)) {
+                    Some(incoming) => incoming.take(now, number, (kind, payload), sink),
+                    None => Fate::Again,
+                };
+                count(counters, fate);
+            }
+        }
+    }
+
+    /// A record of the link's own arrived; `listens`: this process hears the group of the job.
+    pub fn told(
+        &mut self,
+        now: Duration,
+        from: Peer,
+        header: Header,
+        payload: &[u8],
+        listens: bool,
+        sink: &mut impl Sink,
+    ) {
+        let Some((stream, word)) = Control::decode(header, payload) else {
+            self.counters.absurd += 1;
+            return;
+        };
+        if let Control::Gathered { origin, next } = word {
+            if let Some(incoming) = self.incoming.get_mut(&(origin, stream)) {
+                incoming.gathered(from, next);
+            }
+            return;
+        }
+        if let Control::Open { first, quarter, group, way } = word {
+            if self.incoming.len() >= MOST_INCOMING {
+                self.incoming.retain(|_, incoming| !incoming.is_over());
+            }
+            let listens = listens && group == self.group && self.incoming.len() < MOST_INCOMING;
+            let incoming = self.incoming.entry((from.0, stream)).or_insert_with(|| Incoming::new(from));
+            return incoming.open(first, (quarter, way), listens, sink);
+        }
+        if let Some(incoming) = self.incoming.get_mut(&(from.0, stream)) {
+            match word {
+                Control::Ask { end } => return incoming.ask(end),
+                Control::Straight => return incoming.go_straight(),
+                Control::Leave { end } => return incoming.leave(end, sink),
+                Control::Repair { number, kind, ref payload } => {
+                    let fate = incoming.take(now, number, (kind, payload), sink);
+                    return count(&mut self.counters, fate);
+                }
+                _ => {}
+            }
+        }
+        let known = self.outgoing.iter_mut().find(|one| one.number == stream);
+        let is_known = known.is_some_and(|one| one.said(now, from, word, &mut self.back, &mut self.counters));
+        self.counters.absurd += u64::from(!is_known);
+    }
+
+    /// Offers messages again that were left. True if anything was taken.
+    pub fn poll(&mut self, now: Duration, sink: &mut impl Sink) -> bool {
+        let mut any = false;
+        for incoming in self.incoming.values_mut().filter(|incoming| incoming.holds()) {
+            any |= incoming.poll(now, sink);
+        }
+        any
+    }
+
+    /// See [`crate::Link::handed_back`].
+    pub fn handed_back(&mut self) -> Option<(Peer, Header, Vec<u8>)> {
+        self.back.pop_front()
+    }
+
+    /// A test for [`Multicast::heard`] of others.
+    pub fn probe(&self, nonce: u64) -> Vec<u8> {
+        self.member.probe(&self.seal, nonce)
+    }
+
+    /// Whether the tests of all these were heard.
+    pub fn has_heard(&self, nonce: u64, of: &[Peer]) -> bool {
+        of.iter().all(|peer| self.probes.contains(&(nonce & packet::NUMBERS, peer.0)))
+    }
+
+    /// Whether some receivers of this process's streams do not hear.
+    pub fn has_deaf(&self) -> bool {
+        self.outgoing.iter().any(Outgoing::has_deaf)
+    }
+
+    /// When [`Multicast::transmit`] has something to do, or [`Multicast::poll`].
+    pub fn deadline(&self) -> Option<Duration> {
+        let outgoing = self.outgoing.iter().filter_map(Outgoing::deadline);
+        outgoing.chain(self.incoming.values().filter_map(Incoming::deadline)).min()
+    }
+
+    /// Whether all that was sent is there.
+    pub fn is_at_rest(&self) -> bool {
+        self.back.is_empty() && self.outgoing.iter().all(Outgoing::is_at_rest)
+    }
+
+    /// Whether datagrams may come.
+    pub fn listens(&self) -> bool {
+        !self.incoming.is_empty()
+    }
+
+    /// The stream to this group, new if need be; none if all are busy.
+    fn stream_to(&mut self, now: Duration, to: &[Peer]) -> Option<usize> {
+        if let Some(place) = self.outgoing.iter().position(|stream| stream.is_for(to)) {
+            return Some(place);
+        }
+        if self.outgoing.len() >= STREAMS {
+            let idle = (0..self.outgoing.len()).filter(|&place| self.outgoing[place].is_at_rest());
+            let oldest = idle.min_by_key(|&place| self.outgoing[place].used)?;
+            self.outgoing.swap_remove(oldest);
+        }
+        self.streams += 1;
+        self.outgoing.push(Outgoing::new(now, self.streams, self.group, to, self.window));
+        Some(self.outgoing.len() - 1)
+    }
+}
+
+fn count(counters: &mut Counters, fate: Fate) {
+    match fate {
+        Fate::Taken => counters.received += 1,
+        Fate::Again => counters.again += 1,
+        Fate::Absurd => counters.absurd += 1,
+    }
+}

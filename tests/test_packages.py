@@ -1,0 +1,137 @@
+"""Packages, and build systems that look for MPI: CMake, pkg-config, Meson, autoconf."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from harness import ROOT
+
+PACKAGING = ROOT / "packaging"
+HELLO = """#include <mpi.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int rank, sum;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    rank++;
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("sum %d\\n", sum);
+    return MPI_Finalize();
+}
+"""
+
+
+def run(*words, cwd=None, env=None, prefix=None):
+    """Text of a command; with the programs of `prefix` first."""
+    env = dict(os.environ, **(env or {}))
+    if prefix:
+        env["PATH"] = f"{prefix / 'bin'}:{env['PATH']}"
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def needs(command, part="packages"):
+    """The tools come by scripts/need.sh, where that may install."""
+    if not shutil.which(command):
+        subprocess.run([ROOT / "scripts" / "need.sh", part], timeout=600)
+    if not shutil.which(command):
+        pytest.skip(f"{command} is not here (scripts/need.sh {part})")
+
+
+def check(prefix, program):
+    assert run(prefix / "bin" / "mpirun", "-n", 2, program) == "sum 3\nsum 3\n"
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "hello.c").write_text(HELLO)
+    return tmp_path
+
+
+def test_cmake(tutti, source):
+    needs("cmake")
+    (source / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.10)\nproject(hello C CXX)\nfind_package(MPI REQUIRED)\n"
+                                           "add_executable(hello hello.c)\ntarget_link_libraries(hello MPI::MPI_C)\n")
+    said = run("cmake", "-S", source, "-B", source / "made", prefix=tutti.prefix)
+    assert "Found MPI" in said and str(tutti.prefix) in said, said
+    run("cmake", "--build", source / "made")
+    check(tutti.prefix, source / "made" / "hello")
+
+
+def test_pkg_config(tutti, source):
+    needs("pkg-config")
+    env = {"PKG_CONFIG_PATH": str(tutti.prefix / "lib" / "pkgconfig")}
+    for name in ("tutti", "mpi"):
+        flags = run("pkg-config", "--cflags", "--libs", name, env=env).split()
+        run("cc", source / "hello.c", "-o", source / name, *flags)
+        check(tutti.prefix, source / name)
+
+
+def test_meson(tutti, source):
+    needs("meson")
+    (source / "meson.build").write_text("project('hello', 'c')\nexecutable('hello', 'hello.c', dependency: dependency('mpi', language: 'c'))\n"
+                                        .replace("dependency: ", "dependencies: "))
+    run("meson", "setup", source / "made", source, prefix=tutti.prefix, env={"PKG_CONFIG_PATH": "", "PKG_CONFIG_LIBDIR": str(source)})
+    run("ninja", "-C", source / "made")
+    check(tutti.prefix, source / "made" / "hello")
+
+
+def test_autoconf(tutti, source):
+    needs("autoconf")
+    (source / "configure.ac").write_text("AC_INIT([hello], [1])\nAC_PROG_CC([mpicc])\nAC_CHECK_FUNC([MPI_Init], [], [AC_MSG_ERROR([no MPI])])\n"
+                                         "AC_CHECK_HEADER([mpi.h], [], [AC_MSG_ERROR([no header])])\nAC_CONFIG_FILES([Makefile])\nAC_OUTPUT\n")
+    (source / "Makefile.in").write_text("hello: hello.c\n\t@CC@ -o hello hello.c\n")
+    run("autoconf", cwd=source)
+    run("./configure", cwd=source, prefix=tutti.prefix)
+    run("make", "hello", cwd=source, prefix=tutti.prefix)
+    check(tutti.prefix, source / "hello")
+
+
+def test_debian(tutti, source):
+    """Built, read by dpkg, unpacked, run from where it is: nothing is installed on this machine."""
+    needs("dpkg-deb")
+    profile = next(name for name in ("fast", "release") if (ROOT / "target" / name / "mpirun").exists()
+                   and (ROOT / "target" / name / "mpirun").read_bytes() == (tutti.prefix / "bin" / "mpirun").read_bytes())
+    package = run(PACKAGING / "debian" / "build.sh", source, env={"PROFILE": profile, "DPKG_DEB_COMPRESSOR_TYPE": "gzip"}).strip()
+    about = run("dpkg-deb", "--info", package)
+    assert re.search(r"Depends: libc6 \(>= 2\.\d+\)", about) and "Package: tutti-mpi" in about, about
+    run("dpkg-deb", "--extract", package, source / "root")
+    prefix = source / "root" / "usr" / "lib" / "tutti"
+    run(source / "root" / "usr" / "bin" / "mpicc.tutti", source / "hello.c", "-o", source / "hello")
+    check(prefix, source / "hello")
+    names = run("dpkg-deb", "--contents", package)
+    assert "./usr/bin/mpirun.tutti" in names and not re.search(r"\./usr/bin/mpirun$", names, re.M) and " root/root " in names, names
+
+
+def test_recipes_are_well_formed():
+    """What cannot be run here can be read; and names files that are there."""
+    recipe = (PACKAGING / "spack" / "tutti" / "package.py").read_text()
+    ast.parse(recipe)
+    assert {"scripts/install.sh", "scripts/fortran.sh"} <= set(re.findall(r'"(scripts/\S+?)"', recipe))
+    assert "scripts/install.sh" in (PACKAGING / "conda" / "meta.yaml").read_text()
+    action = (PACKAGING / "github" / "setup-tutti" / "action.yml").read_text()
+    script = action.split("run: |\n", 1)[1]
+    run("bash", "-n", "-c", script)
+    for wrapper in ("mpicc", "mpicxx", "mpifort"):
+        assert f'"{wrapper}"' in recipe
+
+
+def test_the_composite_action(tutti, tmp_path):
+    """Its script, as a runner calls it, with a wheel."""
+    import test_wheel
+
+    action = (PACKAGING / "github" / "setup-tutti" / "action.yml").read_text()
+    script = "\n".join(line[8:] for line in action.split("run: |\n", 1)[1].splitlines())
+    wheel = test_wheel.packed(tutti, tmp_path)
+    env = {"RUNNER_TEMP": str(tmp_path), "GITHUB_PATH": str(tmp_path / "path"), "GITHUB_OUTPUT": str(tmp_path / "output"),
+           "VERSION": str(wheel), "MPI4PY": "false"}
+    run("bash", "-e", "-c", script, env=env)
+    prefix = (tmp_path / "output").read_text().strip().removeprefix("prefix=")
+    assert (tmp_path / "path").read_text().strip() == f"{prefix}/bin"
+    assert run(f"{prefix}/bin/mpirun", "-n", 2, "echo", "here") == "here\nhere\n"

@@ -1,0 +1,74 @@
+//! Circles of files: who can be read only together. The strongly connected components of a crate's imports
+//! (Tarjan 1972, here in its two-pass form by Kosaraju, which is shorter).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::imports::Import;
+
+/// The largest circle, its files in order; a single file, or none, where nothing goes round.
+pub fn largest(imports: &[Import]) -> Vec<String> {
+    let mut circles = components(imports.iter().map(|import| (import.from.as_str(), import.to.as_str())));
+    circles.sort_by_key(Vec::len);
+    circles.pop().unwrap_or_default()
+}
+
+/// The components of a graph, each sorted.
+fn components<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Vec<String>> {
+    let (mut forward, mut backward) = (BTreeMap::new(), BTreeMap::new());
+    for (from, to) in edges {
+        for (graph, one, other) in [(&mut forward, from, to), (&mut backward, to, from)] {
+            graph.entry(one).or_insert_with(Vec::new).push(other);
+            graph.entry(other).or_insert_with(Vec::new);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let mut finished = Vec::new();
+    for node in forward.keys() {
+        walk(&forward, node, &mut seen, &mut finished);
+    }
+    seen.clear();
+    let mut found = Vec::new();
+    for node in finished.into_iter().rev() {
+        let mut component = Vec::new();
+        walk(&backward, node, &mut seen, &mut component);
+        if !component.is_empty() {
+            component.sort_unstable();
+            found.push(component.into_iter().map(str::to_string).collect());
+        }
+    }
+    found
+}
+
+/// Depth first from `node`; what is finished is added to `finished`.
+fn walk<'a>(
+    graph: &BTreeMap<&'a str, Vec<&'a str>>,
+    node: &'a str,
+    seen: &mut BTreeSet<&'a str>,
+    finished: &mut Vec<&'a str>,
+) {
+    if seen.insert(node) {
+        for next in &graph[node] {
+            walk(graph, next, seen, finished);
+        }
+        finished.push(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(edges: &[(&str, &str)], expected: &[&str]) {
+        let import =
+            |(from, to): &(&str, &str)| Import { from: from.to_string(), line: 1, to: to.to_string() };
+        let imports: Vec<Import> = edges.iter().map(import).collect();
+        assert_eq!(largest(&imports), expected);
+    }
+
+    #[test]
+    fn the_largest_circle_is_found() {
+        check(&[], &[]);
+        check(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "d"), ("d", "e"), ("e", "c")], &["c", "d", "e"]);
+        assert_eq!(components([("a", "b"), ("b", "c")].into_iter()).len(), 3);
+    }
+}

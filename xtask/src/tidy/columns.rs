@@ -1,0 +1,78 @@
+//! Lines of comment or prose end before a column, so that they can be read beside code. Code is rustfmt's
+//! concern; tables, code in documents, and addresses cannot be broken.
+
+use std::path::Path;
+
+/// The last column of a line.
+pub const COLUMNS: usize = 110;
+
+/// How many lines of comment or prose of a file are too long. Generated files have none.
+pub fn wide(root: &Path, path: &str) -> usize {
+    let Some(kind) = Kind::of(path) else { return 0 };
+    let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
+    count(kind, &text)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Comments begin with `//`, or with `*` in a block.
+    Slashes,
+    /// They begin with `#`.
+    Hash,
+    Markdown,
+}
+
+impl Kind {
+    fn of(path: &str) -> Option<Kind> {
+        if path.contains("generated") || path.starts_with("fixtures/") {
+            return None;
+        }
+        match path.rsplit('.').next()? {
+            "rs" | "c" | "h" | "cc" => Some(Kind::Slashes),
+            "py" | "sh" | "toml" => Some(Kind::Hash),
+            "md" => Some(Kind::Markdown),
+            _ => None,
+        }
+    }
+}
+
+fn count(kind: Kind, text: &str) -> usize {
+    let mut in_code = false;
+    let is_wide = |line: &&str| {
+        let start = line.trim_start();
+        in_code ^= kind == Kind::Markdown && start.starts_with("```");
+        let prose = match kind {
+            Kind::Slashes => ["//", "/*", "* "].iter().any(|mark| start.starts_with(mark)),
+            Kind::Hash => start.starts_with('#'),
+            Kind::Markdown => !in_code && !start.starts_with('|') && !line.starts_with("    "),
+        };
+        let table = start.trim_start_matches(['/', '!', '#', '*', ' ']).starts_with('|');
+        prose && !table && !start.contains("://") && line.chars().count() > COLUMNS
+    };
+    text.lines().filter(is_wide).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: Kind, line: &str, expected: usize) {
+        let long = line.replace("..", &"word ".repeat(30));
+        assert_eq!(count(kind, &long), expected, "{long}");
+    }
+
+    #[test]
+    fn prose_is_measured_and_nothing_else() {
+        check(Kind::Slashes, "    /// ..", 1);
+        check(Kind::Slashes, "    let it = \"..\";", 0);
+        check(Kind::Slashes, "//! | .. |", 0);
+        check(Kind::Slashes, "// short", 0);
+        check(Kind::Slashes, "// https://somewhere ..", 0);
+        check(Kind::Hash, "# ..", 1);
+        check(Kind::Hash, "x = '..'", 0);
+        check(Kind::Markdown, "..", 1);
+        check(Kind::Markdown, "| .. |", 0);
+        check(Kind::Markdown, "```\n..\n```", 0);
+        check(Kind::Markdown, "    command ..", 0);
+    }
+}
