@@ -187,7 +187,7 @@ impl Adaptive {
     /// Leaves the one that was not used for longest, if nothing is under way there.
     fn leave_idle_contact(&mut self) {
         let Some(before) = self.now.checked_sub(IDLE) else { return };
-        let is_idle = |&index: &usize| self.pairs[index].sender.queued() == 0;
+        let is_idle = |&index: &usize| self.pairs[index].sender.is_empty();
         if let Some(index) = self.names.idle(before, true).into_iter().find(is_idle) {
             self.contact(index, |contact, _, out| contact.drop_all(out));
         }

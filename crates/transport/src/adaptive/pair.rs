@@ -26,10 +26,6 @@ const LINGER: Duration = Duration::from_millis(10);
 /// A peer that has not answered for so long while this process leaves has left itself: all have entered MPI_Finalize, where
 /// whoever lives answers.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(30);
-/// Records that wait in one stream beyond what is under way.
-const QUEUED_RECORDS: usize = 2;
-/// Records that a pair has at least room for in the queue, however short.
-const QUEUED_DATAGRAMS: usize = 192;
 
 /// What datagrams leave by: to whom, over which connection if not as they are, and their bytes. False without
 /// room.
@@ -203,10 +199,9 @@ impl Pair {
 
     /// Whether a record of `bytes` finds room: none does before it can leave.
     pub(super) fn has_room(&self, bytes: usize, common: &Common) -> bool {
-        let limit = QUEUED_DATAGRAMS.max(QUEUED_RECORDS * common.datagrams(common.record_bytes));
         match self.reach {
             Reach::Unknown => false,
-            Reach::Known => self.sender.queued() + common.datagrams(bytes) <= limit,
+            Reach::Known => self.sender.takes(common.datagrams(bytes)),
             Reach::Gone => true,
         }
     }
@@ -227,12 +222,14 @@ impl Pair {
         common.counters.sent_records += 1;
         common.counters.sent_bytes += bytes as u64;
         self.queue(Kind::Data, header, bytes, fill, common);
+        self.sender.promise();
         Ok(())
     }
 
     /// Queues a record about connections, beyond the bound for the user's: there are few.
     pub(super) fn say(&mut self, kind: Kind, text: &[u8], common: &mut Common) {
         self.queue(kind, Header::default(), text.len(), |room| room.copy_from_slice(text), common);
+        self.sender.promise();
     }
 
     fn queue(
@@ -419,7 +416,7 @@ impl Pair {
             return true;
         }
         if let Some(heard) = self.bye_heard {
-            let arrived = self.sender.queued() == 0;
+            let arrived = self.sender.is_empty();
             let both = self.bye.is_some() && arrived && self.receiver.deadline().is_none();
             let tired = self.sender.attempts() >= LAST_ATTEMPTS;
             return both || (arrived || tired) && now >= heard + LINGER;
@@ -429,7 +426,7 @@ impl Pair {
             return true;
         }
         let tired = self.sender.attempts() >= BYE_ATTEMPTS && now >= said + BYE_PATIENCE;
-        self.sender.queued() == 0
+        self.sender.is_empty()
             || tired && sequence.checked_sub(1).is_none_or(|last| self.sender.has_arrived(last))
     }
 

@@ -13,6 +13,10 @@ const OVERTAKEN: u64 = 3;
 /// reason.
 const SWALLOWED: u32 = 8;
 const UNMOVED: u32 = 3;
+/// So many leave at once, whatever the pace, and though some before them seem to be lost.
+const AT_ONCE: usize = 32;
+/// A record of more datagrams goes by the pace: such come in long rows, which would flood a slow line.
+const SHORT: usize = 16;
 
 #[derive(Debug)]
 struct Outgoing {
@@ -34,6 +38,8 @@ pub(super) struct Sender {
     next: u64,
     /// The receiver has room for those below.
     limit: u64,
+    /// Those below leave when they are queued.
+    promised: u64,
     packets: VecDeque<Outgoing>,
     under_way: u32,
     lost: u32,
@@ -61,6 +67,7 @@ impl Sender {
             first: 0,
             next: 0,
             limit: u64::from(WINDOW),
+            promised: 0,
             packets: VecDeque::new(),
             under_way: 0,
             lost: 0,
@@ -71,9 +78,34 @@ impl Sender {
         }
     }
 
-    /// Datagrams that are not known to have arrived.
-    pub(super) fn queued(&self) -> usize {
-        self.packets.len()
+    /// Whether all that was queued has arrived.
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Whether a record of so many datagrams is taken: a short one only if it leaves at once, as far as pace and
+    /// receiver go; a long one while no more than another one is on its way. When nothing is, the first datagrams of any
+    /// ask the receiver for room.
+    pub(super) fn takes(&self, datagrams: usize) -> bool {
+        if datagrams > SHORT {
+            return self.packets.len() <= datagrams;
+        }
+        let unknown = self.packets.len() + datagrams;
+        let is_slow = unknown > AT_ONCE.max(self.pace.window() as usize);
+        let has_room = self.next + datagrams as u64 <= self.limit;
+        self.packets.is_empty() || self.all_left() && has_room && !is_slow
+    }
+
+    /// Whether all that was queued has left, once at least.
+    pub(super) fn all_left(&self) -> bool {
+        self.next == self.sequence()
+    }
+
+    /// What is queued leaves now, if it is short and the receiver has room.
+    pub(super) fn promise(&mut self) {
+        if self.sequence() - self.next <= SHORT as u64 {
+            self.promised = self.sequence().min(self.limit);
+        }
     }
 
     /// The number that the next queued datagram gets.
@@ -188,10 +220,11 @@ impl Sender {
 
     /// The next datagram to send, and its content.
     pub(super) fn due(&self) -> Option<(usize, &[u8])> {
-        if self.under_way >= self.pace.window() {
+        let promised = self.next < self.promised;
+        if self.under_way >= self.pace.window() && !promised {
             return None;
         }
-        let index = if self.lost > 0 {
+        let index = if self.lost > 0 && !promised {
             self.packets.iter().position(|packet| packet.lost)?
         } else {
             let probe = self.next >= self.limit && self.under_way == 0;
@@ -273,6 +306,7 @@ impl Sender {
     pub(super) fn clear(&mut self, pool: &mut Pool) {
         self.packets.drain(..).for_each(|packet| pool.give(packet.content));
         self.first = self.next;
+        self.promised = self.next;
         self.under_way = 0;
         self.lost = 0;
         self.timer = None;

@@ -201,15 +201,17 @@ fn conversation(records: usize) -> (Adaptive, Adaptive, Vec<Vec<u8>>) {
     let now = Duration::from_secs(1);
     assert_eq!(a.send(now, Peer(3), Header::default(), 4, |_| panic!("it cannot leave")), Err(Full));
     a.reachable(now, Peer(3));
+    let mut datagrams = Vec::new();
     for number in 0..records as u64 {
         a.send(now, Peer(3), Header([number, 0, 0]), 4, |room| room.fill(1)).unwrap();
+        let again = a.send(now, Peer(3), Header([number, 0, 0]), 4, |_| panic!("another has not left"));
+        assert_eq!(again, Err(Full));
+        a.transmit(now, |to, _, bytes| {
+            assert_eq!(to, Peer(3));
+            datagrams.push(bytes.to_vec());
+            true
+        });
     }
-    let mut datagrams = Vec::new();
-    a.transmit(now, |to, _, bytes| {
-        assert_eq!(to, Peer(3));
-        datagrams.push(bytes.to_vec());
-        true
-    });
     (a, b, datagrams)
 }
 
@@ -241,6 +243,27 @@ fn datagrams_may_come_in_any_order() {
     datagrams.swap(1, 2);
     assert_eq!(delivered(&mut b, &datagrams[..3]), []);
     assert_eq!(delivered(&mut b, &datagrams[3..]), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn what_is_taken_leaves_though_a_peer_is_silent() {
+    let mut machine =
+        Adaptive::new(settings(1, &Weather { ranks: 10, mode: Mode::Never, ..Weather::default() }));
+    let peer = Peer(3);
+    assert_eq!(machine.send(Duration::ZERO, peer, Header::default(), 4, |_| ()), Err(Full));
+    machine.reachable(Duration::ZERO, peer);
+    let (mut taken, mut firsts) = (0, 0);
+    for step in 0..1000 {
+        let now = Duration::from_millis(step);
+        machine.tick(now);
+        taken += u64::from(machine.send(now, peer, Header::default(), 4, |room| room.fill(7)).is_ok());
+        machine.transmit(now, |_, _, _| true);
+        let counters = machine.counters();
+        firsts = counters.sent_datagrams - counters.repeated_datagrams;
+        assert_eq!(firsts, taken, "after {step} ms");
+    }
+    assert!((16..=64).contains(&taken), "{taken}");
+    assert!(machine.counters().repeated_datagrams > 0 && firsts == taken);
 }
 
 #[test]
