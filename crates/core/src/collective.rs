@@ -67,6 +67,7 @@ use crate::wire::Signature;
 
 pub use again::{run_again, start_again};
 pub use choices::Choices;
+pub(crate) use deferred::tell_undecided;
 pub use flight::start;
 pub use internal::{
     Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes,

@@ -20,7 +20,7 @@ use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 use crate::apart::{Apart, Counterpart};
 use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
-use crate::collective::{Activity, Choices, Learnings};
+use crate::collective::{Activity, Choices, Learnings, tell_undecided};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
 use crate::dynamic::{Dynamic, ties};
@@ -197,6 +197,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     {
         eprintln!("Tutti: rank {}: multicast {}", process.rank, casting.counters());
     }
+    tell_undecided(held, process);
     if process.rank.0 == 0 {
         process.learnings.borrow(held).keep(&process.config);
     }

@@ -362,6 +362,18 @@ pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided:
     }
 }
 
+/// Says what is not decided when the process ends.
+pub(crate) fn tell_undecided(held: &Held, process: &Process) {
+    if !process.config.explain {
+        return;
+    }
+    for comm in process.communicators.borrow(held).values().filter(|comm| comm.rank().0 == 0) {
+        for sentence in comm.collectives.deferred.borrow(held).tuning.undecided() {
+            eprintln!("Tutti: {sentence}");
+        }
+    }
+}
+
 /// What becomes of the first one that waits.
 fn next(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Option<Result<Next>> {
     let tags = comm.collectives.deferred.borrow_mut(held).waiting.front()?.tags;

@@ -196,6 +196,14 @@ impl Tuning {
             .map(|(words, decision)| (words, Arc::clone(&unit.proposals), decision.alternative()));
     }
 
+    /// A sentence on each unit that is still being tried.
+    pub fn undecided(&self) -> impl Iterator<Item = String> {
+        let open = self.units.iter().filter(|(_, unit)| unit.tuner.decision().is_none());
+        open.map(|(place, unit)| {
+            unit.describe(*place, 0, "is what it began with, and nothing is decided yet")
+        })
+    }
+
     /// How a call is to be done that may be done again as it was.
     #[inline]
     pub fn steady(&self, words: &Words) -> Option<&Choice> {
@@ -280,15 +288,19 @@ impl Unit {
         Decided { explanation: self.explain(place, decision), learned }
     }
 
-    /// A sentence on what was decided, and what each alternative that was tried costs an operation.
     fn explain(&self, place: Place, decision: Decision) -> String {
-        let Place { key, occurrence } = place;
         let why = match decision {
             Decision::Learned(_) => "was learned",
             Decision::LeftAlone => "stays, as the program spends little time in it",
             Decision::OutOfBudget(_) => "is the best so far, and trying more would cost too much",
             Decision::Known(_) => "was known",
         };
+        self.describe(place, decision.alternative(), why)
+    }
+
+    /// A sentence on what was decided, and what each alternative that was tried costs an operation.
+    fn describe(&self, place: Place, number: usize, why: &str) -> String {
+        let Place { key, occurrence } = place;
         let name = |proposal: &Proposal| {
             let Proposal { choice, manner, .. } = proposal;
             format!("{} ({}, {manner})", choice.generator.name, choice.params)
@@ -299,7 +311,7 @@ impl Unit {
             key.collective,
             key.bytes,
             occurrence + 1,
-            name(&self.proposals[decision.alternative()]),
+            name(&self.proposals[number]),
         );
         for (number, proposal) in self.proposals.iter().enumerate() {
             if let Some(price_ns) = self.tuner.price_ns(number).filter(|price| price.is_finite()) {

@@ -83,9 +83,9 @@ impl Sender {
         self.packets.is_empty()
     }
 
-    /// Whether a record of so many datagrams is taken: a short one only if it leaves at once, as far as pace and
-    /// receiver go; a long one while no more than another one is on its way. When nothing is, the first datagrams of any
-    /// ask the receiver for room.
+    /// Whether a record of so many datagrams is taken: a short one only if it leaves at once, as far as pace
+    /// and receiver go; a long one while no more than another one is on its way. When nothing is, the first
+    /// datagrams of any ask the receiver for room.
     pub(super) fn takes(&self, datagrams: usize) -> bool {
         if datagrams > SHORT {
             return self.packets.len() <= datagrams;
