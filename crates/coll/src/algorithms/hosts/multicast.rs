@@ -20,7 +20,7 @@ use crate::generator::need::{FEW_HEAR, FEW_HEAR_EXPOSED, FEW_HEAR_ORDERED, LEVEL
 use crate::generator::parameters::{FIXED_NEAR, PIPELINE_NEAR};
 use crate::generator::{Generator, entry};
 use crate::hierarchy::Ignored;
-use crate::ir::{Access, BufferId, Division, Index, Span};
+use crate::ir::{Access, BufferId, Division, Index, Kind, Span};
 use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
 use crate::tree::Form;
@@ -90,7 +90,9 @@ pub fn barrier(shape: &Shape, params: &Params, b: &mut Builder) {
         b.wait(parent, RESULT, 1);
     } else if hosts.count() > 1 {
         let others = hosts.other_leaders();
-        sending.report(b);
+        if !edges.near.is_empty() {
+            sending.report(b);
+        }
         sending.multicast(b.group(&others), 0, Span::SIGNAL);
         for leader in others {
             b.recv(leader, 0, Span::SIGNAL, &[]);
@@ -150,8 +152,10 @@ pub fn allgather(shape: &Shape, _: &Params, b: &mut Builder) {
     bank_moves::allgather_by(bank_moves::spread, shape, b);
 }
 
-/// Counts what a rank has sent: its neighbour's turn comes then.
+/// A rank has sent its block: its neighbour's turn comes then. No data depend on it.
 const SENT: u16 = 2;
+/// Who speaks for a host has what the hosts before it have sent: the turn of its own comes then.
+const TURN: u16 = Kind::PACING;
 
 /// Long blocks: each rank sends its own to those who speak for the other hosts, when these and its own host
 /// have all before it.
@@ -227,8 +231,8 @@ impl Turns<'_> {
         b.wait(self.me, READY, 1);
         if hosts.number > 0 {
             b.wait(own[hosts.number as usize - 1], SENT, 1);
-        } else {
-            b.wait(self.me, HERE, Index::fixed(self.count(before) as u64));
+        } else if before > 0 {
+            b.wait(self.me, TURN, 1);
         }
         let group = b.group(&hosts.other_leaders());
         b.repeat(self.each, 1, |b| {
@@ -239,11 +243,15 @@ impl Turns<'_> {
 
     fn receive(&self, b: &mut Builder) {
         b.strand();
+        let before = self.hosts.start(self.hosts.mine);
         for (number, rank) in self.foreign() {
             b.repeat(self.each, 1, |b| {
                 b.recv(rank, 0, self.of(rank, BufferId::RECV), &[]);
                 b.post(HERE, Index::linear(self.count(number) + 1, 1));
             });
+            if number + 1 == before {
+                b.post(TURN, 1);
+            }
         }
     }
 
