@@ -187,7 +187,8 @@ fn steps_are_few_at_4096_ranks() {
     let places: Vec<Place> = (0..4096).map(place).collect();
     let hierarchy = Arc::new(Hierarchy::new(&places));
     let free = |generator: &&Generator| {
-        !generator.requires(Need::FewRanks) && !generator.collective.is_of_neighbours()
+        let grows = [Need::FewRanks, Need::FewTurns].iter().any(|need| generator.requires(*need));
+        !grows && !generator.collective.is_of_neighbours()
     };
     let mut checked = 0;
     for generator in registry().iter().filter(free).filter(|one| !one.requires(Need::TwoGroups)) {

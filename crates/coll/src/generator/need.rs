@@ -45,6 +45,8 @@ pub enum Need {
     Multicast,
     /// No more hosts than [`Need::FEW_HOSTS`]: every host hears every other one.
     FewHosts,
+    /// No more ranks than [`Need::TURNS`]: each has a turn of its own, and a schedule grows with them.
+    FewTurns,
 }
 
 /// What is known of an operation when needs are judged. What is not known is no reason against.
@@ -87,6 +89,8 @@ pub enum Reason {
     NoMulticast,
     /// For [`Need::FewHosts`].
     ManyHosts,
+    /// For [`Need::FewTurns`].
+    ManyTurns,
 }
 
 /// Any ranks that send messages.
@@ -115,10 +119,16 @@ pub const LEVELS_ORDERED: &[Need] = &[Need::OneGroup, Need::Banks, Need::Several
 /// Several hosts with exposed memory, and multicast between them.
 pub const LEVELS_MULTICAST: &[Need] =
     &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts, Need::Multicast];
-/// Few hosts with exposed memory that hear each other's multicasts.
-pub const FEW_HEAR_EXPOSED: &[Need] =
-    &[Need::OneGroup, Need::ExposedMemory, Need::SeveralHosts, Need::Multicast, Need::FewHosts];
-/// The same, with banks.
+/// Few hosts with exposed memory that hear each other's multicasts, each rank in its turn.
+pub const FEW_HEAR_EXPOSED: &[Need] = &[
+    Need::OneGroup,
+    Need::ExposedMemory,
+    Need::SeveralHosts,
+    Need::Multicast,
+    Need::FewHosts,
+    Need::FewTurns,
+];
+/// Few hosts with banks that hear each other's multicasts.
 pub const FEW_HEAR: &[Need] =
     &[Need::OneGroup, Need::Banks, Need::SeveralHosts, Need::Multicast, Need::FewHosts];
 /// The same, in the order of ranks.
@@ -130,6 +140,8 @@ impl Need {
     pub const FEW: u32 = 16;
     /// See [`Need::FewHosts`].
     pub const FEW_HOSTS: u32 = 32;
+    /// See [`Need::FewTurns`].
+    pub const TURNS: u32 = 256;
 
     /// What these need of the node.
     pub fn node(needs: &[Need]) -> Node {
@@ -146,6 +158,7 @@ impl Need {
             Need::Commutative => Some("a commutative operator"),
             Need::PowerOfTwo => Some("a power of two of ranks"),
             Need::FewRanks => Some("few ranks"),
+            Need::FewTurns => Some("some hundred ranks at most"),
             Need::TwoGroups => Some("an intercommunicator"),
             Need::Banks => Some("shared memory"),
             Need::ExposedMemory => Some("exposed memory"),
@@ -173,6 +186,7 @@ impl Need {
             Need::SeveralHosts => (known(&|_, hosts| hosts > 1), Reason::OnOneHost),
             Need::Multicast => (multicast.unwrap_or(true), Reason::NoMulticast),
             Need::FewHosts => (known(&|_, hosts| hosts <= Need::FEW_HOSTS), Reason::ManyHosts),
+            Need::FewTurns => (shape.ranks <= Need::TURNS, Reason::ManyTurns),
             Need::OrderedHosts => {
                 // A prefix is one of ranks in their order, whatever the operator is.
                 let prefix = matches!(shape.collective, Collective::Scan | Collective::Exscan);
@@ -197,6 +211,7 @@ impl fmt::Display for Reason {
             Reason::DoesNotCommute => "the operator does not commute",
             Reason::NoPowerOfTwo => "the number of ranks is no power of two",
             Reason::ManyRanks => return write!(f, "there are more than {} ranks", Need::FEW),
+            Reason::ManyTurns => return write!(f, "there are more than {} ranks", Need::TURNS),
             Reason::ForOneGroup => "it is for one group",
             Reason::ForTwoGroups => "it is for an intercommunicator",
             Reason::NothingShared => "the ranks do not share a node's memory",
