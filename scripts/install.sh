@@ -81,4 +81,8 @@ ln -sf mpicc "$to/bin/mpic++"
 ln -sf libmpi_abi.so.1 "$to/lib/libmpi_abi.so"
 sed -e "s|@PREFIX@|$prefix|g" -e "s|@VERSION@|$version|g" "$root/crates/abi/wrappers/tutti.pc.in" > "$to/lib/pkgconfig/tutti.pc"
 ln -sf tutti.pc "$to/lib/pkgconfig/mpi.pc"
+# Manual pages, completion for shells: by the program that has their tables, where it runs here.
+if [ -z "${TARGET:-}" ]; then
+    "$built/tutti" manual "$to/share"
+fi
 echo "installed in $to"

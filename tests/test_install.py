@@ -1,5 +1,6 @@
 """What is installed: compiler wrappers, header, library, and programs built by others."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -102,3 +103,17 @@ def test_programs_built_by_mpich_run_unchanged(tutti):
     for name in ["p2p_modes", "coll_move", "coll_reduce", "types", "comms", "objects"]:
         outcome = tutti.run(4, mpich.compile(f"{name}.c"), env=env)
         assert outcome.status == 0 and "ok" in outcome.out.split(), f"{name}: {outcome}"
+
+
+def test_manual_pages_and_completion(tutti, tmp_path):
+    """From the tables of the help: as groff reads them, and as shells do."""
+    share = tutti.prefix / "share"
+    for page in ("man1/tutti.1", "man1/tutti-info.1", "man1/mpirun.1", "man1/mpicc.1", "man7/tutti-settings.7"):
+        assert (share / "man" / page).read_text().startswith((".ie", ".TH")), page
+    assert "checkpoint" in (share / "man" / "man1" / "mpirun.1").read_text()
+    assert "TUTTI_ALGORITHM" in (share / "man" / "man7" / "tutti-settings.7").read_text()
+    if shutil.which("man"):
+        said = subprocess.run(["man", "--warnings", "-l", share / "man" / "man1" / "mpirun.1"], capture_output=True, text=True, timeout=60)
+        assert said.returncode == 0 and "mpirun" in said.stdout and not said.stderr, said.stderr
+    script = f"source {share}/bash-completion/completions/mpirun; complete -p mpirun"
+    assert "mpirun" in text_of("bash", "-c", script)

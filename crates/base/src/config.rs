@@ -2,7 +2,8 @@
 //!
 //! A setting is an environment variable `TUTTI_NAME`. It is parsed once, when a process starts, into
 //! the typed field of [`Config`] it belongs to; a wrong value or an unknown `TUTTI_` name is refused
-//! by name. `tutti info` prints this table; MPI_T has it as control variables.
+//! by name. `tutti info` prints those for users, `--all-settings` this table; MPI_T has it as control
+//! variables.
 //!
 //! To add a setting: a field in [`Config`], a row in [`SETTINGS`] (`registry`, which also parses). Nothing
 //! else.
@@ -13,7 +14,7 @@ use std::fmt;
 
 use crate::{BankSizes, PortRange};
 
-pub use registry::{SETTINGS, Setting};
+pub use registry::{Audience, SETTINGS, Scope, Setting, ValueKind};
 
 /// When to copy large messages straight out of the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

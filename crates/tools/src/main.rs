@@ -45,6 +45,7 @@ mod info;
 mod io_server;
 mod job_end;
 mod library;
+mod manual;
 mod network;
 mod options;
 mod overlap;
@@ -64,7 +65,7 @@ mod tune;
 mod tuning;
 mod waits;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Tutti, an MPI library: information and measurements.
@@ -116,6 +117,9 @@ enum Command {
     /// List, copy and check files of io-servers.
     #[command(subcommand)]
     Io(io_server::Errand),
+    /// Write manual pages and completion for shells: what `make install` does.
+    #[command(hide = true)]
+    Manual(manual::Options),
     /// Keep processors from falling asleep: a part of those commands that measure.
     #[command(hide = true)]
     Awake,
@@ -165,6 +169,7 @@ fn main() -> ExitCode {
         Command::Overlap(options) => overlap::run(&options),
         Command::Checkpoint(options) => checkpoint::run(&options),
         Command::Checkpoints(options) => checkpoint::list(&options),
+        Command::Manual(options) => manual::run(&options, Cli::command()),
         Command::Awake => awake::spin(),
         Command::Testbed(action) => return tutti_testbed::run(action),
     };

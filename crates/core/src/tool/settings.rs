@@ -2,9 +2,9 @@
 //! MPI_Init (or the first session), as if the environment had said them; TUTTI_TUNE also later, and
 //! TUTTI_CHECKPOINT only later: it is no setting, but asks the launcher for something.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use tutti_base::config::{Checkpoint, Config, ConfigError, SETTINGS};
+use tutti_base::config::{Checkpoint, Config, ConfigError, SETTINGS, ValueKind};
 use tutti_sys::spawning;
 
 use super::Names;
@@ -23,39 +23,6 @@ pub enum Type {
     /// Text.
     Text,
 }
-
-/// Who may write a variable, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Only the launcher reads it: a process cannot change it any more.
-    ReadOnly,
-    /// Each process for itself, before it starts.
-    Local,
-    /// All processes alike, before they start.
-    AllEqual,
-}
-
-/// Settings that only the launcher reads.
-const OF_LAUNCHER: [&str; 5] =
-    ["TUTTI_AGENT", "TUTTI_LAUNCH_RADIX", "TUTTI_CHECKPOINT_STOP", "TUTTI_HEARTBEAT_MS", "TUTTI_START_MS"];
-
-/// Settings that need not be the same in all processes.
-const OF_PROCESS: [&str; 14] = [
-    CHECKPOINT,
-    "TUTTI_SPIN_US",
-    "TUTTI_YIELD_ROUNDS",
-    "TUTTI_MOVE_APART",
-    "TUTTI_CHECK_ARGUMENTS",
-    "TUTTI_EXPLAIN",
-    "TUTTI_COUNTERS",
-    "TUTTI_SINGLE_COPY",
-    "TUTTI_SINGLE_COPY_BYTES",
-    "TUTTI_COPY_BY",
-    "TUTTI_MAX_CONNECTIONS",
-    "TUTTI_SILENCE_MS",
-    "TUTTI_PORT_RANGE",
-    "TUTTI_PMIX_LIBRARY",
-];
 
 /// What may be written at any time, as [`wishes::set_tune`] says.
 const TUNE: &str = "TUTTI_TUNE";
@@ -82,33 +49,11 @@ pub fn at_start() -> Result<Config, ConfigError> {
 
 /// The type of a setting.
 pub fn type_of(index: usize) -> Type {
-    static TYPES: OnceLock<Vec<Type>> = OnceLock::new();
-    TYPES.get_or_init(|| SETTINGS.iter().map(|setting| parse_type(setting.kind)).collect())[index]
-}
-
-fn parse_type(kind: &'static str) -> Type {
-    match kind {
-        "size" | "count" | "milliseconds" => Type::Count,
-        "microseconds" => Type::Number,
-        kind if kind.contains(" | ") && kind.split(" | ").all(|word| !word.contains(' ')) => {
-            let words: Vec<&'static str> = kind.split(" | ").collect();
-            // `size | auto` and the like name kinds, not values.
-            let is_open = words.iter().any(|word| ["size", "name", "address"].contains(word));
-            if is_open { Type::Text } else { Type::Word(words.leak()) }
-        }
-        _ => Type::Text,
-    }
-}
-
-/// Who may write a setting.
-pub fn scope_of(index: usize) -> Scope {
-    let setting = &SETTINGS[index];
-    if OF_LAUNCHER.contains(&setting.name) || setting.doc.contains("read by mpirun") {
-        Scope::ReadOnly
-    } else if OF_PROCESS.contains(&setting.name) {
-        Scope::Local
-    } else {
-        Scope::AllEqual
+    match SETTINGS[index].kind {
+        ValueKind::Size | ValueKind::Count | ValueKind::Milliseconds => Type::Count,
+        ValueKind::Microseconds => Type::Number,
+        ValueKind::Words(words) => Type::Word(words),
+        ValueKind::Text(_) => Type::Text,
     }
 }
 
@@ -170,11 +115,13 @@ pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use tutti_base::config::Scope;
+
     use super::*;
 
     fn check(name: &str, expected: (Type, Scope)) {
         let index = SETTINGS.iter().position(|setting| setting.name == name).unwrap();
-        let got = (type_of(index), scope_of(index));
+        let got = (type_of(index), SETTINGS[index].scope);
         match (got.0, expected.0) {
             (Type::Word(got), Type::Word(expected)) => assert_eq!(got, expected, "{name}"),
             (got, expected) => assert_eq!(got, expected, "{name}"),
@@ -184,14 +131,14 @@ mod tests {
 
     #[test]
     fn settings_have_types_and_scopes() {
-        check("TUTTI_EAGER_BYTES", (Type::Count, Scope::AllEqual));
-        check("TUTTI_SPIN_US", (Type::Number, Scope::Local));
-        check("TUTTI_EXPLAIN", (Type::Word(&["0", "1"]), Scope::Local));
-        check("TUTTI_MAPPED", (Type::Word(&["auto", "always", "never"]), Scope::AllEqual));
-        check("TUTTI_BANK_BYTES", (Type::Text, Scope::ReadOnly));
-        check("TUTTI_ALGORITHM", (Type::Text, Scope::AllEqual));
-        check("TUTTI_AGENT", (Type::Text, Scope::ReadOnly));
-        check("TUTTI_CHECKPOINT", (Type::Word(&["no", "now", "stop"]), Scope::Local));
+        check("TUTTI_EAGER_BYTES", (Type::Count, Scope::Job));
+        check("TUTTI_SPIN_US", (Type::Number, Scope::Process));
+        check("TUTTI_EXPLAIN", (Type::Word(&["0", "1"]), Scope::Process));
+        check("TUTTI_MAPPED", (Type::Word(&["auto", "always", "never"]), Scope::Job));
+        check("TUTTI_BANK_BYTES", (Type::Text, Scope::Launcher));
+        check("TUTTI_ALGORITHM", (Type::Text, Scope::Job));
+        check("TUTTI_AGENT", (Type::Text, Scope::Launcher));
+        check("TUTTI_CHECKPOINT", (Type::Word(&["no", "now", "stop"]), Scope::Process));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod neighbours;
 use clap::Args;
 use functions::{FUNCTIONS, implemented};
 use job::OwnJob;
-use tutti_base::config::{Config, SETTINGS};
+use tutti_base::config::{Audience, Config, SETTINGS, Setting};
 
 use crate::probe::{MODEL_BYTES, default_path};
 use crate::spread::Spread;
@@ -25,6 +25,9 @@ pub struct Options {
     /// Only the settings, as NAME=VALUE lines.
     #[arg(long, conflicts_with = "functions")]
     settings: bool,
+    /// Also the settings for those who work on Tutti.
+    #[arg(long)]
+    all_settings: bool,
     /// List the algorithms of all collectives by the names that TUTTI_ALGORITHM takes.
     #[arg(long, conflicts_with_all = ["functions", "settings"])]
     algorithms: bool,
@@ -80,7 +83,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     } else {
         // Every rank speaks for itself of what only it can know.
         let own = own_job.as_ref().map_or(String::new(), |job| neighbours::describe(job, &config));
-        if is_another { own } else { everything(&config, &own) }
+        if is_another { own } else { everything(&config, &own, options.all_settings) }
     };
     crate::show(&text);
     Ok(())
@@ -107,22 +110,35 @@ fn algorithm_list() -> String {
     format!("# collective, algorithm, what it needs\n{}", rows.collect::<String>())
 }
 
-fn everything(config: &Config, neighbours: &str) -> String {
+/// One line a setting: its value, marked where it is not the default's, what it does and what it may be.
+fn settings_table<'a>(settings: impl Iterator<Item = &'a Setting>, config: &Config) -> String {
+    let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+    let default = Config::default();
+    let line = |setting: &Setting| {
+        let (value, usual) = (setting.show(config), setting.show(&default));
+        let mark = if value == usual { ' ' } else { '*' };
+        let shown = if value.is_empty() { "(none)" } else { &value };
+        format!("{mark} {:width$}  {shown:<10}  {} [{}]\n", setting.name, setting.doc, setting.kind)
+    };
+    settings.map(line).collect()
+}
+
+fn everything(config: &Config, neighbours: &str, all_settings: bool) -> String {
     let machine: String = machine::describe().iter().map(|line| format!("  {line}\n")).collect();
     let back_ends: String = machine::back_ends().iter().map(|line| format!("  {line}\n")).collect();
     let networks = machine::networks(config);
     let networks: String = networks.iter().map(|line| format!("  {line}\n")).collect();
-    let width = SETTINGS.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
     let default = Config::default();
-    let settings: String = SETTINGS
-        .iter()
-        .map(|setting| {
-            let (value, usual) = (setting.show(config), setting.show(&default));
-            let mark = if value == usual { ' ' } else { '*' };
-            let shown = if value.is_empty() { "(none)" } else { &value };
-            format!("{mark} {:width$}  {shown:<10}  {} [{}]\n", setting.name, setting.doc, setting.kind)
-        })
-        .collect();
+    let shown = |setting: &&Setting| {
+        let is_set = setting.show(config) != setting.show(&default);
+        all_settings || is_set || setting.audience == Audience::User
+    };
+    let hidden = SETTINGS.iter().filter(|setting| !shown(setting)).count();
+    let settings = settings_table(SETTINGS.iter().filter(shown), config);
+    let more = match hidden {
+        0 => String::new(),
+        hidden => format!("  and {hidden} for those who work on Tutti: --all-settings\n"),
+    };
     format!(
         "Tutti {}\nstandard: MPI 5.0, standard ABI 1.0 (libmpi_abi.so.1)\n\
          functions: {} of {} implemented (--functions lists them)\n\n\
@@ -130,7 +146,7 @@ fn everything(config: &Config, neighbours: &str) -> String {
          Transports\n  self: always\n  shared memory: always; one anonymous object a job\n  single copy: {}\n{neighbours}\n\
          Memory of other ranks, for collectives\n{back_ends}\n\
          Networks between hosts\n{networks}  multicast: {}\n  small collectives in the kernel: {}\n\n\
-         Settings (environment; * differs from the default)\n{settings}",
+         Settings (environment; * differs from the default)\n{settings}{more}",
         env!("CARGO_PKG_VERSION"),
         implemented(),
         FUNCTIONS.len(),

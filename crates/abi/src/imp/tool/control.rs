@@ -8,9 +8,9 @@
 use std::ffi::{CStr, c_int};
 
 use tutti_base::Result;
-use tutti_base::config::{ConfigError, SETTINGS};
+use tutti_base::config::{ConfigError, SETTINGS, Scope};
 use tutti_core::process;
-use tutti_core::tool::settings::{self, Scope, Type};
+use tutti_core::tool::settings::{self, Type};
 
 use super::{TOOL, enumeration_of, give, index_of, item, pointer, put, put_datatype, ready, refuse};
 use crate::entry::Call;
@@ -64,10 +64,10 @@ pub fn cvar_get_info(
     put(bind, MPI_T_BIND_NO_OBJECT)?;
     put(
         scope,
-        match settings::scope_of(index) {
-            Scope::ReadOnly => MPI_T_SCOPE_READONLY,
-            Scope::Local => MPI_T_SCOPE_LOCAL,
-            Scope::AllEqual => MPI_T_SCOPE_ALL_EQ,
+        match SETTINGS[index].scope {
+            Scope::Launcher => MPI_T_SCOPE_READONLY,
+            Scope::Process => MPI_T_SCOPE_LOCAL,
+            Scope::Job => MPI_T_SCOPE_ALL_EQ,
         },
     )
 }
@@ -139,7 +139,7 @@ pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Re
 pub fn cvar_write(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
     let name = SETTINGS[index].name;
-    if settings::scope_of(index) == Scope::ReadOnly
+    if SETTINGS[index].scope == Scope::Launcher
         || process::is_initialized() && !settings::is_always_writable(index)
     {
         let why =

@@ -1,0 +1,70 @@
+//! What `mpirun --help` says, and its manual page: the table of options, one line each, and some notes.
+
+use super::OPTIONS;
+
+const USAGE: &str = "\
+usage: mpirun [options] program [arguments] [: [options] program [arguments]] ...
+       mpiexec is the same program
+
+Starts the ranks of an MPI job, on this machine or on several hosts. Options take one dash or two, a value as the next
+argument or after '='. After ':' follows another program of the same job; -n, -wdir, -env and -x
+hold for one program, the others for the job.
+
+";
+
+const NOTES: &str = "
+Options of the launchers of MPICH, Open MPI and Intel MPI are translated, or named once and ignored
+where they mean nothing here, which --strict refuses; the guide has a table of all.
+
+Binding, unless --bind-to says otherwise: ranks are bound to cores when there are exactly as many
+ranks as cores, OMP_NUM_THREADS does not ask for threads and no quota limits processor time;
+otherwise not at all. Never outside the processors that mpirun itself may use.
+
+Exit status: 0 if all ranks end with 0; otherwise that of the first that does not; 128 + N if a rank
+is killed by signal N; the code of MPI_Abort; 127 or 126 if the program is not found or cannot be
+executed; 124 after --timeout; 2 for a wrong command line.
+
+Hosts: those of --host and --hostfile, else those of the Slurm or PBS allocation around mpirun, else
+this machine. A host that is silent for some seconds ends the job. More ranks than slots is allowed.
+
+Signals: SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on, and ranks that still run 2 s later are
+killed; a second SIGINT within a second kills at once. SIGTSTP and SIGCONT stop and continue the
+job, SIGUSR2 is passed on, SIGUSR1 prints where every rank waits. The ranks of a host have a Unix
+session of their own, without /dev/tty: what is typed reaches rank 0 through mpirun.
+";
+
+/// The help text.
+pub fn help() -> String {
+    let mut text = USAGE.to_string();
+    for option in OPTIONS {
+        let names: Vec<String> = option.names.iter().map(|name| spell(name)).collect();
+        let left = format!("  {} {}", names.join(", "), option.values.join(" ")).trim_end().to_string();
+        let gap = if left.len() < 34 { String::new() } else { format!("\n{:34}", "") };
+        text.push_str(&format!("{left:34}{gap}{}\n", option.doc));
+    }
+    text + NOTES
+}
+
+/// What `--help` says of an option, for other ways to say it.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionHelp {
+    /// Without dashes; any of them, with one dash or two.
+    pub names: &'static [&'static str],
+    /// Of each value that follows.
+    pub values: &'static [&'static str],
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// All options, in the order of the help text, and what is said after them.
+pub fn described() -> (impl Iterator<Item = OptionHelp>, &'static str) {
+    (OPTIONS.iter().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), NOTES)
+}
+
+pub(super) fn spell(name: &str) -> String {
+    if name.len() == 1 || ["np", "wd", "env", "genv", "ppn", "wdir"].contains(&name) {
+        format!("-{name}")
+    } else {
+        format!("--{name}")
+    }
+}
