@@ -49,11 +49,11 @@ pub enum Kind {
     Conditional,
     /// `{ ... }`.
     Compound,
-    /// `if`.
+    /// `if`, `switch`.
     If,
     /// `for`; four children if nothing is left out.
     For,
-    /// `break`, `continue`, `goto`, `return`, `switch`.
+    /// `break`, `continue`, `goto`, `return`.
     Jump,
     /// `while`, `do`.
     While,
@@ -486,8 +486,8 @@ fn kind_of(number: c_int) -> Kind {
         115 => Kind::CompoundAssignment,
         116 => Kind::Conditional,
         202 => Kind::Compound,
-        205 => Kind::If,
-        206 | 210..=214 => Kind::Jump,
+        205 | 206 => Kind::If,
+        210..=214 => Kind::Jump,
         207 | 208 => Kind::While,
         209 => Kind::For,
         230 => Kind::Empty,

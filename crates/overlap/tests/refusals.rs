@@ -10,9 +10,9 @@ const AROUND: [&str; 2] = [
     "#include <math.h>
 int n, steps, lookup[100];
 double a[100], b[100], c[100][100], exists[100], sum, *p;
-volatile double device[100];
-struct { double x, v[100]; } pair;
-double noise(double);
+volatile double device[100], knob;
+struct node { double x; struct node *next; } *list, *at; struct { double x, v[100]; } pair;
+double noise(double), (*rule)(double);
 #define EACH(i) for (i = 1; i < n; i++)
 int main(void) { int t, i, j; (void)t, (void)i, (void)j;
 #pragma scop
@@ -39,7 +39,13 @@ fn refusal(folder: &Path, name: &str, code: &str) -> String {
     let (before, region) =
         code.split_at(code.find("for (t").filter(|_| code.starts_with("double")).unwrap_or(0));
     let (head, pragma) = AROUND[0].split_at(AROUND[0].len() - "#pragma scop\n".len());
-    std::fs::write(path, format!("{head}{before}{pragma}{region}{}", AROUND[1])).expect("a temporary file");
+    let (declarations, _) = head.split_once("int main").expect("a program has one");
+    // A part with functions of its own stands for itself after the declarations.
+    let (head, text) = match code.starts_with("void ") {
+        true => (declarations, format!("{declarations}\n{code}\n")),
+        false => (head, format!("{head}{before}{pragma}{region}{}", AROUND[1])),
+    };
+    std::fs::write(path, text).expect("a temporary file");
     let shift = head.matches('\n').count() + 1;
     match translate(path, &[], options(Scheme::Auto)) {
         Ok(_) => "is translated".to_string(),
