@@ -147,13 +147,14 @@ def beside_devito(hosts, python, size, steps, rate, repeats):
 def time_lines(hosts, where, kernel, size, steps, rate):
     """Draws a kernel without and with overlap."""
     hosts.shape(rate)
+    few = min(steps, 120)
     for more, name in ((["--no-overlap"], "waiting"), ([], "overlapped")):
         program = build(hosts.mpi, hosts.folder, kernel, *more)
         trace = where / f"{name}.json"
         env = {"TUTTI_TRACE": str(trace), "OVERLAP_SPAN": "0", "OVERLAP_HEIGHT": "8", "OVERLAP_WIDTH": "8"}
-        hosts.run(program, size, min(steps, 120), env=env)
+        hosts.run(program, size, few, env=env)
         subprocess.run([TOOL, "trace", trace, "--svg", where / f"{name}.svg"], check=True, timeout=60)
-        print(f"{where / name}.svg")
+    print(f"time lines of {kernel}, {few} steps on {hosts.count} hosts: without overlap {where / 'waiting.svg'}, with overlap {where / 'overlapped.svg'}")
 
 
 def main():
