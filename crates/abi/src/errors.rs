@@ -13,14 +13,13 @@ use tutti_core::communicator::by_context;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES, Outcome};
 use tutti_core::giant;
 use tutti_core::names::ObjectName;
-use tutti_core::process::process;
+use tutti_core::process::{self, process};
 use tutti_core::tool::settings;
 use tutti_io::file::handle_of_context;
 
-use crate::entry::{At, Function};
+use crate::function::{At, Function};
 use crate::generated::constants::{MPI_COMM_NULL, MPI_COMM_SELF, MPI_T_ERR_INVALID};
 use crate::handles;
-use crate::imp::environment;
 use crate::phase;
 use crate::types::Raw;
 
@@ -172,7 +171,20 @@ fn named(name: &ObjectName, what: &str) -> String {
 }
 
 fn die(function: &'static Function, at: At, error: &Error) -> ! {
-    environment::end_job(error.class as i32, &describe(function.name, at, error))
+    end_job(error.class as i32, &describe(function.name, at, error))
+}
+
+/// Ends this process and all it is connected with; `why` is said first.
+pub fn end_job(code: c_int, why: &str) -> ! {
+    // SAFETY: a null pointer means all streams. What the program printed should not be lost.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    if let Some(process) = process::process() {
+        process.abort(code, why);
+    }
+    if !why.is_empty() {
+        eprintln!("{why}");
+    }
+    std::process::exit(process::exit_status(code))
 }
 
 /// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into
@@ -182,6 +194,6 @@ pub fn install_panic_hook() {
         let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
         let why =
             format!("tutti: {rank}this is a bug of Tutti, not of your program; please report it: {panic}");
-        environment::end_job(ErrorClass::Intern as i32, &why)
+        end_job(ErrorClass::Intern as i32, &why)
     }));
 }

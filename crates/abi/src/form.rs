@@ -1,6 +1,6 @@
 //! The three forms of an operation (MPI-5 section 2.4.2), so that each is implemented once.
 
-use crate::kind::{Info, Request};
+use crate::handles::kind::{Info, Request};
 use crate::scope::{HandleOut, In};
 use crate::status::StatusOut;
 

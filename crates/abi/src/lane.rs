@@ -17,7 +17,7 @@ use tutti_core::giant::{self, Lane};
 use tutti_core::request::RequestId;
 
 use crate::handles::FIRST_INT;
-use crate::imp::request::id_in;
+use crate::handles::request::id_in;
 use crate::types::{MPI_Comm, MPI_Request};
 
 /// Communicators beyond this number share guesses.

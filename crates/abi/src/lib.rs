@@ -10,21 +10,23 @@
 //! from them `include/mpi.h` and `src/generated/`: MPI_X and PMPI_X of all functions, each turning its C
 //! arguments into typed views (`scope`) and calling one hand-written function a family (`imp`) inside the
 //! wrapper `entry` (running? lock, error handler). It also exports `madvise` (see there). Entry points:
-//! `imp` (its module doc says how to implement a function), `handles` (the table), `kind` (which object a
-//! handle stands for), `errors` (raises them, and remembers them in words for MPI_Error_string). Absent:
-//! semantics.
+//! `imp` (its module doc says how to implement a function), `handles` (the table, and the kinds of handles),
+//! `imp::stored` (which object a handle stands for), `errors` (raises them, and remembers them in words for
+//! MPI_Error_string). Absent: semantics.
 
 pub mod dialect;
 pub mod entry;
 pub mod errors;
 pub mod form;
+pub mod function;
 pub mod generated;
 pub mod handles;
 pub mod imp;
-pub mod kind;
 pub mod lane;
+pub mod listeners;
 mod madvise;
 pub mod phase;
 pub mod scope;
+pub mod slots;
 pub mod status;
 pub mod types;

@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::generated::constants::{MPI_IN_PLACE, MPI_UNDEFINED};
-use crate::handles;
-use crate::kind::{Kind, Stored};
+use crate::handles::kind::Kind;
+use crate::handles::{self, Stored};
 use crate::status::{StatusIn, StatusOut, Statuses};
 use crate::types::{MPI_Aint, MPI_Count, MPI_Offset, MPI_Status, Raw};
 

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::fmt;
 use std::marker::PhantomData;
 
-use crate::kind;
+use crate::handles::kind;
 
 /// A handle as the user holds it: a predefined constant, or what [`crate::handles`] made, or garbage.
 #[repr(transparent)]

@@ -2472,7 +2472,7 @@ pub unsafe extern "C" fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) ->
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhandler {
-    imp::conversion::from_int::<crate::kind::Errhandler>(errhandler)
+    imp::conversion::from_int::<crate::handles::kind::Errhandler>(errhandler)
 }
 
 #[unsafe(no_mangle)]
@@ -2483,7 +2483,7 @@ pub unsafe extern "C" fn MPI_Errhandler_fromint(errhandler: c_int) -> MPI_Errhan
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Errhandler_toint(errhandler: MPI_Errhandler) -> c_int {
-    imp::conversion::to_int::<crate::kind::Errhandler>(errhandler)
+    imp::conversion::to_int::<crate::handles::kind::Errhandler>(errhandler)
 }
 
 #[unsafe(no_mangle)]

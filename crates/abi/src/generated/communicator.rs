@@ -475,7 +475,7 @@ pub unsafe extern "C" fn MPI_Comm_free_keyval(comm_keyval: *mut c_int) -> c_int 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_fromint(comm: c_int) -> MPI_Comm {
-    imp::conversion::from_int::<crate::kind::Comm>(comm)
+    imp::conversion::from_int::<crate::handles::kind::Comm>(comm)
 }
 
 #[unsafe(no_mangle)]
@@ -998,7 +998,7 @@ pub unsafe extern "C" fn MPI_Comm_test_inter(comm: MPI_Comm, flag: *mut c_int) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_toint(comm: MPI_Comm) -> c_int {
-    imp::conversion::to_int::<crate::kind::Comm>(comm)
+    imp::conversion::to_int::<crate::handles::kind::Comm>(comm)
 }
 
 #[unsafe(no_mangle)]

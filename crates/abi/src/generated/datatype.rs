@@ -871,7 +871,7 @@ pub unsafe extern "C" fn MPI_Type_free_keyval(type_keyval: *mut c_int) -> c_int 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
-    imp::conversion::from_int::<crate::kind::Datatype>(datatype)
+    imp::conversion::from_int::<crate::handles::kind::Datatype>(datatype)
 }
 
 #[unsafe(no_mangle)]
@@ -1483,7 +1483,7 @@ pub unsafe extern "C" fn MPI_Type_size_x(datatype: MPI_Datatype, size: *mut MPI_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_toint(datatype: MPI_Datatype) -> c_int {
-    imp::conversion::to_int::<crate::kind::Datatype>(datatype)
+    imp::conversion::to_int::<crate::handles::kind::Datatype>(datatype)
 }
 
 #[unsafe(no_mangle)]

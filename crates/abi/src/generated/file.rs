@@ -93,7 +93,7 @@ pub unsafe extern "C" fn MPI_File_delete(filename: *const c_char, info: MPI_Info
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_fromint(file: c_int) -> MPI_File {
-    imp::conversion::from_int::<crate::kind::File>(file)
+    imp::conversion::from_int::<crate::handles::kind::File>(file)
 }
 
 #[unsafe(no_mangle)]
@@ -1954,7 +1954,7 @@ pub unsafe extern "C" fn MPI_File_sync(fh: MPI_File) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_toint(file: MPI_File) -> c_int {
-    imp::conversion::to_int::<crate::kind::File>(file)
+    imp::conversion::to_int::<crate::handles::kind::File>(file)
 }
 
 #[unsafe(no_mangle)]

@@ -156,7 +156,7 @@ pub unsafe extern "C" fn MPI_Group_from_session_pset(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_fromint(group: c_int) -> MPI_Group {
-    imp::conversion::from_int::<crate::kind::Group>(group)
+    imp::conversion::from_int::<crate::handles::kind::Group>(group)
 }
 
 #[unsafe(no_mangle)]
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn MPI_Group_size(group: MPI_Group, size: *mut c_int) -> c
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Group_toint(group: MPI_Group) -> c_int {
-    imp::conversion::to_int::<crate::kind::Group>(group)
+    imp::conversion::to_int::<crate::handles::kind::Group>(group)
 }
 
 #[unsafe(no_mangle)]

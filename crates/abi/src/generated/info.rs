@@ -105,7 +105,7 @@ pub unsafe extern "C" fn MPI_Info_free(info: *mut MPI_Info) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_fromint(info: c_int) -> MPI_Info {
-    imp::conversion::from_int::<crate::kind::Info>(info)
+    imp::conversion::from_int::<crate::handles::kind::Info>(info)
 }
 
 #[unsafe(no_mangle)]
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn MPI_Info_set(info: MPI_Info, key: *const c_char, value:
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_toint(info: MPI_Info) -> c_int {
-    imp::conversion::to_int::<crate::kind::Info>(info)
+    imp::conversion::to_int::<crate::handles::kind::Info>(info)
 }
 
 #[unsafe(no_mangle)]

@@ -98,7 +98,7 @@ pub unsafe extern "C" fn MPI_Lookup_name(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
-    imp::conversion::from_int::<crate::kind::Message>(message)
+    imp::conversion::from_int::<crate::handles::kind::Message>(message)
 }
 
 #[unsafe(no_mangle)]
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
-    imp::conversion::to_int::<crate::kind::Message>(message)
+    imp::conversion::to_int::<crate::handles::kind::Message>(message)
 }
 
 #[unsafe(no_mangle)]
@@ -1327,7 +1327,7 @@ pub unsafe extern "C" fn MPI_Op_free(op: *mut MPI_Op) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_fromint(op: c_int) -> MPI_Op {
-    imp::conversion::from_int::<crate::kind::Op>(op)
+    imp::conversion::from_int::<crate::handles::kind::Op>(op)
 }
 
 #[unsafe(no_mangle)]
@@ -1338,7 +1338,7 @@ pub unsafe extern "C" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Op_toint(op: MPI_Op) -> c_int {
-    imp::conversion::to_int::<crate::kind::Op>(op)
+    imp::conversion::to_int::<crate::handles::kind::Op>(op)
 }
 
 #[unsafe(no_mangle)]

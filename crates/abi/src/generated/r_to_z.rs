@@ -1175,7 +1175,7 @@ pub unsafe extern "C" fn MPI_Request_get_status_some(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
-    imp::conversion::to_int::<crate::kind::Request>(request)
+    imp::conversion::to_int::<crate::handles::kind::Request>(request)
 }
 
 #[unsafe(no_mangle)]

@@ -227,7 +227,7 @@ pub unsafe extern "C" fn MPI_Session_flush_buffer(session: MPI_Session) -> c_int
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_fromint(session: c_int) -> MPI_Session {
-    imp::conversion::from_int::<crate::kind::Session>(session)
+    imp::conversion::from_int::<crate::handles::kind::Session>(session)
 }
 
 #[unsafe(no_mangle)]
@@ -467,7 +467,7 @@ pub unsafe extern "C" fn MPI_Session_set_errhandler(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Session_toint(session: MPI_Session) -> c_int {
-    imp::conversion::to_int::<crate::kind::Session>(session)
+    imp::conversion::to_int::<crate::handles::kind::Session>(session)
 }
 
 #[unsafe(no_mangle)]

@@ -488,7 +488,7 @@ pub unsafe extern "C" fn MPI_Win_free_keyval(win_keyval: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_fromint(win: c_int) -> MPI_Win {
-    imp::conversion::from_int::<crate::kind::Win>(win)
+    imp::conversion::from_int::<crate::handles::kind::Win>(win)
 }
 
 #[unsafe(no_mangle)]
@@ -816,7 +816,7 @@ pub unsafe extern "C" fn MPI_Win_test(win: MPI_Win, flag: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_toint(win: MPI_Win) -> c_int {
-    imp::conversion::to_int::<crate::kind::Win>(win)
+    imp::conversion::to_int::<crate::handles::kind::Win>(win)
 }
 
 #[unsafe(no_mangle)]

@@ -12,7 +12,7 @@ use tutti_data::Datatype as Layout;
 
 use crate::entry::Call;
 use crate::generated::constants::*;
-use crate::kind::Info;
+use crate::handles::kind::Info;
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::{MPI_Aint, MPI_Count, MPI_Datatype, MPI_Offset};
 

@@ -22,8 +22,8 @@ use crate::generated::constants::{
     MPI_NULL_COPY_FN, MPI_NULL_DELETE_FN, MPI_PROC_NULL, MPI_SUCCESS, MPI_TAG_UB, MPI_UNIVERSE_SIZE,
     MPI_WTIME_IS_GLOBAL,
 };
+use crate::handles::kind::{Comm, Datatype};
 use crate::imp::memory::process;
-use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, In, Out};
 use crate::types::Raw;
 

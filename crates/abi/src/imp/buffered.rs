@@ -5,9 +5,9 @@ use tutti_core::buffered::{OF_PROCESS, Place};
 
 use crate::entry::Call;
 use crate::generated::constants::MPI_BUFFER_AUTOMATIC;
+use crate::handles::kind::{Comm, Request, Session};
+use crate::handles::request::handle_of;
 use crate::imp::memory::process;
-use crate::imp::request::handle_of;
-use crate::kind::{Comm, Request, Session};
 use crate::scope::{Address, CountOut, HandleOut, In};
 
 /// MPI_Buffer_attach.

@@ -16,9 +16,9 @@ use tutti_data::Reducer;
 use crate::entry::Call;
 use crate::form::Form;
 use crate::generated::constants::{MPI_PROC_NULL, MPI_ROOT};
+use crate::handles::kind::{Comm, Datatype, Op};
+use crate::handles::request::handle_of;
 use crate::imp::memory::{beside, count, count_of, datatype, process};
-use crate::imp::request::handle_of;
-use crate::kind::{Comm, Datatype, Op};
 use crate::scope::{Address, Array as Handles, CountArray, In};
 use crate::types::MPI_Datatype;
 

@@ -18,9 +18,9 @@ use tutti_core::session;
 use crate::entry::{At, Call};
 use crate::form::Form;
 use crate::generated::constants::*;
+use crate::handles::kind::{Comm, Group, Info};
+use crate::handles::request::handle_of;
 use crate::imp::memory::process;
-use crate::imp::request::handle_of;
-use crate::kind::{Comm, Group, Info};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// Info key of the type of hardware resource to split by, or that was split by.

@@ -8,8 +8,9 @@ use tutti_core::request::RequestId;
 
 use crate::generated::constants::MPI_REQUEST_NULL;
 use crate::handles;
-use crate::imp::request::handle_of;
-use crate::kind::{Kind, Stored};
+use crate::handles::Stored;
+use crate::handles::kind::Kind;
+use crate::handles::request::handle_of;
 use crate::types::{MPI_Aint, MPI_Request, Raw};
 
 /// MPI_X_toint.

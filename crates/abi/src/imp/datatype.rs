@@ -13,7 +13,7 @@ use tutti_data::{Combiner, Contents, Darray, Datatype as Data, Distribution, For
 use crate::entry::Call;
 use crate::generated::constants::{MPI_COUNT, MPI_MAX_OBJECT_NAME, MPI_OFFSET};
 use crate::handles;
-use crate::kind::Datatype;
+use crate::handles::kind::Datatype;
 use crate::scope::{Address, Array, ArrayOut, CountArray, CountOut, HandleOut, In, Out, Text, TextOut};
 use crate::types::{MPI_Aint, MPI_Datatype};
 

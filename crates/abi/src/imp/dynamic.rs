@@ -15,9 +15,9 @@ use tutti_core::info::Info as Entries;
 
 use crate::entry::Call;
 use crate::generated::constants::{MPI_ERR_SPAWN, MPI_MAX_PORT_NAME, MPI_SUCCESS};
+use crate::handles::kind::{Comm, Info};
 use crate::imp::comm::give;
 use crate::imp::memory::process;
-use crate::kind::{Comm, Info};
 use crate::scope::{Array, ArrayOut, HandleOut, In, Text, TextOut};
 use crate::types::{MPI_Comm, MPI_Info};
 

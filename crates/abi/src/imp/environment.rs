@@ -13,11 +13,13 @@ use super::memory::process;
 use crate::entry::Call;
 use crate::errors;
 use crate::generated::constants::*;
-use crate::handles;
-use crate::imp::session;
-use crate::kind::{Comm, Datatype, Errhandler, File, Group, Info, Kind, Message, Op, Stored, Win};
+use crate::handles::kind::{Comm, Datatype, Errhandler, File, Group, Info, Kind, Message, Op, Win};
+use crate::handles::{self, Stored};
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, TextOut};
+
+/// Sessions that are open.
+pub(super) static OPEN_SESSIONS: GiantCell<usize> = GiantCell::new(0);
 
 /// MPI_Init.
 pub fn init(call: &mut Call, _argc: *mut c_int, _argv: *mut *mut *mut c_char) -> Result<()> {
@@ -86,7 +88,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     trace::collect(&mut call.held, process)?;
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;
-    let sessions = session::any_open(&call.held);
+    let sessions = *OPEN_SESSIONS.borrow(&call.held) > 0;
     if process.config.report_leaks {
         report_leaks(call, process);
     }
@@ -159,23 +161,10 @@ pub fn is_thread_main(flag: Out<c_int>) -> Result<()> {
 /// MPI_Abort: ends the whole job, whatever the communicator.
 pub fn abort(call: &mut Call, _comm: In<Comm>, errorcode: c_int) -> Result<()> {
     let rank = phase::world_rank().map_or(String::new(), |rank| format!("rank {rank}: "));
-    end_job(
+    errors::end_job(
         errorcode,
         &format!("tutti: {rank}{} with error code {errorcode} ends the job", call.function.name),
     )
-}
-
-/// Ends this process and all it is connected with; `why` is said first.
-pub fn end_job(code: c_int, why: &str) -> ! {
-    // SAFETY: a null pointer means all streams. What the program printed should not be lost.
-    unsafe { libc::fflush(std::ptr::null_mut()) };
-    if let Some(process) = process::process() {
-        process.abort(code, why);
-    }
-    if !why.is_empty() {
-        eprintln!("{why}");
-    }
-    std::process::exit(process::exit_status(code))
 }
 
 /// MPI_Get_version.

@@ -19,7 +19,7 @@ use crate::generated::constants::{
     MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
 };
 use crate::handles;
-use crate::kind::{Comm, Errhandler, File};
+use crate::handles::kind::{Comm, Errhandler, File};
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// The predefined error handlers.

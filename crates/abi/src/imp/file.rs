@@ -24,10 +24,11 @@ use crate::generated::callbacks::{
     MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c, MPI_Datarep_extent_function,
 };
 use crate::generated::constants::*;
+use crate::handles::kind::{Comm, Datatype, File, Group, Info};
+use crate::handles::request::handle_of;
 use crate::imp::datatype;
 use crate::imp::memory::{check_address, count, datatype as committed, process};
-use crate::imp::request::{handle_of, report};
-use crate::kind::{Comm, Datatype, File, Group, Info};
+use crate::imp::request::report;
 use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
 use crate::status::StatusOut;
 use crate::types::MPI_Datatype;

@@ -9,8 +9,8 @@ use crate::entry::Call;
 use crate::generated::constants::{
     MPI_GROUP_EMPTY, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
+use crate::handles::kind::Group;
 use crate::imp::memory::process;
-use crate::kind::Group;
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
 /// The predefined groups.

@@ -10,7 +10,7 @@ use tutti_core::process::{self, ThreadLevel};
 
 use crate::entry::Call;
 use crate::generated::constants::{MPI_INFO_ENV, MPI_MAX_INFO_KEY};
-use crate::kind::Info;
+use crate::handles::kind::Info;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
 
 /// The predefined info objects.

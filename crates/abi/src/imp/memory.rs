@@ -10,7 +10,7 @@ use tutti_core::p2p::user::Typed;
 use tutti_core::process::{self, Process};
 use tutti_data::Datatype;
 
-use crate::kind;
+use crate::handles::kind;
 use crate::scope::{Address, In};
 
 /// A user's buffer, checked.

@@ -40,8 +40,8 @@
 //! meanwhile by a callback or another thread. Never keep a [`GiantCell`](tutti_core::giant::GiantCell) borrow
 //! across a callback.
 //!
-//! A kind of object is declared in [`crate::kind`]: put the type of its objects there, and how its predefined
-//! ones are made (`predefined(number)` in the module of the kind).
+//! A kind of object is declared in [`crate::handles::kind`]; the type of its objects, and how its predefined
+//! ones are made, stands in `stored`.
 
 pub mod abi_info;
 pub mod attribute;
@@ -67,6 +67,7 @@ pub mod request;
 pub mod session;
 pub mod status;
 pub mod storage;
+mod stored;
 pub mod tool;
 pub mod topology;
 pub mod window;

@@ -9,8 +9,8 @@ use tutti_core::topology::Topology;
 
 use crate::entry::Call;
 use crate::form::Form;
+use crate::handles::kind::{Comm, Datatype};
 use crate::imp::collective::{block, entries, operation, perform, typed_entries};
-use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, Array, CountArray, In};
 use crate::types::{MPI_Aint, MPI_Datatype};
 

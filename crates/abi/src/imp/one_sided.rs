@@ -12,9 +12,9 @@ use tutti_data::Datatype as Data;
 
 use crate::entry::Call;
 use crate::generated::constants::MPI_NO_OP;
+use crate::handles::kind::{Datatype, Op, Request, Win};
+use crate::handles::request::handle_of;
 use crate::imp::memory::{self, Message, process};
-use crate::imp::request::handle_of;
-use crate::kind::{Datatype, Op, Request, Win};
 use crate::scope::{Address, HandleOut, In};
 
 /// The target's side of an operation.

@@ -12,10 +12,10 @@ use crate::dialect;
 use crate::entry::Call;
 use crate::generated::callbacks::{MPI_User_function, MPI_User_function_c};
 use crate::handles;
+use crate::handles::kind::{Datatype, Op};
 use crate::imp::collective::check_operator;
 use crate::imp::datatype::handle_of;
 use crate::imp::memory;
-use crate::kind::{Datatype, Op};
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::types::MPI_Datatype;
 

@@ -16,9 +16,10 @@ use tutti_core::request::{RequestId, Status, Template};
 use crate::entry::{At, Call};
 use crate::form::Form;
 use crate::generated::constants::{MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL};
+use crate::handles::kind::{Comm, Datatype, Message as MessageKind, Request};
+use crate::handles::request::handle_of;
 use crate::imp::memory::{self, Message, process};
-use crate::imp::request::{handle_of, report};
-use crate::kind::{Comm, Datatype, Message as MessageKind, Request};
+use crate::imp::request::report;
 use crate::scope::{Address, HandleOut, In, Out};
 use crate::status::StatusOut;
 

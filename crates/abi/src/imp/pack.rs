@@ -4,8 +4,8 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::Datatype as Data;
 
 use crate::entry::Call;
+use crate::handles::kind::{Comm, Datatype};
 use crate::imp::memory;
-use crate::kind::{Comm, Datatype};
 use crate::scope::{Address, CountOut, In, Text};
 
 /// The items of a user's buffer.

@@ -8,9 +8,10 @@ use tutti_core::partitioned::{self, InParts};
 use tutti_core::request::RequestId;
 
 use crate::entry::{At, Call};
+use crate::handles::kind::{Comm, Datatype, Info, Request};
+use crate::handles::request::handle_of;
 use crate::imp::memory::{self, Message, process};
-use crate::imp::request::{handle_of, id_of, some_id};
-use crate::kind::{Comm, Datatype, Info, Request};
+use crate::imp::request::{id_of, some_id};
 use crate::scope::{Address, Array, HandleOut, In, Out};
 
 /// The memory of all partitions, and how many there are.

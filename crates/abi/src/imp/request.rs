@@ -15,19 +15,12 @@ use crate::generated::callbacks::{
     MPI_Grequest_cancel_function, MPI_Grequest_free_function, MPI_Grequest_query_function,
 };
 use crate::generated::constants::{MPI_REQUEST_NULL, MPI_SUCCESS, MPI_UNDEFINED};
+use crate::handles::kind::Request;
+use crate::handles::request::{handle_of, id_in};
 use crate::imp::memory::process;
-use crate::kind::{Kind, Request};
 use crate::scope::{Address, Array, ArrayOut, HandleOut, In, Out};
 use crate::status::{Report, StatusOut, Statuses};
-use crate::types::{MPI_Request, MPI_Status, Raw};
-
-const ID_BITS: u32 = 56;
-
-/// The handle of a request.
-#[inline]
-pub fn handle_of(id: RequestId) -> MPI_Request {
-    Raw::from_bits((u64::from(Request::CODE) << ID_BITS | id.to_bits()) as usize)
-}
+use crate::types::{MPI_Request, MPI_Status};
 
 /// The request behind a handle; `None` for MPI_REQUEST_NULL.
 #[inline]
@@ -36,13 +29,6 @@ pub(super) fn id_of(handle: In<Request>) -> Result<Option<RequestId>> {
         return Ok(None);
     }
     id_in(handle.raw()).map(Some).ok_or_else(|| handle.complaint())
-}
-
-/// The request behind a handle, if it is one.
-#[inline]
-pub fn id_in(handle: MPI_Request) -> Option<RequestId> {
-    let bits = handle.bits() as u64;
-    (bits >> ID_BITS == u64::from(Request::CODE)).then(|| RequestId::from_bits(bits & ((1 << ID_BITS) - 1)))
 }
 
 /// The request behind a handle that must not be null.

@@ -6,7 +6,7 @@ use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_core::communicator::intercommunicator::{self, Leaders};
 use tutti_core::communicator::{Communicator, create};
 use tutti_core::error_handler::{ErrorHandler, HandlerKind};
-use tutti_core::giant::{GiantCell, Held};
+use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, ThreadLevel};
@@ -14,21 +14,13 @@ use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
 use crate::generated::constants::MPI_MAX_STRINGTAG_LEN;
+use crate::handles::kind::{Comm, Errhandler, Group, Info, Session};
 use crate::imp::environment;
 use crate::imp::error_handler::{call_handler, return_handle};
 use crate::imp::memory::process;
 use crate::imp::{comm, group};
-use crate::kind::{Comm, Errhandler, Group, Info, Session};
 use crate::phase;
 use crate::scope::{HandleOut, In, Out, Text, TextOut};
-
-/// Sessions that are open.
-static OPEN: GiantCell<usize> = GiantCell::new(0);
-
-/// Whether any session is open.
-pub fn any_open(held: &Held) -> bool {
-    *OPEN.borrow(held) > 0
-}
 
 /// MPI_Session_init.
 pub fn init(
@@ -50,7 +42,7 @@ pub fn init(
         phase::sessions(true);
     }
     session.create(Opened::open(&call.held, handler, entries))?;
-    *OPEN.borrow_mut(&call.held) += 1;
+    *environment::OPEN_SESSIONS.borrow_mut(&call.held) += 1;
     fresh.map_or(Ok(()), |process| environment::attend(call, process))
 }
 
@@ -83,8 +75,8 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     let closed = session.remove()?;
     call.at = At::World;
     closed.close(&mut call.held, process()?);
-    let left = *OPEN.borrow(&call.held) - 1;
-    *OPEN.borrow_mut(&call.held) = left;
+    let left = *environment::OPEN_SESSIONS.borrow(&call.held) - 1;
+    *environment::OPEN_SESSIONS.borrow_mut(&call.held) = left;
     let in_world = phase::was_initialised() && !phase::was_finalised();
     if left == 0 && !in_world {
         let process = process()?;

@@ -8,7 +8,7 @@ use tutti_data::Datatype as Layout;
 use super::memory::count as items;
 use crate::entry::Call;
 use crate::generated::constants::MPI_UNDEFINED;
-use crate::kind::Datatype;
+use crate::handles::kind::Datatype;
 use crate::scope::{CountOut, In, Out};
 use crate::status::{StatusIn, StatusOut};
 

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use tutti_base::{Error, ErrorClass, Result};
 
 use crate::entry::Call;
+use crate::handles::kind::Info;
 use crate::imp::memory::process;
-use crate::kind::Info;
 use crate::scope::{Address, In};
 
 /// Alignment of memory where the program does not ask for more: a cache line.

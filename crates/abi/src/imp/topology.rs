@@ -12,9 +12,9 @@ use tutti_core::topology::{Cartesian, Distributed, Graph, Topology};
 
 use crate::entry::Call;
 use crate::generated::constants::*;
+use crate::handles::kind::{Comm, Info};
 use crate::imp::comm::give;
 use crate::imp::memory::process;
-use crate::kind::{Comm, Info};
 use crate::scope::{Array, ArrayOut, HandleOut, In, Out};
 
 /// MPI_Dims_create.

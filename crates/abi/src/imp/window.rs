@@ -19,10 +19,10 @@ use tutti_core::window::{Flavor, LockKind, Window};
 
 use crate::entry::{At, Call};
 use crate::generated::constants::*;
+use crate::handles::kind::{Comm, Errhandler, Group, Info, Win};
 use crate::imp::attribute;
 use crate::imp::error_handler::{call_handler, return_handle};
 use crate::imp::memory::process;
-use crate::kind::{Comm, Errhandler, Group, Info, Win};
 use crate::scope::{Address, CountOut, HandleOut, In, Out, Text, TextOut};
 
 /// A size of memory.

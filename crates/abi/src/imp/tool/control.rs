@@ -12,11 +12,13 @@ use tutti_base::config::{ConfigError, SETTINGS, Scope};
 use tutti_core::process;
 use tutti_core::tool::settings::{self, Type};
 
-use super::{TOOL, enumeration_of, give, index_of, item, pointer, put, put_datatype, ready, refuse};
+use super::state::TOOL;
+use super::{enumeration_of, give, index_of, item, put, put_datatype, ready};
 use crate::entry::Call;
 use crate::generated::constants::*;
-use crate::kind::Datatype;
+use crate::handles::kind::Datatype;
 use crate::scope::{Address, HandleOut, Out, Text, TextOut};
+use crate::slots::{pointer, refuse};
 use crate::types::{MPI_T_cvar_handle, MPI_T_enum};
 
 /// Characters of a text with its zero.

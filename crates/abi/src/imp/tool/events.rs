@@ -1,8 +1,6 @@
 //! Events and who hears of them (MPI-5 section 15.3.8).
 //!
-//! Callbacks run at the end of the outermost call in which an event was noted (see
-//! `tutti_core::tool::events`), without any borrow, so each may do what its safety level lets it; the least
-//! demanding one that is registered is called. An instance is valid during its callback alone.
+//! Callbacks run at the end of the outermost call in which an event was noted ([`crate::listeners`]).
 //!
 //! # Safety
 //! A user's buffer holds what is read: one element, or the whole event as its displacements say. Callbacks
@@ -10,137 +8,31 @@
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use tutti_base::Result;
-use tutti_core::giant::{GiantCell, Held};
+use tutti_core::giant::GiantCell;
 use tutti_core::info::Info as Entries;
 use tutti_core::tool::events::{self, Description, Event, KINDS, NUMBERS};
 
-use super::{TOOL, Tool, enumeration_of, give, index_of, item, pointer, put, ready, refuse};
-use crate::dialect::{self, Dialect};
+use super::{enumeration_of, give, index_of, item, put, ready};
+use crate::dialect;
 use crate::entry::Call;
 use crate::generated::callbacks::{
     MPI_T_event_cb_function, MPI_T_event_dropped_cb_function, MPI_T_event_free_cb_function,
 };
 use crate::generated::constants::*;
-use crate::kind::Info;
+use crate::handles::kind::Info;
+use crate::listeners::{CURRENT, Callback, LEVELS, LISTENERS, Registration, listen};
 use crate::scope::{Address, ArrayOut, HandleOut, In, Out, Text, TextOut};
+use crate::slots::{pointer, refuse};
 use crate::types::{MPI_Datatype, MPI_T_enum, MPI_T_event_instance, MPI_T_event_registration};
-
-/// Safety levels, from the least demanding on.
-const LEVELS: [c_int; 4] = [
-    MPI_T_CB_REQUIRE_NONE,
-    MPI_T_CB_REQUIRE_MPI_RESTRICTED,
-    MPI_T_CB_REQUIRE_THREAD_SAFE,
-    MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
-];
-
-/// Somebody's interest in a kind of event.
-#[derive(Debug)]
-pub struct Registration {
-    kind: usize,
-    info: Entries,
-    /// One a safety level.
-    callbacks: [Option<Callback>; LEVELS.len()],
-    dropped: Option<Dropped>,
-}
-
-/// The address of a function that hears of lost events, and who calls it.
-type Dropped = (usize, &'static Dialect);
-
-#[derive(Clone, Debug)]
-struct Callback {
-    function: usize,
-    dialect: &'static Dialect,
-    /// Address that the function gets.
-    user_data: usize,
-    info: Entries,
-}
 
 /// The only source: this process.
 const SOURCE: (&str, &str) = ("tutti", "this process, in the order in which things happen");
 const NS_PER_SECOND: i64 = 1_000_000_000;
 /// Bytes of an event as it is copied: the integers, then the count.
 const EVENT_BYTES: usize = NUMBERS * 4 + 8;
-
-/// The event whose callbacks run, as an address; 0 if none.
-static CURRENT: AtomicUsize = AtomicUsize::new(0);
-static TELLING: AtomicBool = AtomicBool::new(false);
-
-/// Says to the library which events anybody wants.
-pub(super) fn listen(tool: &mut Tool) {
-    let heard = tool.registrations.iter_mut().filter(|one| one.callbacks.iter().any(Option::is_some));
-    events::want(heard.fold(0, |kinds, one| kinds | 1 << one.kind));
-}
-
-/// Tells of what has happened. No borrow is alive.
-#[cold]
-pub fn tell(held: &Held) {
-    // What happens in callbacks is told when the next call is over.
-    if TELLING.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    let (events, dropped) = events::take();
-    for event in &events {
-        CURRENT.store(std::ptr::from_ref(event) as usize, Ordering::Relaxed);
-        for bits in hearers(held, event.kind as usize) {
-            // It may have been freed by the callback before.
-            let Some((level, callback, _)) = callback_of(held, bits) else { continue };
-            let instance = pointer(std::ptr::from_ref(event) as usize);
-            // SAFETY: the module's Safety section.
-            unsafe {
-                let (function, user_data) = (callback.function, callback.user_data as *mut _);
-                (callback.dialect.MPI_T_event_cb_function)(
-                    function,
-                    instance,
-                    pointer(bits),
-                    level,
-                    user_data,
-                );
-            };
-        }
-        CURRENT.store(0, Ordering::Relaxed);
-    }
-    for (kind, count) in dropped.iter().enumerate().filter(|(_, count)| **count > 0) {
-        for bits in hearers(held, kind) {
-            let Some((level, callback, Some((function, dialect)))) = callback_of(held, bits) else {
-                continue;
-            };
-            let (count, user_data) = (*count as i64, callback.user_data as *mut _);
-            // SAFETY: the module's Safety section.
-            unsafe {
-                (dialect.MPI_T_event_dropped_cb_function)(
-                    function,
-                    count,
-                    pointer(bits),
-                    0,
-                    level,
-                    user_data,
-                );
-            };
-        }
-    }
-    TELLING.store(false, Ordering::Relaxed);
-}
-
-fn hearers(held: &Held, kind: usize) -> Vec<usize> {
-    let mut tool = TOOL.borrow_mut(held);
-    let all = tool.registrations.all();
-    all.into_iter().filter(|bits| tool.registrations.get(*bits).is_some_and(|one| one.kind == kind)).collect()
-}
-
-type Heard = (c_int, Callback, Option<Dropped>);
-
-fn callback_of(held: &Held, bits: usize) -> Option<Heard> {
-    let mut tool = TOOL.borrow_mut(held);
-    let one = tool.registrations.get(bits)?;
-    let (level, callback) = LEVELS
-        .iter()
-        .zip(&one.callbacks)
-        .find_map(|(level, callback)| callback.clone().map(|callback| (*level, callback)))?;
-    Some((level, callback, one.dropped))
-}
 
 /// MPI_T_source_get_num.
 pub fn source_get_num(call: &mut Call, num_sources: Out<c_int>) -> Result<()> {
@@ -258,7 +150,7 @@ pub fn event_handle_alloc(
         callbacks: [const { None }; LEVELS.len()],
         dropped: None,
     };
-    let bits = TOOL.borrow_mut(&call.held).registrations.insert(one)?;
+    let bits = LISTENERS.borrow_mut(&call.held).insert(one)?;
     event_registration.set(pointer(bits))
 }
 
@@ -273,10 +165,10 @@ fn with<R>(
     action: impl FnOnce(&mut Registration) -> Result<R>,
 ) -> Result<R> {
     ready(call)?;
-    let mut tool = TOOL.borrow_mut(&call.held);
-    let found = tool.registrations.get(registration as usize);
+    let mut listeners = LISTENERS.borrow_mut(&call.held);
+    let found = listeners.get(registration as usize);
     let result = action(found.ok_or_else(no_registration)?)?;
-    listen(&mut tool);
+    listen(&mut listeners);
     Ok(result)
 }
 
@@ -377,9 +269,9 @@ pub fn event_handle_free(
     ready(call)?;
     let bits = event_registration as usize;
     {
-        let mut tool = TOOL.borrow_mut(&call.held);
-        tool.registrations.remove(bits).ok_or_else(no_registration)?;
-        listen(&mut tool);
+        let mut listeners = LISTENERS.borrow_mut(&call.held);
+        listeners.remove(bits).ok_or_else(no_registration)?;
+        listen(&mut listeners);
     }
     if let Some(function) = free_cb_function {
         // SAFETY: the module's Safety section.

@@ -9,12 +9,13 @@ mod category;
 mod control;
 mod events;
 mod performance;
+mod state;
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use tutti_base::{Error, Result};
-use tutti_core::giant::{self, GiantCell};
+use tutti_base::Result;
+use tutti_core::giant;
 use tutti_core::tool::events::KINDS;
 use tutti_core::tool::variables::{self, Class};
 use tutti_core::tool::{Names, settings};
@@ -22,107 +23,17 @@ use tutti_core::tool::{Names, settings};
 use crate::entry::Call;
 use crate::generated::constants::*;
 use crate::imp::environment::{level_of, number_of};
+use crate::listeners::{LISTENERS, listen};
 use crate::scope::{HandleOut, Out, Text, TextOut};
-use crate::types::{MPI_Datatype, MPI_T_enum, Opaque};
+use crate::slots::{pointer, refuse};
+use crate::types::{MPI_Datatype, MPI_T_enum};
+
+use state::TOOL;
 
 pub use category::*;
 pub use control::*;
 pub use events::*;
 pub use performance::*;
-
-/// What tools hold.
-#[derive(Debug)]
-struct Tool {
-    /// How often the interface was initialised and not finalised.
-    users: u32,
-    controls: Slots<usize>,
-    sessions: Slots<()>,
-    handles: Slots<performance::Handle>,
-    registrations: Slots<events::Registration>,
-}
-
-static TOOL: GiantCell<Tool> = GiantCell::new(Tool {
-    users: 0,
-    controls: Slots::new(1),
-    sessions: Slots::new(2),
-    handles: Slots::new(3),
-    registrations: Slots::new(4),
-});
-
-/// Objects behind handles of one kind: the kind, a generation and a place.
-#[derive(Debug)]
-struct Slots<T> {
-    kind: usize,
-    places: Vec<(usize, Option<T>)>,
-}
-
-/// Bits of a handle for the place, and for the generation.
-const PLACE_BITS: u32 = 20;
-const GENERATION_BITS: u32 = 32;
-
-impl<T> Slots<T> {
-    const fn new(kind: usize) -> Slots<T> {
-        Slots { kind, places: Vec::new() }
-    }
-
-    /// Stores an object; its handle.
-    fn insert(&mut self, object: T) -> Result<usize> {
-        let place = match self.places.iter().position(|(_, held)| held.is_none()) {
-            Some(place) => place,
-            None if self.places.len() < 1 << PLACE_BITS => {
-                self.places.push((0, None));
-                self.places.len() - 1
-            }
-            None => return Err(refuse(MPI_T_ERR_OUT_OF_HANDLES, "a million handles are in use")),
-        };
-        let (generation, held) = &mut self.places[place];
-        *generation = (*generation + 1) % (1 << GENERATION_BITS);
-        *held = Some(object);
-        Ok(self.bits(place))
-    }
-
-    fn bits(&self, place: usize) -> usize {
-        (self.kind << GENERATION_BITS | self.places[place].0) << PLACE_BITS | place
-    }
-
-    fn place(&self, bits: usize) -> Option<usize> {
-        let place = bits & ((1 << PLACE_BITS) - 1);
-        (place < self.places.len() && self.bits(place) == bits).then_some(place)
-    }
-
-    fn get(&mut self, bits: usize) -> Option<&mut T> {
-        let place = self.place(bits)?;
-        self.places[place].1.as_mut()
-    }
-
-    fn remove(&mut self, bits: usize) -> Option<T> {
-        let place = self.place(bits)?;
-        self.places[place].1.take()
-    }
-
-    fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        self.places
-            .iter_mut()
-            .filter(|(_, held)| held.as_ref().is_some_and(|one| !keep(one)))
-            .for_each(|(_, held)| *held = None);
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().filter_map(|(_, held)| held.as_mut())
-    }
-
-    /// The handles in use.
-    fn all(&self) -> Vec<usize> {
-        let used = self.places.iter().enumerate().filter(|(_, (_, held))| held.is_some());
-        used.map(|(place, _)| self.bits(place)).collect()
-    }
-}
-
-/// An error of this interface.
-#[cold]
-fn refuse(code: c_int, why: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::with_code(code, why)
-}
 
 /// Whether the interface is up.
 fn ready(call: &Call) -> Result<()> {
@@ -167,12 +78,8 @@ fn put<T: Copy>(place: Out<T>, value: T) -> Result<()> {
 }
 
 /// As [`put`], for a predefined datatype.
-fn put_datatype(place: HandleOut<crate::kind::Datatype>, value: MPI_Datatype) -> Result<()> {
+fn put_datatype(place: HandleOut<crate::handles::kind::Datatype>, value: MPI_Datatype) -> Result<()> {
     if place.is_absent() { Ok(()) } else { place.set(value) }
-}
-
-fn pointer(bits: usize) -> *mut Opaque {
-    bits as *mut Opaque
 }
 
 /// Enumerations by name: of settings, of states, and of what the elements of events are called.
@@ -232,8 +139,9 @@ pub fn finalize(call: &mut Call) -> Result<()> {
         tool.controls.retain(|_| false);
         tool.sessions.retain(|()| false);
         tool.handles.retain(|_| false);
-        tool.registrations.retain(|_| false);
-        events::listen(&mut tool);
+        let mut listeners = LISTENERS.borrow_mut(&call.held);
+        listeners.retain(|_| false);
+        listen(&mut listeners);
     }
     Ok(())
 }

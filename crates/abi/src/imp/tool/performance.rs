@@ -11,49 +11,16 @@ use std::ffi::c_int;
 
 use tutti_base::Result;
 use tutti_core::giant::Held;
-use tutti_core::tool::variables::{self, Class, Variable};
+use tutti_core::tool::variables::{self, Class};
 
-use super::{TOOL, Tool, enumeration_of, give, index_of, item, pointer, put, put_datatype, ready, refuse};
+use super::state::{Handle, TOOL, Tool};
+use super::{enumeration_of, give, index_of, item, put, put_datatype, ready};
 use crate::entry::Call;
 use crate::generated::constants::*;
-use crate::kind::Datatype;
+use crate::handles::kind::Datatype;
 use crate::scope::{Address, HandleOut, Out, Text, TextOut};
+use crate::slots::{pointer, refuse};
 use crate::types::{MPI_T_enum, MPI_T_pvar_handle, MPI_T_pvar_session};
-
-/// A performance variable as one session sees it.
-#[derive(Debug)]
-pub struct Handle {
-    session: usize,
-    variable: &'static Variable,
-    /// The value when it was started; `None` while it is stopped.
-    since: Option<u64>,
-    /// What was counted before.
-    counted: u64,
-}
-
-impl Handle {
-    fn value(&self, now: u64) -> u64 {
-        match (self.variable.class.is_counted(), self.since) {
-            (false, _) => now,
-            (true, None) => self.counted,
-            (true, Some(since)) => self.counted.wrapping_add(now.wrapping_sub(since)),
-        }
-    }
-
-    fn set(&mut self, value: u64, now: u64) {
-        self.counted = value;
-        self.since = self.since.map(|_| now);
-    }
-
-    fn start(&mut self, now: u64) {
-        self.since.get_or_insert(now);
-    }
-
-    fn stop(&mut self, now: u64) {
-        self.counted = self.value(now);
-        self.since = None;
-    }
-}
 
 fn class_number(class: Class) -> c_int {
     match class {

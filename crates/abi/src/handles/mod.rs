@@ -3,10 +3,13 @@
 //! A handle is `kind (5 bits) | generation (27) | index (32)`. Predefined handles are numbers below 0x1000
 //! and index an array. Slots sit in chunks of doubling size that never move, so a lookup is a few loads.
 //! Freeing a slot changes its generation: a stale handle is recognised, and so is a handle of another kind or
-//! a stranger's pointer (its top bits are zero). Requests are core's: see [`crate::imp::request`].
+//! a stranger's pointer (its top bits are zero). Requests are core's: see [`request`].
 //!
 //! Objects that were removed are retired, not dropped: another call, nested in a callback or waiting in
 //! another thread, may still refer to them. They are dropped when no call is under way ([`drop_retired`]).
+
+pub mod kind;
+pub mod request;
 
 use std::any::Any;
 use std::ptr::null_mut;
@@ -15,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tutti_base::{Error, Result};
 
-use crate::kind::{self, Kind, Stored};
+use self::kind::Kind;
 use crate::types::Raw;
 
 const FIRST_CHUNK: usize = 64;
@@ -29,6 +32,17 @@ pub const FIRST_INT: usize = 0x1000;
 
 static RETIRED: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
 static ANY_RETIRED: AtomicBool = AtomicBool::new(false);
+
+/// A kind whose objects the abi stores.
+pub trait Stored: Kind {
+    /// What a handle stands for.
+    type Object: Send + Sync + 'static;
+    /// Where the objects are.
+    fn table() -> &'static Table<Self::Object>;
+    /// Makes the predefined object with this number when it is first used. `None` if there is none, or not
+    /// now (the world communicator before MPI_Init). The null handle never gets here.
+    fn predefined(number: usize) -> Option<Self::Object>;
+}
 
 /// All objects of one kind.
 pub struct Table<T: 'static> {
@@ -296,7 +310,7 @@ pub fn complaint<K: Kind>(raw: Raw<K>, argument: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::{Errhandler, Group};
+    use crate::handles::kind::{Errhandler, Group};
     use tutti_core::group::Group as CoreGroup;
 
     fn check<K: Stored>(raw: Raw<K>, expected: std::result::Result<(), &str>) {

@@ -1,15 +1,9 @@
 //! The kinds of handles: what each stands for, its numbers, the class of its errors.
 //!
-//! A kind whose objects live in the [`Table`] of the abi is [`Stored`]. Requests live in core: their handle
-//! is core's request id.
-
-use std::sync::Arc;
+//! A kind whose objects live in a table of the abi is [`Stored`](super::Stored). Requests live in core: see
+//! [`super::request`].
 
 use tutti_base::ErrorClass;
-use tutti_core::error_handler::ErrorHandler;
-use tutti_core::giant::GiantCell;
-
-use crate::handles::Table;
 
 /// What a handle of this kind looks like and is called.
 pub trait Kind: Copy + 'static {
@@ -25,17 +19,6 @@ pub trait Kind: Copy + 'static {
     const WHAT: &'static str;
     /// Name of the null handle.
     const NULL_NAME: &'static str;
-}
-
-/// A kind whose objects the abi stores.
-pub trait Stored: Kind {
-    /// What a handle stands for.
-    type Object: Send + Sync + 'static;
-    /// Where the objects are.
-    fn table() -> &'static Table<Self::Object>;
-    /// Makes the predefined object with this number when it is first used. `None` if there is none, or not
-    /// now (the world communicator before MPI_Init). The null handle never gets here.
-    fn predefined(number: usize) -> Option<Self::Object>;
 }
 
 macro_rules! kinds {
@@ -94,39 +77,4 @@ kinds! {
     Datatype 10 0x200 256 Type "a datatype" "MPI_DATATYPE_NULL";
     /// Reduction operations.
     Op 11 0x20 32 Op "a reduction operation" "MPI_OP_NULL";
-}
-
-macro_rules! stored {
-    ($($name:ident: $object:ty = $predefined:path;)*) => {
-        $(
-            impl Stored for $name {
-                type Object = $object;
-                fn table() -> &'static Table<$object> {
-                    static TABLE: Table<$object> = Table::new();
-                    &TABLE
-                }
-                fn predefined(number: usize) -> Option<$object> {
-                    $predefined(number)
-                }
-            }
-        )*
-    };
-}
-
-// The objects behind the handles. A predefined object is made when it is first looked up.
-stored! {
-    Group: tutti_core::group::Group = crate::imp::group::predefined;
-    Info: GiantCell<tutti_core::info::Info> = crate::imp::info::predefined;
-    Errhandler: ErrorHandler = crate::imp::error_handler::predefined;
-    Comm: Arc<tutti_core::communicator::Communicator> = crate::imp::comm::predefined;
-    Datatype: Arc<tutti_core::type_object::TypeObject> = crate::imp::datatype::predefined;
-    Op: tutti_data::Op = crate::imp::op::predefined;
-    Win: Arc<tutti_core::window::Window> = nothing;
-    File: Arc<tutti_io::File> = nothing;
-    Session: tutti_core::session::Session = nothing;
-    Message: Arc<tutti_core::p2p::user::Matched> = nothing;
-}
-
-fn nothing<T>(_number: usize) -> Option<T> {
-    None
 }

@@ -1,0 +1,33 @@
+//! A function of MPI, and whose error handler hears of its errors.
+
+use crate::types::{MPI_Comm, MPI_Errhandler, MPI_File, MPI_Session, MPI_Win};
+
+/// A function of MPI.
+#[derive(Debug)]
+pub struct Function {
+    /// With its prefix.
+    pub name: &'static str,
+    /// Whether it may be called before MPI_Init and after MPI_Finalize.
+    pub always: bool,
+}
+
+/// The object whose error handler gets an error (MPI-5 section 9.3).
+#[derive(Clone, Copy, Debug)]
+pub enum At {
+    /// None: that of MPI_COMM_SELF, or the initial one.
+    World,
+    /// No error handler at all: functions of the tool interface return their code (MPI-5 section 15.3.9).
+    Tool,
+    /// A communicator.
+    Comm(MPI_Comm),
+    /// The communicator with this context.
+    Context(u32),
+    /// A window.
+    Win(MPI_Win),
+    /// A file.
+    File(MPI_File),
+    /// A session.
+    Session(MPI_Session),
+    /// The error handler that an object will have which is being made (MPI-5 section 11.3).
+    Given(MPI_Errhandler),
+}

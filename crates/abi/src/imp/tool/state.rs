@@ -1,0 +1,58 @@
+//! What tools hold, but for listeners, of whom the end of each call hears ([`crate::listeners`]).
+
+use tutti_core::giant::GiantCell;
+use tutti_core::tool::variables::Variable;
+
+use crate::slots::Slots;
+
+/// What tools hold.
+#[derive(Debug)]
+pub(super) struct Tool {
+    /// How often the interface was initialised and not finalised.
+    pub(super) users: u32,
+    pub(super) controls: Slots<usize>,
+    pub(super) sessions: Slots<()>,
+    pub(super) handles: Slots<Handle>,
+}
+
+pub(super) static TOOL: GiantCell<Tool> = GiantCell::new(Tool {
+    users: 0,
+    controls: Slots::new(1),
+    sessions: Slots::new(2),
+    handles: Slots::new(3),
+});
+
+/// A performance variable as one session sees it.
+#[derive(Debug)]
+pub(super) struct Handle {
+    pub(super) session: usize,
+    pub(super) variable: &'static Variable,
+    /// The value when it was started; `None` while it is stopped.
+    pub(super) since: Option<u64>,
+    /// What was counted before.
+    pub(super) counted: u64,
+}
+
+impl Handle {
+    pub(super) fn value(&self, now: u64) -> u64 {
+        match (self.variable.class.is_counted(), self.since) {
+            (false, _) => now,
+            (true, None) => self.counted,
+            (true, Some(since)) => self.counted.wrapping_add(now.wrapping_sub(since)),
+        }
+    }
+
+    pub(super) fn set(&mut self, value: u64, now: u64) {
+        self.counted = value;
+        self.since = self.since.map(|_| now);
+    }
+
+    pub(super) fn start(&mut self, now: u64) {
+        self.since.get_or_insert(now);
+    }
+
+    pub(super) fn stop(&mut self, now: u64) {
+        self.counted = self.value(now);
+        self.since = None;
+    }
+}

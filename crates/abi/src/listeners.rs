@@ -1,0 +1,138 @@
+//! Who hears of events (MPI-5 section 15.3.8), and telling them.
+//!
+//! Callbacks run at the end of the outermost call in which an event was noted (see
+//! `tutti_core::tool::events`), without any borrow, so each may do what its safety level lets it; the least
+//! demanding one that is registered is called. An instance is valid during its callback alone.
+//!
+//! # Safety
+//! Callbacks and what they are given are the user's.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tutti_core::giant::{GiantCell, Held};
+use tutti_core::info::Info as Entries;
+use tutti_core::tool::events;
+
+use crate::generated::constants::*;
+use crate::generated::dialect::Dialect;
+use crate::slots::{Slots, pointer};
+
+/// Safety levels, from the least demanding on.
+pub const LEVELS: [c_int; 4] = [
+    MPI_T_CB_REQUIRE_NONE,
+    MPI_T_CB_REQUIRE_MPI_RESTRICTED,
+    MPI_T_CB_REQUIRE_THREAD_SAFE,
+    MPI_T_CB_REQUIRE_ASYNC_SIGNAL_SAFE,
+];
+
+/// Somebody's interest in a kind of event.
+#[derive(Debug)]
+pub struct Registration {
+    /// Number of the kind of event.
+    pub kind: usize,
+    /// What its user said of it.
+    pub info: Entries,
+    /// One a safety level.
+    pub callbacks: [Option<Callback>; LEVELS.len()],
+    /// Who hears of lost ones.
+    pub dropped: Option<Dropped>,
+}
+
+/// The address of a function that hears of lost events, and who calls it.
+pub type Dropped = (usize, &'static Dialect);
+
+/// A function that hears of events.
+#[derive(Clone, Debug)]
+pub struct Callback {
+    /// Its address.
+    pub function: usize,
+    /// Who calls it.
+    pub dialect: &'static Dialect,
+    /// Address that the function gets.
+    pub user_data: usize,
+    /// What its user said of it.
+    pub info: Entries,
+}
+
+/// All registrations.
+pub static LISTENERS: GiantCell<Slots<Registration>> = GiantCell::new(Slots::new(4));
+
+/// The event whose callbacks run, as an address; 0 if none.
+pub static CURRENT: AtomicUsize = AtomicUsize::new(0);
+static TELLING: AtomicBool = AtomicBool::new(false);
+
+/// Says to the library which events anybody wants.
+pub fn listen(listeners: &mut Slots<Registration>) {
+    let heard = listeners.iter_mut().filter(|one| one.callbacks.iter().any(Option::is_some));
+    events::want(heard.fold(0, |kinds, one| kinds | 1 << one.kind));
+}
+
+/// Tells of what has happened. No borrow is alive.
+#[cold]
+pub fn tell(held: &Held) {
+    // What happens in callbacks is told when the next call is over.
+    if TELLING.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let (events, dropped) = events::take();
+    for event in &events {
+        CURRENT.store(std::ptr::from_ref(event) as usize, Ordering::Relaxed);
+        for bits in hearers(held, event.kind as usize) {
+            // It may have been freed by the callback before.
+            let Some((level, callback, _)) = callback_of(held, bits) else { continue };
+            let instance = pointer(std::ptr::from_ref(event) as usize);
+            // SAFETY: the module's Safety section.
+            unsafe {
+                let (function, user_data) = (callback.function, callback.user_data as *mut _);
+                (callback.dialect.MPI_T_event_cb_function)(
+                    function,
+                    instance,
+                    pointer(bits),
+                    level,
+                    user_data,
+                );
+            };
+        }
+        CURRENT.store(0, Ordering::Relaxed);
+    }
+    for (kind, count) in dropped.iter().enumerate().filter(|(_, count)| **count > 0) {
+        for bits in hearers(held, kind) {
+            let Some((level, callback, Some((function, dialect)))) = callback_of(held, bits) else {
+                continue;
+            };
+            let (count, user_data) = (*count as i64, callback.user_data as *mut _);
+            // SAFETY: the module's Safety section.
+            unsafe {
+                (dialect.MPI_T_event_dropped_cb_function)(
+                    function,
+                    count,
+                    pointer(bits),
+                    0,
+                    level,
+                    user_data,
+                );
+            };
+        }
+    }
+    TELLING.store(false, Ordering::Relaxed);
+}
+
+fn hearers(held: &Held, kind: usize) -> Vec<usize> {
+    let mut listeners = LISTENERS.borrow_mut(held);
+    let all = listeners.all();
+    all.into_iter().filter(|bits| listeners.get(*bits).is_some_and(|one| one.kind == kind)).collect()
+}
+
+type Heard = (c_int, Callback, Option<Dropped>);
+
+fn callback_of(held: &Held, bits: usize) -> Option<Heard> {
+    let mut listeners = LISTENERS.borrow_mut(held);
+    let one = listeners.get(bits)?;
+    let (level, callback) = LEVELS
+        .iter()
+        .zip(&one.callbacks)
+        .find_map(|(level, callback)| callback.clone().map(|callback| (*level, callback)))?;
+    Some((level, callback, one.dropped))
+}
