@@ -4,16 +4,16 @@
 //! operation with one size, some milliseconds long, and each library measures it before the next is begun.
 
 use crate::awake::Awake;
+use crate::cells::asks;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts;
 use crate::job_end;
-use crate::library::Library;
+use crate::library::{Library, home};
 use crate::options::{IN_THREADS, Options};
 use crate::programs::Programs;
 use crate::report;
 use crate::results::{KILLED, Results, START};
 use crate::session::Ask;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Measures, prints the tables and writes the report.
@@ -35,12 +35,6 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut results = Results::new(awake.is_some());
     bench.measure(&mut results);
     report::write(options, &bench.libraries, &results)
-}
-
-/// Where Tutti is installed: the directory above the one this program is in.
-pub fn home() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    Ok(own.ancestors().nth(2).unwrap_or(Path::new("/")).to_path_buf())
 }
 
 struct Bench<'a> {
@@ -126,51 +120,5 @@ impl Bench<'_> {
                 }
             }
         }
-    }
-}
-
-/// Whether the operation has no data, or always the same, hence no sizes.
-pub fn has_no_data(op: &str) -> bool {
-    op.ends_with("barrier") || op == "line" || op == "fetch_and_op"
-}
-
-/// All cells, in the order in which they are measured.
-pub fn asks(options: &Options) -> Vec<Ask> {
-    let mut asks = Vec::new();
-    for mode in &options.modes {
-        // A barrier has no data that could change, and threads do not look at theirs.
-        for op in options.ops.iter().filter(|op| mode == "plain" || !(has_no_data(op) || *op == IN_THREADS)) {
-            let sizes = if has_no_data(op) { vec![0] } else { options.sizes.to_vec() };
-            asks.extend(sizes.into_iter().map(|bytes| Ask { op: op.clone(), mode: mode.clone(), bytes }));
-        }
-    }
-    asks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    #[test]
-    fn every_cell_is_asked_for_once() {
-        let line = "x --ops latency,barrier --sizes 8,64";
-        let options = Line::parse_from(line.split(' ')).options;
-        let shown: Vec<_> =
-            asks(&options).iter().map(|ask| format!("{} {} {}", ask.op, ask.mode, ask.bytes)).collect();
-        let expected = [
-            "latency plain 8",
-            "latency plain 64",
-            "barrier plain 0",
-            "latency changing 8",
-            "latency changing 64",
-        ];
-        assert_eq!(shown, expected);
     }
 }

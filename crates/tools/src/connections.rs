@@ -12,11 +12,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::compare::home;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts::Raised;
 use crate::job_end::last;
-use crate::library::{Library, Place};
+use crate::library::{Library, Place, home};
 use crate::programs::Programs;
 use crate::report::size;
 use crate::results::{Measure, Results, median};
@@ -92,7 +91,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let place = testbed.place(2, 1);
     let ways = [ON_DEMAND, STATIC].map(|name| way(name, &place));
     out += &messages(options, &ways, &programs);
-    crate::show(&out);
+    crate::output::show(&out);
     let path = options.out.join("connections.txt");
     std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }

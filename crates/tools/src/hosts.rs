@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use tutti_testbed::{Lines, Testbed};
 
 use crate::awake::Awake;
-use crate::compare::{self, asks};
+use crate::cells::asks;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::job_end;
 use crate::library::{Library, Place};
@@ -32,7 +32,7 @@ const BETWEEN_TWO: [&str; 7] =
 /// # Errors
 /// There can be no testbed here, a library is missing, or the report cannot be written.
 pub fn run(options: &Options) -> Result<(), String> {
-    let home = compare::home()?;
+    let home = crate::library::home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);
     let libraries = options.libraries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let programs = Programs::build(&options.out, &libraries)?;

@@ -173,6 +173,12 @@ fn version(home: &Path, name: &str) -> String {
         .map_or_else(|_| name.to_string(), |packages| packages.trim().replace("==", " "))
 }
 
+/// Where Tutti is installed: the directory above the one this program is in.
+pub fn home() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    Ok(own.ancestors().nth(2).unwrap_or(Path::new("/")).to_path_buf())
+}
+
 #[cfg(test)]
 impl Library {
     /// Any library, for tests of what comes after measuring.

@@ -32,6 +32,7 @@
 mod amounts;
 mod asp;
 mod awake;
+mod cells;
 mod checkpoint;
 mod cluster;
 mod compare;
@@ -44,10 +45,13 @@ mod hosts;
 mod info;
 mod io_server;
 mod job_end;
+mod kept;
 mod library;
+mod machines;
 mod manual;
 mod network;
 mod options;
+mod output;
 mod overlap;
 mod probe;
 mod programs;
@@ -154,7 +158,9 @@ fn main() -> ExitCode {
         Command::Bench(bench) => match *bench {
             Bench { what: Some(Part::Waits(options)), .. } => waits::run(&options),
             Bench { what: Some(Part::Io(options)), .. } => files::run(&options),
-            Bench { what: Some(Part::Tune(options)), .. } => tuning::run(&options).map(|text| show(&text)),
+            Bench { what: Some(Part::Tune(options)), .. } => {
+                tuning::run(&options).map(|text| output::show(&text))
+            }
             Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
         },
         Command::Compare(options) if options.ops == ["io"] => files::run(&files::Options::of(&options)),
@@ -180,10 +186,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints `text`; a reader that has gone (`tutti info | head`) is no error.
-fn show(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -41,7 +41,7 @@ pub fn probe(tutti: &Library, programs: &Programs, place: &Place, model: &mut Mo
 /// Where else the model of a job on several hosts may be kept: beside the programs that all hosts see.
 pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, String> {
     let path = directory.join("model");
-    crate::probe::keep(&path, &model.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;
+    crate::kept::keep(&path, &model.to_string()).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path)
 }
 

@@ -8,7 +8,7 @@
 
 use std::hint::{black_box, spin_loop};
 use std::io::IoSliceMut;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -16,14 +16,13 @@ use std::time::Instant;
 use clap::Args;
 use tutti_base::config::Config;
 use tutti_coll::Model;
-use tutti_coll::tune::learned;
 use tutti_sys::cma::{self, Pid, RemoteSegment};
 use tutti_sys::cpu::{self, ProcessorSet};
-use tutti_sys::{files, process};
+use tutti_sys::process;
 use tutti_topo::Machine;
 
-use crate::compare::home;
-use crate::library::{Library, Place};
+use crate::kept::{default_path, keep};
+use crate::library::{Library, Place, home};
 use crate::network;
 use crate::programs::Programs;
 
@@ -67,14 +66,14 @@ pub fn run(options: &Options) -> Result<(), String> {
     }
     let text = format!("# what {} costs, by tutti probe\n{model}", process::host_name());
     if options.print {
-        crate::show(&text);
+        crate::output::show(&text);
         return Ok(());
     }
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let path = options.out.clone().or_else(|| default_path(&config));
     let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
     keep(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    crate::show(&format!("kept in {}\n{text}", path.display()));
+    crate::output::show(&format!("kept in {}\n{text}", path.display()));
     Ok(())
 }
 
@@ -91,23 +90,6 @@ fn across(options: &Options, model: &mut Model) -> Result<(), String> {
         by_node: false,
     };
     network::probe(&tutti, &programs, &place, model)
-}
-
-/// Where the model of this machine is kept.
-pub fn default_path(config: &Config) -> Option<PathBuf> {
-    let path =
-        config.model_path(&process::host_name(), cpu::usable_processors(), |name| std::env::var(name).ok());
-    path.map(PathBuf::from)
-}
-
-/// Longest model that is read, in bytes.
-pub const MODEL_BYTES: u64 = 1 << 20;
-
-/// Puts a model in place at once: who reads meanwhile reads the old one or the new one. What programs have
-/// learned since stays in the file.
-pub fn keep(path: &Path, text: &str) -> std::io::Result<()> {
-    let old = files::read_text(path, MODEL_BYTES).unwrap_or_default();
-    files::keep(path, learned::carry_over(&old, text).as_bytes())
 }
 
 /// Everything that can be seen from here.

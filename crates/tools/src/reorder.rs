@@ -9,7 +9,7 @@ use tutti_coll::hierarchy::{Hierarchy, NETWORK};
 use tutti_coll::simulate::{Binding, Layout};
 use tutti_topo::Distance;
 
-use crate::sim;
+use crate::machines;
 
 /// Options of `tutti sim reorder`.
 #[derive(Args)]
@@ -31,7 +31,7 @@ pub struct Options {
     hosts: u32,
     /// On which cores the ranks are before: compact, scatter, random:SEED, or a list of processors
     /// (0,4,8-11).
-    #[arg(long, default_value = "compact", value_parser = sim::binding)]
+    #[arg(long, default_value = "compact", value_parser = machines::binding)]
     bind: Binding,
 }
 
@@ -44,14 +44,14 @@ struct Extents(Vec<u32>);
 /// # Errors
 /// The machine's file cannot be read.
 pub fn run(options: &Options) -> Result<(), String> {
-    crate::show(&report(options)?);
+    crate::output::show(&report(options)?);
     Ok(())
 }
 
 fn report(options: &Options) -> Result<String, String> {
     let Extents(dims) = &options.dims;
-    let machine = sim::machine(options.machine.as_deref())?;
-    sim::check_list(&machine, &options.bind)?;
+    let machine = machines::machine(options.machine.as_deref())?;
+    machines::check_list(&machine, &options.bind)?;
     let ranks: u32 = dims.iter().product();
     let layout = Layout::bound(&machine, &options.bind, ranks, options.hosts.clamp(1, ranks));
     let hierarchy = layout.hierarchy();

@@ -3,7 +3,7 @@
 //! ranks ([`reorder`]); `tutti sim asp`: a program of broadcasts ([`asp::simulated`]); `tutti sim
 //! checkpoint`: what checkpoints cost ([`checkpoint::simulated`]).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tutti_base::config::Config;
@@ -11,9 +11,9 @@ use tutti_coll::generator::Node;
 use tutti_coll::select::{Candidate, refusal, study};
 use tutti_coll::simulate::{Binding, Reach};
 use tutti_coll::{Collective, Environment, Model, Shape, registry};
-use tutti_sys::files;
 use tutti_topo::{Level, Machine};
 
+use crate::machines::{binding, check_list, machine, model};
 use crate::spread::Spread;
 use crate::{asp, checkpoint, reorder, start};
 
@@ -105,11 +105,11 @@ pub fn run(options: &Options) -> Result<(), String> {
         Some(Other::Reorder(options)) => reorder::run(options),
         Some(Other::Asp(options)) => asp::simulated::run(options),
         Some(Other::Checkpoint(options)) => {
-            crate::show(&checkpoint::simulated::text(options)?);
+            crate::output::show(&checkpoint::simulated::text(options)?);
             Ok(())
         }
         None => {
-            crate::show(&table(&options.setup)?);
+            crate::output::show(&table(&options.setup)?);
             Ok(())
         }
     }
@@ -172,17 +172,6 @@ fn table(options: &Setup) -> Result<String, String> {
     Ok(text)
 }
 
-/// The machine of this file, or this one.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
-    match path {
-        Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display())),
-        None => Ok(Machine::local()),
-    }
-}
-
 fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String> {
     let operation = &options.operation;
     let model = operation.model(options.machine.is_none())?;
@@ -236,18 +225,10 @@ impl Operation {
     /// The file cannot be read.
     pub fn model(&self, this_machine: bool) -> Result<Model, String> {
         let config = Config::from_env().map_err(|error| error.to_string())?;
-        let kept = || crate::probe::default_path(&config).filter(|path| this_machine && path.exists());
+        let kept = || crate::kept::default_path(&config).filter(|path| this_machine && path.exists());
         let Some(path) = &self.model.clone().or_else(kept) else { return Ok(Model::default()) };
         model(path)
     }
-}
-
-/// The model of a file.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn model(path: &Path) -> Result<Model, String> {
-    Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 impl Setup {
@@ -263,47 +244,9 @@ impl Setup {
     }
 }
 
-/// Longest description of a machine or of what it costs, in bytes.
-const MACHINE_BYTES: u64 = 64 << 20;
-
-fn read(path: &Path) -> Result<String, String> {
-    files::read_text_or_pipe(path, MACHINE_BYTES)
-        .map_err(|error| format!("cannot read {}: {error}", path.display()))
-}
-
 fn collective(name: &str) -> Result<Collective, String> {
     let found = Collective::ALL.into_iter().find(|collective| collective.name() == name);
     found.ok_or_else(|| format!("one of {}", Collective::ALL.map(Collective::name).join(", ")))
-}
-
-/// How ranks are put on cores, as a user writes it.
-///
-/// # Errors
-/// What cannot be read.
-pub fn binding(text: &str) -> Result<Binding, String> {
-    match (text, text.strip_prefix("random:")) {
-        ("compact", _) => Ok(Binding::Compact),
-        ("scatter", _) => Ok(Binding::Scatter),
-        ("none", _) => Ok(Binding::None),
-        (_, Some(seed)) => seed.parse().map(Binding::Random).map_err(|_| format!("{seed:?} is not a number")),
-        _ => {
-            let list = tutti_topo::text::parse_list(text)?;
-            Ok(Binding::List(list.into_iter().map(|processor| processor as usize).collect()))
-        }
-    }
-}
-
-/// Whether the processors of a list are there.
-///
-/// # Errors
-/// One that is not.
-pub fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
-    let Binding::List(list) = binding else { return Ok(()) };
-    match list.iter().find(|&&listed| machine.processors().all(|processor| processor != listed)) {
-        Some(processor) => Err(format!("{} has no processor {processor}", machine.name())),
-        None if list.is_empty() => Err("no processor is listed".to_string()),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

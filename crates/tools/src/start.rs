@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             Runs::parse(&text).map_err(named)?
         }
     };
-    crate::show(&report(options, &runs));
+    crate::output::show(&report(options, &runs));
     Ok(())
 }
 

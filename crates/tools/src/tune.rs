@@ -27,10 +27,10 @@ use tutti_coll::select::{refusal, variants};
 use tutti_coll::{Collective, Environment, Generator, Model, Params, Shape, registry, select};
 use tutti_sys::files;
 
-use crate::compare::{has_no_data, home};
+use crate::cells::has_no_data;
 use crate::crew::{Crew, Pace};
 use crate::info::{choice, job};
-use crate::library::{Library, Place};
+use crate::library::{Library, Place, home};
 use crate::options::{Sizes, parse_sizes, parse_time};
 use crate::programs::Programs;
 use crate::report::size;
@@ -206,10 +206,10 @@ impl Row {
 /// Tutti is not installed, a program does not compile, or the model cannot be read or written.
 pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
-    let path = options.out.clone().or_else(|| crate::probe::default_path(&config));
+    let path = options.out.clone().or_else(|| crate::kept::default_path(&config));
     let text = path
         .as_ref()
-        .and_then(|path| files::read_text(path, crate::probe::MODEL_BYTES).ok())
+        .and_then(|path| files::read_text(path, crate::kept::MODEL_BYTES).ok())
         .unwrap_or_default();
     let model = Model { corrections: Vec::new(), ..Model::parse(&text)? };
     let home = home()?;
@@ -231,17 +231,17 @@ pub fn run(options: &Options) -> Result<(), String> {
         };
         let mut own = plan(options, ranks, &environment)?;
         measure(options, &tutti, &programs, left, &mut own);
-        crate::show(&table(&own, options.explain));
+        crate::output::show(&table(&own, options.explain));
         rows.extend(own);
     }
-    crate::show(&summary(&rows));
+    crate::output::show(&summary(&rows));
     if options.dry {
         return Ok(());
     }
     let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
-    crate::probe::keep(&path, &merged(&text, &rows))
+    crate::kept::keep(&path, &merged(&text, &rows))
         .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    crate::show(&format!("kept in {}\n", path.display()));
+    crate::output::show(&format!("kept in {}\n", path.display()));
     Ok(())
 }
 

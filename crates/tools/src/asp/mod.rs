@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::compare::home;
 use crate::hosts::Raised;
 use crate::job_end::last;
-use crate::library::{Library, Place};
+use crate::library::{Library, Place, home};
 use crate::network;
 use crate::programs::Programs;
 use crate::results::median;
@@ -99,7 +98,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
         out += &placement(options, &libraries, &place, &programs, &graph)?;
     }
-    crate::show(&out);
+    crate::output::show(&out);
     let path = options.out.join("asp.txt");
     std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -11,7 +11,7 @@ use tutti_coll::{Collective, Environment, Schedule, Shape, select};
 
 use super::{FLAT, Sample, flat, table};
 use crate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
-use crate::sim;
+use crate::machines;
 use crate::spread::Near;
 
 /// Options of `tutti sim asp`.
@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<(), String> {
                 by_node: *near == Near::Node,
                 ..known.expect("the option takes these names")
             };
-            crate::show(&(placement(options, &cluster)? + "\n"));
+            crate::output::show(&(placement(options, &cluster)? + "\n"));
         }
     }
     Ok(())
@@ -114,7 +114,7 @@ fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
         return Err(format!("{cities} cities are fewer than {ranks} ranks"));
     }
     let model = match &options.model {
-        Some(path) => sim::model(path)?,
+        Some(path) => machines::model(path)?,
         None => cluster.model(),
     };
     let environment = cluster.environment(model, options.hosts_share)?;

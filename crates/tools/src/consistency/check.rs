@@ -1,7 +1,7 @@
 //! Measured times held against the rules: pure functions from results to findings.
 
 use super::rules::{Bytes, DOUBLE, FEWER, FORMS, NONBLOCKING, OF_LINE, OF_MEMCPY, PERSISTENT, RULES, Rule};
-use crate::compare::has_no_data;
+use crate::cells::has_no_data;
 use crate::report::size;
 use crate::results::{Measure, Results};
 use crate::sample::Cell;

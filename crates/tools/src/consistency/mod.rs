@@ -10,9 +10,9 @@ mod check;
 mod rules;
 
 use crate::awake::{Awake, NOTE};
-use crate::compare::{has_no_data, home};
+use crate::cells::has_no_data;
 use crate::crew::{Crew, Pace, Rounds};
-use crate::library::Library;
+use crate::library::{Library, home};
 use crate::options::{Sizes, parse_sizes, parse_time};
 use crate::programs::Programs;
 use crate::results::Results;
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let mut results = Results::new(awake.is_some());
     measure(options, &tutti, &programs, &mut results);
     let text = describe(options, &sections(options, &results), &results);
-    crate::show(&text);
+    crate::output::show(&text);
     let path = options.out.join("consistency.txt");
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -11,10 +11,9 @@ mod table;
 
 use self::servers::{Scratch, on_servers};
 use crate::awake::Awake;
-use crate::compare::home;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts::Raised;
-use crate::library::Library;
+use crate::library::{Library, home};
 use crate::options::{self, parse_time};
 use crate::programs::Programs;
 use crate::results::Results;
@@ -135,7 +134,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     if awake.is_some() {
         text += &format!("{}\n", crate::awake::NOTE);
     }
-    crate::show(&text);
+    crate::output::show(&text);
     let path = options.out.join("io.txt");
     std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -10,10 +10,10 @@ mod outcome;
 mod simulated;
 
 use crate::awake::{Awake, NOTE};
+use crate::cells::has_no_data;
 use crate::cluster::Cluster;
-use crate::compare::{has_no_data, home};
 use crate::crew::{Crew, Pace, Rounds};
-use crate::library::Library;
+use crate::library::{Library, home};
 use crate::options::parse_time;
 use crate::programs::Programs;
 use crate::report::size;
@@ -88,11 +88,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     if awake.is_some() {
         table += &format!("{NOTE}\n");
     }
-    crate::show(&table);
+    crate::output::show(&table);
     let mut missed = 0;
     let mut tell = |line: String, outcome: &Outcome| {
         missed += u32::from(!outcome.value.as_ref().is_ok_and(|value| value.reached));
-        crate::show(&line);
+        crate::output::show(&line);
         table += &line;
     };
     for headline in wanted {
@@ -110,7 +110,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         })?;
     }
     let end = format!("\n{missed} not reached. measured: on this machine; simulated: on a recorded one.\n");
-    crate::show(&end);
+    crate::output::show(&end);
     let path = options.out.join("headlines.txt");
     std::fs::write(&path, table + &end).map_err(|error| format!("{}: {error}", path.display()))
 }

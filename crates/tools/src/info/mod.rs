@@ -13,7 +13,7 @@ use functions::{FUNCTIONS, implemented};
 use job::OwnJob;
 use tutti_base::config::{Audience, Config, SETTINGS, Setting};
 
-use crate::probe::{MODEL_BYTES, default_path};
+use crate::kept::{MODEL_BYTES, default_path};
 use crate::spread::Spread;
 
 /// Options of `tutti info`.
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         let own = own_job.as_ref().map_or(String::new(), |job| neighbours::describe(job, &config));
         if is_another { own } else { everything(&config, &own, options.all_settings) }
     };
-    crate::show(&text);
+    crate::output::show(&text);
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! The page: goals, tables of ratios as heat, plots, failures. One file, nothing loaded from elsewhere.
 
+use super::input::Input;
 use super::svg::{self, Series, escape};
-use super::{Input, size, time};
+use super::words::{size, time};
 use crate::results::Measure;
 use crate::sample::Cell;
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! What the tables of ratios come to: means by operation, the cells that are lost, the times not to be
 //! trusted.
 
-use super::text::short;
-use super::{Input, size};
+use super::input::Input;
+use super::words::{short, size};
 use crate::results::{Measure, Ratio};
 use crate::sample::Cell;
 use std::collections::BTreeMap;

@@ -72,7 +72,7 @@ pub fn lines(series: &[Series]) -> String {
                 x.at(point.0),
                 y.at(point.1),
                 point.0,
-                super::time(point.1)
+                super::words::time(point.1)
             );
         }
     }
@@ -105,7 +105,7 @@ fn grid(x: &Axis, y: &Axis, sizes: impl Iterator<Item = u64>, out: &mut String) 
                  <text x=\"{at:.1}\" y=\"{1}\" text-anchor=\"middle\">{2}</text>",
                 HEIGHT - BOTTOM,
                 HEIGHT - BOTTOM + 16.0,
-                super::size(bytes)
+                super::words::size(bytes)
             );
             free = at + 34.0;
         }

@@ -1,6 +1,8 @@
 //! Tables of ratios for the terminal, and all figures for other programs.
 
-use super::{Input, size, summary};
+use super::input::Input;
+use super::summary;
+use super::words::{short, size};
 use crate::results::{Measure, Results, TCP};
 use crate::sample::Cell;
 use std::collections::BTreeSet;
@@ -125,14 +127,6 @@ fn shown(input: &Input, cell: &Cell) -> Option<String> {
 /// A letter for a library: its initial, but p for MPICH's collectives from point to point.
 fn mark(library: &str) -> &str {
     if library == "mpich-p2p" { "p" } else { &library[..1] }
-}
-
-pub(super) fn short(ratio: f64) -> String {
-    match ratio {
-        _ if ratio < 10.0 => format!("{ratio:.2}"),
-        _ if ratio < 100.0 => format!("{ratio:.1}"),
-        _ => format!("{ratio:.0}"),
-    }
 }
 
 fn events(input: &Input, out: &mut String) {

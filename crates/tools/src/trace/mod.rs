@@ -1,6 +1,7 @@
 //! `tutti trace`: what every rank did and when, as a picture (SVG) and for Perfetto (JSON): of a program that
 //! ran with TUTTI_TRACE (`mpirun --trace FILE`), or of a collective as the simulator runs it.
 
+mod events;
 mod path;
 mod picture;
 mod read;
@@ -13,6 +14,7 @@ use tutti_coll::simulate::{self, Load};
 use tutti_coll::{Schedule, traffic};
 use tutti_sys::files;
 
+use self::events::{Trace, busy, span};
 use crate::sim::Setup;
 
 /// Options of `tutti trace`.
@@ -28,15 +30,6 @@ pub struct Options {
     /// Where the events of a simulation go, for Perfetto [default: trace.json].
     #[arg(long)]
     json: Option<PathBuf>,
-}
-
-/// All events of all ranks, and where these are.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// In the order of their starts.
-    pub events: Vec<Event>,
-    /// The host of each rank.
-    pub hosts: Vec<u32>,
 }
 
 /// More work is not simulated for a picture.
@@ -63,7 +56,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         write(&json, &json_of(&trace))?;
         written += &format!(" and {} (ui.perfetto.dev shows it)", json.display());
     }
-    crate::show(&format!("{title}\n{}written: {written}\n", summary(&trace, &critical)));
+    crate::output::show(&format!("{title}\n{}written: {written}\n", summary(&trace, &critical)));
     Ok(())
 }
 
@@ -152,33 +145,6 @@ fn summary(trace: &Trace, critical: &[usize]) -> String {
         );
     }
     out
-}
-
-/// From the first event to the end of the last.
-fn span(events: &[Event]) -> (u64, u64) {
-    let first = events.iter().map(|event| event.start_ns).min().unwrap_or(0);
-    (first, events.iter().map(|event| event.end_ns).max().unwrap_or(first))
-}
-
-/// When anything of a level is done on a host, without overlaps, in order. Waiting is doing nothing.
-fn busy(trace: &Trace, host: u32, level: Level) -> Vec<(u64, u64)> {
-    let is_work = |event: &&Event| {
-        trace::group(event) >= 2
-            && event.level == level
-            && trace.hosts[event.rank as usize] == host
-            && !matches!(event.action, Action::Await | Action::Post)
-    };
-    let mut times: Vec<(u64, u64)> =
-        trace.events.iter().filter(is_work).map(|event| (event.start_ns, event.end_ns)).collect();
-    times.sort_unstable();
-    let mut merged: Vec<(u64, u64)> = Vec::new();
-    for (start, end) in times {
-        match merged.last_mut() {
-            Some(last) if start <= last.1 => last.1 = last.1.max(end),
-            _ => merged.push((start, end)),
-        }
-    }
-    merged
 }
 
 /// Of each host that talks to others: the part of the time of the less busy of network and node in which both

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use tutti_base::trace::{Action, Event, Level, group, lines};
 
-use super::{Trace, busy, span};
+use super::events::{Trace, busy, span};
 use crate::report::svg::escape;
 
 const WIDTH: f64 = 1200.0;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tutti_base::trace::{Action, Event, Level};
 use tutti_sys::files;
 
-use super::Trace;
+use super::events::Trace;
 
 /// Longest trace, in bytes.
 const TRACE_BYTES: u64 = 8 << 30;

@@ -11,10 +11,9 @@ mod list;
 mod load;
 mod table;
 
-use crate::compare::home;
 use crate::crew::{Crew, Pace, Rounds};
 use crate::hosts::Raised;
-use crate::library::{Library, Place};
+use crate::library::{Library, Place, home};
 use crate::network;
 use crate::options::parse_time;
 use crate::programs::Programs;
@@ -217,7 +216,7 @@ impl Bench<'_> {
         for failure in results.values().flat_map(|results| &results.failures) {
             table += &format!("failed: {failure}\n");
         }
-        crate::show(&table);
+        crate::output::show(&table);
         let path = self.options.out.join("waits.txt");
         std::fs::write(&path, table).map_err(|error| format!("{}: {error}", path.display()))
     }

@@ -1,0 +1,66 @@
+//! The machine that is meant, recorded or this one, what it costs, and where ranks are on it: as a user says
+//! them.
+
+use std::path::Path;
+
+use tutti_coll::Model;
+use tutti_coll::simulate::Binding;
+use tutti_sys::files;
+use tutti_topo::Machine;
+
+/// The machine of this file, or this one.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn machine(path: Option<&Path>) -> Result<Machine, String> {
+    match path {
+        Some(path) => Machine::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display())),
+        None => Ok(Machine::local()),
+    }
+}
+
+/// The model of a file.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn model(path: &Path) -> Result<Model, String> {
+    Model::parse(&read(path)?).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+/// Longest description of a machine or of what it costs, in bytes.
+const MACHINE_BYTES: u64 = 64 << 20;
+
+fn read(path: &Path) -> Result<String, String> {
+    files::read_text_or_pipe(path, MACHINE_BYTES)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// How ranks are put on cores, as a user writes it.
+///
+/// # Errors
+/// What cannot be read.
+pub fn binding(text: &str) -> Result<Binding, String> {
+    match (text, text.strip_prefix("random:")) {
+        ("compact", _) => Ok(Binding::Compact),
+        ("scatter", _) => Ok(Binding::Scatter),
+        ("none", _) => Ok(Binding::None),
+        (_, Some(seed)) => seed.parse().map(Binding::Random).map_err(|_| format!("{seed:?} is not a number")),
+        _ => {
+            let list = tutti_topo::text::parse_list(text)?;
+            Ok(Binding::List(list.into_iter().map(|processor| processor as usize).collect()))
+        }
+    }
+}
+
+/// Whether the processors of a list are there.
+///
+/// # Errors
+/// One that is not.
+pub fn check_list(machine: &Machine, binding: &Binding) -> Result<(), String> {
+    let Binding::List(list) = binding else { return Ok(()) };
+    match list.iter().find(|&&listed| machine.processors().all(|processor| processor != listed)) {
+        Some(processor) => Err(format!("{} has no processor {processor}", machine.name())),
+        None if list.is_empty() => Err("no processor is listed".to_string()),
+        None => Ok(()),
+    }
+}
