@@ -4,7 +4,8 @@
 //! decoding. An error names the argument.
 
 use crate::darray::Darray;
-use crate::datatype::{Constructor, Datatype, Form, Order};
+use crate::datatype::{Constructor, Datatype, Form};
+use crate::order::Order;
 use tutti_base::{Error, ErrorClass, Result};
 
 fn non_negative(class: ErrorClass, name: &str, value: i64) -> Result<()> {
@@ -185,30 +186,5 @@ impl Datatype {
     /// `MPI_Type_create_resized`: the same data with other bounds.
     pub fn create_resized(lb: i64, extent: i64, inner: &Datatype, form: Form) -> Result<Datatype> {
         Datatype::new(Constructor::Resized { lb, extent, inner: inner.clone() }, form)
-    }
-}
-
-impl Constructor {
-    /// The inner types, in the order of the arguments.
-    pub(crate) fn inner(&self) -> &[Datatype] {
-        match self {
-            Constructor::Named(_) | Constructor::Fortran { .. } | Constructor::ValueIndex { .. } => &[],
-            Constructor::Struct { inner, .. } => inner,
-            Constructor::Dup(inner)
-            | Constructor::Contiguous { inner, .. }
-            | Constructor::Vector { inner, .. }
-            | Constructor::Hvector { inner, .. }
-            | Constructor::Indexed { inner, .. }
-            | Constructor::Hindexed { inner, .. }
-            | Constructor::IndexedBlock { inner, .. }
-            | Constructor::HindexedBlock { inner, .. }
-            | Constructor::Subarray { inner, .. }
-            | Constructor::Darray { inner, .. }
-            | Constructor::Resized { inner, .. } => std::slice::from_ref(inner),
-        }
-    }
-
-    pub(crate) fn is_unnamed_predefined(&self) -> bool {
-        matches!(self, Constructor::Fortran { .. } | Constructor::ValueIndex { .. })
     }
 }

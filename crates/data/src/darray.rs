@@ -1,8 +1,7 @@
 //! One process's share of a distributed array (`MPI_Type_create_darray`, MPI-5 section 5.1.4).
 
-use crate::datatype::Order;
-use crate::expand::{inwards_first, scale};
-use crate::facts::Algebra;
+use crate::facts::{Algebra, scale};
+use crate::order::{Order, inwards_first};
 use std::iter::once;
 use tutti_base::{Error, ErrorClass, Result};
 

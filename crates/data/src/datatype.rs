@@ -1,16 +1,16 @@
-//! The datatype: what its constructor said, what follows from it, and its program once committed.
+//! The datatype: what its constructor said, and what follows from it.
 
 use crate::darray::Darray;
-use crate::expand;
-use crate::facts::{Basics, Facts};
+use crate::facts::Facts;
 use crate::layout::Layout;
-use crate::predefined::{self, Predefined};
+use crate::order::Order;
+use crate::predefined::Predefined;
 use crate::shape::Shape;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::Result;
 
 /// Which of the two bindings made a datatype: it decides how it decodes (MPI-5 section 5.1.13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,27 +21,12 @@ pub enum Form {
     Count,
 }
 
-/// How an array is stored.
+/// Arguments of `MPI_Type_create_f90_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// The last dimension is contiguous.
-    C = 0xc,
-    /// The first dimension is contiguous.
-    Fortran = 0xf,
-}
-
-impl Order {
-    /// From `MPI_ORDER_C` or `MPI_ORDER_FORTRAN`; an argument error otherwise.
-    pub fn from_code(code: i32) -> Result<Order> {
-        match code {
-            0xc => Ok(Order::C),
-            0xf => Ok(Order::Fortran),
-            _ => Err(Error::new(
-                ErrorClass::Arg,
-                format!("order is {code}; give MPI_ORDER_C or MPI_ORDER_FORTRAN"),
-            )),
-        }
-    }
+pub(crate) enum FortranKind {
+    Real { precision: i32, range: i32 },
+    Complex { precision: i32, range: i32 },
+    Integer { range: i32 },
 }
 
 /// What made a datatype, with its arguments.
@@ -107,7 +92,7 @@ pub(crate) enum Constructor {
     },
     /// A Fortran kind by precision and range; the row says what it is.
     Fortran {
-        kind: crate::fortran::Kind,
+        kind: FortranKind,
         row: &'static Predefined,
     },
     /// An unnamed pair.
@@ -116,8 +101,30 @@ pub(crate) enum Constructor {
     },
 }
 
-/// How many constructors may nest: bounds the recursion of commit, walk and drop.
-const MAX_DEPTH: u32 = 500;
+impl Constructor {
+    /// The inner types, in the order of the arguments.
+    pub(crate) fn inner(&self) -> &[Datatype] {
+        match self {
+            Constructor::Named(_) | Constructor::Fortran { .. } | Constructor::ValueIndex { .. } => &[],
+            Constructor::Struct { inner, .. } => inner,
+            Constructor::Dup(inner)
+            | Constructor::Contiguous { inner, .. }
+            | Constructor::Vector { inner, .. }
+            | Constructor::Hvector { inner, .. }
+            | Constructor::Indexed { inner, .. }
+            | Constructor::Hindexed { inner, .. }
+            | Constructor::IndexedBlock { inner, .. }
+            | Constructor::HindexedBlock { inner, .. }
+            | Constructor::Subarray { inner, .. }
+            | Constructor::Darray { inner, .. }
+            | Constructor::Resized { inner, .. } => std::slice::from_ref(inner),
+        }
+    }
+
+    pub(crate) fn is_unnamed_predefined(&self) -> bool {
+        matches!(self, Constructor::Fortran { .. } | Constructor::ValueIndex { .. })
+    }
+}
 
 pub(crate) struct Node {
     pub constructor: Constructor,
@@ -125,10 +132,10 @@ pub(crate) struct Node {
     pub facts: Facts,
     pub lb: i64,
     pub ub: i64,
-    depth: u32,
-    committed: AtomicBool,
+    pub depth: u32,
+    pub committed: AtomicBool,
     /// What [`Datatype::dense`] says; 0 for none.
-    dense: AtomicU64,
+    pub dense: AtomicU64,
     /// Made at commit, or when an outer type's program needs it.
     pub layout: OnceLock<Layout>,
     /// The program with basic types kept apart, for external32 and element counts.
@@ -140,42 +147,6 @@ pub(crate) struct Node {
 pub struct Datatype(pub(crate) Arc<Node>);
 
 impl Datatype {
-    /// The predefined datatype with this handle of the ABI (0x201..=0x2ff), in constant time.
-    pub fn predefined(code: u32) -> Option<&'static Datatype> {
-        predefined::datatype(code)
-    }
-
-    /// Every named predefined datatype.
-    pub fn all_predefined() -> impl Iterator<Item = &'static Datatype> {
-        predefined::all()
-    }
-
-    /// A datatype by what made it. Fails if a size or bound does not fit 63 bits.
-    pub(crate) fn new(constructor: Constructor, form: Form) -> Result<Datatype> {
-        let depth = 1 + constructor.inner().iter().map(|inner| inner.0.depth).max().unwrap_or(0);
-        if depth > MAX_DEPTH {
-            let message = format!("the datatype nests {depth} constructors, the limit is {MAX_DEPTH}");
-            return Err(Error::new(ErrorClass::Type, message));
-        }
-        let part = |inner: &Datatype| Ok(inner.0.facts.part(inner.0.lb, inner.0.ub));
-        let mut facts = expand::expand(&constructor, &part, &|row| Facts::item(row))?;
-        if let Constructor::Named(row) = constructor {
-            facts = facts.of_predefined(row);
-        }
-        let (lb, ub) = facts.bounds()?;
-        let committed = AtomicBool::new(constructor.is_unnamed_predefined());
-        let (dense, layout, typed) = (AtomicU64::new(0), OnceLock::new(), OnceLock::new());
-        let node = Node { constructor, form, facts, lb, ub, depth, committed, dense, layout, typed };
-        Ok(Datatype(Arc::new(node)))
-    }
-
-    pub(crate) fn named(row: &'static Predefined) -> Datatype {
-        let named = Datatype::new(Constructor::Named(row), Form::Int)
-            .expect("the sizes of predefined types are far below 2^63");
-        named.commit();
-        named
-    }
-
     /// Bytes of data in one item (`MPI_Type_size`).
     pub fn size(&self) -> i64 {
         self.0.facts.size
@@ -240,14 +211,6 @@ impl Datatype {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Makes the type ready for communication (`MPI_Type_commit`); idempotent.
-    pub fn commit(&self) {
-        if let Some((0, bytes)) = self.contiguous(2) {
-            self.0.dense.store(bytes / 2, Ordering::Relaxed);
-        }
-        self.0.committed.store(true, Ordering::Release);
-    }
-
     /// The bytes of an item, if the type is committed and any number of items is one run that begins at the
     /// buffer's address: the usual case, told by one load. Types without it may be so too.
     #[inline]
@@ -267,15 +230,6 @@ impl Datatype {
         self.0.committed.load(Ordering::Acquire)
     }
 
-    /// The predefined type, pairs among them, of which all of this type is made, if there is one: what
-    /// `MPI_Accumulate` requires of derived types. Of a predefined type it is itself.
-    pub fn basic(&self) -> Option<&'static Datatype> {
-        match (self.code(), self.0.facts.predefined) {
-            (None, Basics::One(code)) => predefined::datatype(code),
-            (code, _) => code.and_then(predefined::datatype),
-        }
-    }
-
     /// A hash of the signature of `count` items: equal for equal sequences of basic types, however they
     /// were constructed. `None` if bytes or packed data, which match anything, are among them.
     pub fn signature_hash(&self, count: u64) -> Option<u64> {
@@ -285,24 +239,6 @@ impl Datatype {
     /// Basic items in one item of this type; a pair such as `MPI_FLOAT_INT` counts two.
     pub fn elements(&self) -> i64 {
         self.0.facts.elements
-    }
-
-    /// Basic items in the first `bytes` packed bytes of an array of this type (`MPI_Get_elements`), or
-    /// `None` if `bytes` ends within one.
-    pub fn element_count(&self, bytes: u64) -> Option<u64> {
-        let size = self.size() as u64;
-        if size == 0 {
-            return (bytes == 0).then_some(0);
-        }
-        let (whole, rest) = (bytes / size * self.elements() as u64, bytes % size);
-        if rest == 0 {
-            return Some(whole);
-        }
-        if let Basics::One(code) = self.0.facts.basics {
-            let item = u64::from(predefined::scalar(code).bytes);
-            return (rest % item == 0).then(|| whole + rest / item);
-        }
-        Some(whole + self.typed().elements_before(rest)?)
     }
 
     /// Whole items in `bytes` packed bytes (`MPI_Get_count`), or `None` if a part remains. For a type
@@ -317,41 +253,6 @@ impl Datatype {
     /// The space that `count` items need in a buffer of `MPI_Pack`, in bytes.
     pub fn pack_size(&self, count: i64) -> Result<i64> {
         crate::facts::fit(i128::from(self.size()) * i128::from(count.max(0)), "the packed size")
-    }
-
-    /// The program that names the runs of memory.
-    pub(crate) fn layout(&self) -> &Layout {
-        self.0.layout.get_or_init(|| Layout::new(self.shape(false), self.extent()))
-    }
-
-    /// The program with runs of different basic types kept apart.
-    pub(crate) fn typed(&self) -> &Shape {
-        self.0.typed.get_or_init(|| self.shape(true))
-    }
-
-    /// The program of a type made of pairs in which each pair is one item with its padding: runs are arrays
-    /// of pairs.
-    pub(crate) fn pairs(&self) -> Layout {
-        Layout::new(self.pair_shape(), self.extent())
-    }
-
-    fn pair_shape(&self) -> Shape {
-        if matches!(self.0.constructor, Constructor::Named(_)) {
-            return Shape::bytes(self.extent() as u64);
-        }
-        let inner = |inner: &Datatype| Ok(inner.pair_shape());
-        expand::expand(&self.0.constructor, &inner, &|row| Shape::item(row, false))
-            .expect("the shape's offsets lie within the bounds that construction checked")
-    }
-
-    fn shape(&self, typed: bool) -> Shape {
-        let inner = |inner: &Datatype| match typed {
-            true => Ok(inner.typed().clone()),
-            false => Ok(inner.layout().shape.clone()),
-        };
-        let item = |row: &'static Predefined| Shape::item(row, typed);
-        expand::expand(&self.0.constructor, &inner, &item)
-            .expect("the shape's offsets lie within the bounds that construction checked")
     }
 }
 

@@ -4,8 +4,7 @@
 //! large counts, while arguments that are `int` in both bindings (ndims, order, ranks, ..) stay integers.
 
 use crate::darray::Darray;
-use crate::datatype::{Constructor, Datatype, Form};
-use crate::fortran::Kind;
+use crate::datatype::{Constructor, Datatype, Form, FortranKind};
 
 /// Which constructor made a datatype; the discriminants are the `MPI_COMBINER_*` of the ABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,9 +104,9 @@ impl Datatype {
             Constructor::Subarray { .. } => Combiner::Subarray,
             Constructor::Darray { .. } => Combiner::Darray,
             Constructor::Resized { .. } => Combiner::Resized,
-            Constructor::Fortran { kind: Kind::Real { .. }, .. } => Combiner::F90Real,
-            Constructor::Fortran { kind: Kind::Complex { .. }, .. } => Combiner::F90Complex,
-            Constructor::Fortran { kind: Kind::Integer { .. }, .. } => Combiner::F90Integer,
+            Constructor::Fortran { kind: FortranKind::Real { .. }, .. } => Combiner::F90Real,
+            Constructor::Fortran { kind: FortranKind::Complex { .. }, .. } => Combiner::F90Complex,
+            Constructor::Fortran { kind: FortranKind::Integer { .. }, .. } => Combiner::F90Integer,
             Constructor::ValueIndex { .. } => Combiner::ValueIndex,
         }
     }
@@ -164,10 +163,10 @@ impl Datatype {
             Constructor::Darray { array, .. } => all.darray(form, array),
             Constructor::Resized { lb, extent, .. } => all.displacements(form, &[*lb, *extent]),
             Constructor::Fortran { kind, .. } => match kind {
-                Kind::Real { precision, range } | Kind::Complex { precision, range } => {
+                FortranKind::Real { precision, range } | FortranKind::Complex { precision, range } => {
                     all.integers.extend([*precision, *range]);
                 }
-                Kind::Integer { range } => all.integers.push(*range),
+                FortranKind::Integer { range } => all.integers.push(*range),
             },
             Constructor::ValueIndex { row } => {
                 let (value, index) = row.pair.expect("a value-index type is made from a pair");

@@ -1,7 +1,8 @@
 //! What each constructor means (MPI-5 section 5.1.2 to 5.1.7), said once for every [`Algebra`].
 
-use crate::datatype::{Constructor, Datatype, Order};
-use crate::facts::{Algebra, fit};
+use crate::datatype::{Constructor, Datatype};
+use crate::facts::{Algebra, fit, scale};
+use crate::order::{Order, inwards_first};
 use crate::predefined::{self, Predefined};
 use std::iter::once;
 use tutti_base::Result;
@@ -55,11 +56,6 @@ pub(crate) fn expand<A: Algebra>(constructor: &Constructor, of: Inner<A>, item: 
     }
 }
 
-/// `count` times `unit` bytes.
-pub(crate) fn scale(count: i64, unit: i64, what: &str) -> Result<i64> {
-    fit(i128::from(count) * i128::from(unit), what)
-}
-
 /// A scalar, or a pair laid out as the C struct of its two items (MPI-5 section 6.9.4).
 fn basic<A: Algebra>(row: &'static Predefined, item: Item<A>) -> Result<A> {
     let Some((value, index)) = row.pair else { return Ok(item(row)) };
@@ -81,14 +77,6 @@ fn blocks<A: Algebra>(
         let displacement = scale(*displacement, unit, "a displacement")?;
         Ok((displacement, one.clone().repeat(blocklength, inner.extent())?))
     }))
-}
-
-/// The dimensions of an array from the contiguous one outwards.
-pub(crate) fn inwards_first(order: Order, dimensions: usize) -> Box<dyn Iterator<Item = usize>> {
-    match order {
-        Order::C => Box::new((0..dimensions).rev()),
-        Order::Fortran => Box::new(0..dimensions),
-    }
 }
 
 fn subarray<A: Algebra>(

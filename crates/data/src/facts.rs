@@ -74,6 +74,11 @@ pub(crate) fn fit(value: i128, what: &str) -> Result<i64> {
     })
 }
 
+/// `count` times `unit` bytes.
+pub(crate) fn scale(count: i64, unit: i64, what: &str) -> Result<i64> {
+    fit(i128::from(count) * i128::from(unit), what)
+}
+
 impl Facts {
     const EMPTY: Facts = Facts {
         size: 0,

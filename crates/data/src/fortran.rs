@@ -1,7 +1,7 @@
 //! Types found by their properties: Fortran kinds by precision and range (MPI-5 section 18.1.9), types by
 //! class and size, pairs by value and index. Equal arguments give the same object.
 
-use crate::datatype::{Constructor, Datatype, Form};
+use crate::datatype::{Constructor, Datatype, Form, FortranKind};
 use crate::predefined::{self, Class, Group, Predefined};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -10,18 +10,10 @@ use tutti_base::{Error, ErrorClass, Result};
 /// `MPI_UNDEFINED`: the argument was not given.
 const UNDEFINED: i32 = -32766;
 
-/// Arguments of `MPI_Type_create_f90_*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
-    Real { precision: i32, range: i32 },
-    Complex { precision: i32, range: i32 },
-    Integer { range: i32 },
-}
-
 /// What an unnamed predefined type is found by.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
-    Kind(Kind),
+    Kind(FortranKind),
     Pair(u32, u32),
 }
 
@@ -41,13 +33,13 @@ impl Datatype {
     /// `MPI_Type_create_f90_real`; -32766 (`MPI_UNDEFINED`) stands for an argument not given.
     pub fn f90_real(precision: i32, range: i32) -> Result<Datatype> {
         let row = real(precision, range)?.2;
-        Ok(kind(Kind::Real { precision, range }, row))
+        Ok(kind(FortranKind::Real { precision, range }, row))
     }
 
     /// `MPI_Type_create_f90_complex`; as for reals.
     pub fn f90_complex(precision: i32, range: i32) -> Result<Datatype> {
         let row = real(precision, range)?.3;
-        Ok(kind(Kind::Complex { precision, range }, row))
+        Ok(kind(FortranKind::Complex { precision, range }, row))
     }
 
     /// `MPI_Type_create_f90_integer`: the smallest kind for `range` decimal digits.
@@ -56,7 +48,7 @@ impl Datatype {
             let message = format!("argument r is {range}; integer kinds have 0 to 38 decimal digits");
             Error::new(ErrorClass::Arg, message)
         })?;
-        Ok(kind(Kind::Integer { range }, row.1))
+        Ok(kind(FortranKind::Integer { range }, row.1))
     }
 
     /// `MPI_Type_match_size`: the Fortran type of a class (`MPI_TYPECLASS_*`, 191..=194) and a size in bytes.
@@ -110,7 +102,7 @@ impl Datatype {
     }
 }
 
-fn kind(kind: Kind, code: u32) -> Datatype {
+fn kind(kind: FortranKind, code: u32) -> Datatype {
     let row = predefined::scalar(code);
     unnamed(Key::Kind(kind), || Constructor::Fortran { kind, row })
 }

@@ -4,14 +4,9 @@ use crate::extended::Extended;
 use crate::op::Operator;
 use crate::predefined::{self, Class, Predefined};
 use crate::quad::{Half, Quad};
-use crate::simd::Kernels;
+use crate::simd::{Combine, Kernels};
 use std::num::Wrapping;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Mul, Sub};
-
-/// An operator on elements of `T`.
-pub(crate) trait Combine<T> {
-    fn combine(left: T, right: T) -> T;
-}
 
 struct Sum;
 struct Product;

@@ -6,9 +6,6 @@
 //! `REAL2` computes in single precision and rounds, `REAL16` uses the compiler's binary128 routines,
 //! `INTEGER16` is a native 128-bit integer.
 
-use crate::datatype::Datatype;
-use std::sync::LazyLock;
-
 /// What the bytes of a basic item mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
@@ -114,7 +111,7 @@ use Class::{Byte, Character, Complex, Extended, ExtendedComplex, Float, Packed, 
 use Group::{CInteger, Floating, FortranInteger, MultiLanguage, Other};
 
 #[rustfmt::skip]
-const ROWS: &[Predefined] = &[
+pub(crate) const ROWS: &[Predefined] = &[
     row(0x201, "MPI_AINT", Signed, 8, MultiLanguage),
     row(0x202, "MPI_COUNT", Signed, 8, MultiLanguage),
     row(0x203, "MPI_OFFSET", Signed, 8, MultiLanguage),
@@ -188,15 +185,7 @@ const ROWS: &[Predefined] = &[
 ];
 
 /// The first and last handle of predefined datatypes.
-const CODES: std::ops::Range<u32> = 0x200..0x300;
-
-static TABLE: LazyLock<Box<[Option<Datatype>]>> = LazyLock::new(|| {
-    let mut table: Vec<Option<Datatype>> = CODES.map(|_| None).collect();
-    for row in ROWS {
-        table[(row.code - CODES.start) as usize] = Some(Datatype::named(row));
-    }
-    table.into()
-});
+pub(crate) const CODES: std::ops::Range<u32> = 0x200..0x300;
 
 /// The row of a scalar type, for code that already holds a valid code.
 ///
@@ -215,17 +204,7 @@ const POSITIONS: [u8; 256] = {
     positions
 };
 
-/// The datatype of an ABI handle, if the handle is a predefined datatype other than null.
-pub(crate) fn datatype(code: u32) -> Option<&'static Datatype> {
-    TABLE.get(code.wrapping_sub(CODES.start) as usize)?.as_ref()
-}
-
 /// The named pair type of these items, if the standard has one.
 pub(crate) fn named_pair(value: u32, index: u32) -> Option<u32> {
     ROWS.iter().find(|row| row.pair == Some((value, index))).map(|row| row.code)
-}
-
-/// Every named predefined datatype.
-pub(crate) fn all() -> impl Iterator<Item = &'static Datatype> {
-    TABLE.iter().flatten()
 }

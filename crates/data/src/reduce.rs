@@ -7,7 +7,8 @@
 
 use crate::datatype::Datatype;
 use crate::kernels;
-use crate::layout::{self, Layout};
+use crate::layout::Layout;
+use crate::moving;
 use crate::op::{Kind, Op, Operator, UserFunction};
 use crate::predefined::Predefined;
 use crate::shape::Unit;
@@ -220,7 +221,7 @@ impl Reducer {
     unsafe fn copy(&self, from: *const u8, into: *mut u8, count: u64) {
         if !std::ptr::eq(from, into) {
             // SAFETY: the caller's promise.
-            unsafe { layout::copy(&self.datatype, from, count, &self.datatype, into, count) };
+            unsafe { moving::copy(&self.datatype, from, count, &self.datatype, into, count) };
         }
     }
 

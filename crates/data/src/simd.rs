@@ -12,11 +12,15 @@
 //! processor has it.
 #![allow(unsafe_code)]
 
-use crate::kernels::Combine;
 use crate::nontemporal;
 use std::mem::MaybeUninit;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
+
+/// An operator on elements of `T`.
+pub(crate) trait Combine<T> {
+    fn combine(left: T, right: T) -> T;
+}
 
 /// `into[i] = left[i] op right[i]`: left, right, into, count.
 pub(crate) type Three = unsafe fn(*const u8, *const u8, *mut u8, usize);
