@@ -19,7 +19,7 @@ use tutti_data::{Datatype, Reducer, Segment, copy};
 use tutti_transport::exposure::{Exposures, LentMessage};
 use tutti_transport::loan::Pieces;
 
-use crate::wire::Signature;
+use crate::matching::Signature;
 
 /// Memory of one message, as its user described it.
 #[derive(Clone, Debug)]

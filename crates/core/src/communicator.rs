@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
+use crate::attached::Place;
 use crate::attributes::Attributes;
-use crate::buffered::Place;
 use crate::collective::{self, Collectives};
 use crate::error_handler::ErrorHandler;
 use crate::giant::{GiantCell, Held, Lane};

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 
-use crate::session::Origin;
+use crate::origin::Origin;
 
 /// Lists up to this length are searched from front to back.
 const SEARCH_LIMIT: usize = 16;

@@ -23,7 +23,7 @@
 //! | `dynamic` | processes of other jobs (below) |
 //! | `communicator`, `group`, `session`, `type_object`, `attributes`, `info`, `error_handler`, `error_codes`, `names` | the objects |
 //! | `tool` | what MPI_T shows: settings, counters, events; handles and C types are the abi's |
-//! | `trace` | the record of a rank under `TUTTI_TRACE`, and how rank 0 gets them all at MPI_Finalize, by comparable clocks |
+//! | `trace`, `trace_file` | the record of a rank under `TUTTI_TRACE`, and how rank 0 gets them all
 //! | `window` | one-sided communication: `epoch` knows what is allowed when, `memory` where a target's memory is (mapped here, in reach of the system's calls, or only by messages) and how it is read, written and combined, `access` has the operations, `sync` the synchronisations, `polls` what calls do that have nothing to wait for; `remote` and `serve` are origin and target of active messages, in the format of `wire`. A window is among the activities of progress only while it is asked for something |
 //! | `topology` | grids, graphs and distributed graphs, pure, and how communicators that have one are made (`create`), with ranks reordered (`reorder`); `dims`: balanced grids |
 //!
@@ -35,6 +35,7 @@
 #![deny(unsafe_code)]
 
 pub mod apart;
+mod attached;
 pub mod attributes;
 pub mod boot;
 pub mod buffer;
@@ -58,6 +59,7 @@ pub mod inside;
 pub mod matching;
 pub mod names;
 pub mod offload;
+mod origin;
 pub mod p2p;
 pub mod partitioned;
 pub mod process;
@@ -65,12 +67,15 @@ pub mod progress;
 pub mod progress_thread;
 mod repairs;
 pub mod request;
+mod request_id;
 pub mod session;
 pub mod single_copy;
 pub mod special;
+pub mod specs;
 pub mod tool;
 pub mod topology;
 pub mod trace;
+pub mod trace_file;
 pub mod type_object;
 pub mod window;
 pub mod wire;

@@ -11,6 +11,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
+/// Bits of a tag of a collective operation for the lane: messages of one operation have tags that differ in
+/// nothing else.
+pub const LANE_BITS: u32 = 8;
+/// A hash of the datatype signature of a message, 0 when it is not to be compared.
+pub type Signature = u16;
+
 /// What a message says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {

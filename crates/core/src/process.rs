@@ -129,6 +129,15 @@ pub fn process() -> Option<&'static Process> {
     if PHASE.load(Ordering::Acquire) == RUNNING { PROCESS.get() } else { None }
 }
 
+/// The process, for what only runs between the two: an operation that was started there.
+///
+/// # Panics
+/// Before MPI_Init and after MPI_Finalize.
+#[inline]
+pub fn started() -> &'static Process {
+    process().expect("an operation is started between MPI_Init and MPI_Finalize")
+}
+
 /// Whether MPI_Init has completed, now or ever.
 pub fn is_initialized() -> bool {
     PHASE.load(Ordering::Acquire) != BEFORE
@@ -286,7 +295,7 @@ impl Process {
             .collect();
         let messages = LaneCells::new(PointToPoint::new(link, Peer(rank.0), limits, reader), further);
         if !config.trace.is_empty() {
-            trace::begin(rank.0, config.trace_events);
+            trace::begin(Arc::clone(&job), rank.0, config.trace_events);
         }
         Ok(Process {
             started_ns: clock::now_ns(),

@@ -7,30 +7,14 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
+use crate::attached::Attached;
 use crate::buffer::Buffer;
-use crate::giant::Lane;
-use crate::matching::{Envelope, Pattern};
-use crate::p2p::accord::LANE_BITS;
+use crate::giant::{Held, Lane};
+use crate::matching::{Envelope, LANE_BITS, Pattern};
+use crate::request_id::{GENERATIONS, LANE_SHIFT, MOST};
+use crate::specs::{Check, ReceiveSpec, SendSpec};
 
-/// Names a request of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RequestId {
-    index: u32,
-    generation: u32,
-}
-
-/// What a completed operation reports (MPI_Status). Receives from `MPI_PROC_NULL` report `source: -3`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// Rank of the sender, or a negative constant of the standard.
-    pub source: i32,
-    /// Tag, or `MPI_ANY_TAG`.
-    pub tag: i32,
-    /// Bytes received, in packed form.
-    pub bytes: u64,
-    /// Whether the operation was cancelled.
-    pub cancelled: bool,
-}
+pub use crate::request_id::{RequestId, SeenOff, Status};
 
 /// A request.
 #[derive(Debug)]
@@ -77,31 +61,26 @@ impl Persistent {
 pub enum Template {
     /// Communication with `MPI_PROC_NULL`.
     Nothing,
-    /// A send: see [`crate::p2p::SendSpec`].
-    Send(crate::p2p::SendSpec),
+    /// A send: see [`SendSpec`].
+    Send(SendSpec),
     /// A send of a copy in the attached buffer.
-    BufferedSend(crate::p2p::SendSpec, Arc<crate::buffered::Attached>),
+    BufferedSend(SendSpec, Arc<Attached>),
     /// A receive.
-    Receive(crate::p2p::ReceiveSpec),
-    /// Either side of [`crate::p2p::partitioned`].
+    Receive(ReceiveSpec),
+    /// Either side of a message in partitions.
     Partitioned,
     /// A collective operation, started through its [`Restart`]; `None` while it is being started.
     Collective(Option<Arc<dyn Restart>>),
 }
 
-/// A persistent collective operation.
+/// A persistent collective operation. It knows the process by itself: requests are below it.
 pub trait Restart: Send + Sync + std::fmt::Debug {
     /// Starts it behind `request`.
-    fn restart(
-        self: Arc<Self>,
-        held: &crate::giant::Held,
-        process: &crate::process::Process,
-        request: RequestId,
-    ) -> Restarted;
+    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted;
 
     /// Starts it where its request is, if it can be done at once without messages and without foreign code; whether it is over then.
     /// If not, [`Restart::restart`] follows in the same call, and goes on with what was begun here.
-    fn dash(&self, _: &crate::giant::Held, _: &crate::process::Process) -> bool {
+    fn dash(&self, _: &Held) -> bool {
         false
     }
 }
@@ -116,15 +95,6 @@ pub enum Restarted {
     Refused(Arc<dyn Restart>, Error),
     /// It completes its request when it is over, and has been given back to it.
     UnderWay,
-}
-
-/// What is left of a request that is over: see [`RequestTable::see_off`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenOff {
-    /// What it reports.
-    pub status: Status,
-    /// Its handle stays valid: it is persistent.
-    pub persistent: bool,
 }
 
 /// Whom an operation waits for.
@@ -161,7 +131,7 @@ pub enum Work {
         /// Where it goes.
         buffer: Buffer,
         /// What is to be compared with the sender's signature.
-        check: crate::p2p::Check,
+        check: Check,
         /// Bytes that have arrived.
         arrived: u64,
         /// Bytes of the whole message, once it is matched.
@@ -182,7 +152,6 @@ impl Work {
     /// Whether nothing happens when it is dropped.
     #[inline]
     fn owns_nothing(&self) -> bool {
-        use crate::p2p::Check;
         match self {
             Work::Other => true,
             Work::Receive { buffer, check, .. } => buffer.owns_nothing() && !matches!(check, Check::Type(_)),
@@ -238,44 +207,6 @@ struct Slot {
     request: Option<Request>,
 }
 
-impl RequestId {
-    /// Every operation that was over when it was started and has nothing to report: none of them takes a slot. Whoever sees
-    /// it off does not free it. Its place is one that the table never has: the last but one whose number (MPI_Request_toint) has 30
-    /// bits, as those of all requests, so that handles of other ABIs have room for it (`crates/fronts`).
-    pub const DONE: RequestId =
-        RequestId { index: (1 << 30) - 2 - FIRST_NUMBER, generation: GENERATIONS - 1 };
-
-    /// Whose table has it; `None` if any lane will do.
-    #[inline]
-    pub fn lane(self) -> Option<Lane> {
-        if self == RequestId::DONE { None } else { Lane::new(self.index >> LANE_SHIFT) }
-    }
-
-    /// The lane whose table may have a request at this place.
-    pub fn lane_of_index(index: u32) -> Lane {
-        Lane::new(index >> LANE_SHIFT).unwrap_or(Lane::FIRST)
-    }
-
-    /// As one number: what packets and handles carry. Never below 2^32.
-    #[inline]
-    pub fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
-    /// From that number; any number gives an id, which the table then knows or not.
-    #[inline]
-    pub fn from_bits(bits: u64) -> RequestId {
-        RequestId { index: bits as u32, generation: (bits >> 32) as u32 }
-    }
-}
-
-impl Status {
-    /// The status of a request that is null or inactive (MPI-5 section 3.7.3).
-    pub const EMPTY: Status = Status { source: -1, tag: -2, bytes: 0, cancelled: false };
-    /// The status of a receive from `MPI_PROC_NULL`.
-    pub const PROC_NULL: Status = Status { source: -3, tag: -2, bytes: 0, cancelled: false };
-}
-
 impl Request {
     /// An operation that has just been started.
     #[inline]
@@ -324,20 +255,6 @@ impl Request {
         self.persistent.as_ref().is_some_and(|persistent| !persistent.active)
     }
 }
-
-/// Generations are never 0, so that an id as a number is never taken for a predefined handle, and stay below
-/// 2^24, so that a handle has room for its kind above them.
-const GENERATIONS: u32 = 1 << 24;
-/// The lane of a request's table, above the place in it.
-const LANE_SHIFT: u32 = 27;
-/// What the number of a request is above its place (MPI_Request_toint).
-const FIRST_NUMBER: u32 = 0x1000;
-/// How many requests a lane has room for.
-const MOST: usize = (1 << LANE_SHIFT) - 2 * FIRST_NUMBER as usize;
-const _: () = assert!(
-    (tutti_base::config::MAX_LANES - 1) << LANE_SHIFT | (MOST as u32 - 1) < RequestId::DONE.index,
-    "no request has the place of those that are done"
-);
 
 impl RequestTable {
     /// The table of a lane.
@@ -459,17 +376,12 @@ impl RequestTable {
     /// Starts a persistent collective operation that can be done at once, where it is; whether it is over. For all others
     /// [`RequestTable::begin`] follows.
     #[inline]
-    pub fn dash(
-        &mut self,
-        id: RequestId,
-        held: &crate::giant::Held,
-        process: &crate::process::Process,
-    ) -> bool {
+    pub fn dash(&mut self, id: RequestId, held: &Held) -> bool {
         let Ok(request) = self.user(id) else { return false };
         let Some(persistent) = &mut request.persistent else { return false };
         let Template::Collective(Some(operation)) = &persistent.template else { return false };
         let is_plain = request.error.is_none() && matches!(request.work, Work::Other);
-        if persistent.active || !is_plain || !operation.dash(held, process) {
+        if persistent.active || !is_plain || !operation.dash(held) {
             return false;
         }
         persistent.active = true;

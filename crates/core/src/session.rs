@@ -3,7 +3,6 @@
 //! Sessions of a process share its one [`Process`]: isolation is that of communicators. Process sets are the job, the process
 //! itself, and what the launcher knows: the ranks of a program, those of a host.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,6 +14,7 @@ use crate::error_handler::ErrorHandler;
 use crate::giant::{GiantCell, Held};
 use crate::group::Group;
 use crate::info::Info;
+pub use crate::origin::Origin;
 use crate::process::Process;
 
 /// The process sets that every implementation has (MPI-5 section 11.3.2).
@@ -23,10 +23,6 @@ const STANDARD_SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 const PROGRAM_SET: &str = "tutti://app/";
 /// What the name of the set of this host's ranks begins with; the name of the host follows.
 const HOST_SET: &str = "tutti://host/";
-
-/// Where groups and communicators come from. Such of different origin must not be mixed in one call (MPI-5 section 11.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin(u32);
 
 /// An open session.
 #[derive(Debug)]
@@ -43,25 +39,6 @@ pub struct Session {
 
 /// Sessions that were opened in this process so far.
 static OPENED: AtomicU32 = AtomicU32::new(0);
-
-impl Origin {
-    /// What is not of a session: MPI_COMM_WORLD, the parent and who was joined, and all that is made from them.
-    pub const WORLD: Origin = Origin(0);
-
-    /// That of the session with this number, from 1 on.
-    pub(crate) fn numbered(number: u32) -> Origin {
-        Origin(number)
-    }
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin(0) => write!(out, "the world model"),
-            Origin(number) => write!(out, "session {number} of this process"),
-        }
-    }
-}
 
 impl Session {
     /// Opens a session.

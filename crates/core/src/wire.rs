@@ -19,10 +19,9 @@ use tutti_transport::exposure::Record;
 use tutti_transport::{Header, Loan};
 
 use crate::matching::Envelope;
-use crate::request::RequestId;
+use crate::request_id::RequestId;
 
-/// A hash of the datatype signature of a message, 0 when it is not to be compared.
-pub type Signature = u16;
+pub use crate::matching::Signature;
 
 /// One packet, decoded.
 #[allow(missing_docs, reason = "the fields are what their types say")]

@@ -7,7 +7,7 @@ use tutti_core::collective;
 use tutti_core::giant::{GiantCell, Held};
 use tutti_core::info::Info as Entries;
 use tutti_core::process::{self, Process, ThreadLevel};
-use tutti_core::{progress_thread, trace};
+use tutti_core::{progress_thread, trace_file};
 
 use super::memory::process;
 use crate::entry::Call;
@@ -85,7 +85,7 @@ pub(super) fn attend(call: &mut Call, process: &'static Process) -> Result<()> {
 pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
     process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
-    trace::collect(&mut call.held, process)?;
+    trace_file::collect(&mut call.held, process)?;
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;
     let sessions = *OPEN_SESSIONS.borrow(&call.held) > 0;

@@ -35,7 +35,7 @@ use crate::communicator::split::split;
 use crate::completion;
 use crate::giant::{GiantCell, Held};
 use crate::offload::{Call, Place};
-use crate::process::Process;
+use crate::process::{Process, started};
 use crate::progress;
 use crate::request::{Request, RequestId, Restart, Restarted, Work};
 use crate::special::UNDEFINED;
@@ -537,7 +537,8 @@ struct Repeated {
 }
 
 impl Restart for Repeated {
-    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+        let process = started();
         let carried = self.carried.borrow(held);
         let (place, gets) = (Arc::clone(&self.place), carried.gets.clone());
         let mut call = begin(held, process, &place, &carried);

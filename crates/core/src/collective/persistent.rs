@@ -31,7 +31,7 @@ use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
 use crate::inside;
 use crate::p2p::accord::PERSISTENT;
-use crate::process::Process;
+use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
 use crate::wire::Signature;
 
@@ -133,7 +133,8 @@ pub(super) struct Kept {
 
 /// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
 impl Restart for Kept {
-    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+        let process = started();
         match self.begin(held, process) {
             Err(refusal) => Restarted::Refused(self, refusal),
             Ok(Attempt::Over(result)) => Restarted::Over(self, result.err()),
@@ -147,7 +148,7 @@ impl Restart for Kept {
     }
 
     #[inline]
-    fn dash(&self, held: &Held, process: &Process) -> bool {
+    fn dash(&self, held: &Held) -> bool {
         if !self.dashes {
             return false;
         }
@@ -156,7 +157,7 @@ impl Restart for Kept {
         run.execution.start_again();
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let banks = banks.as_mut().expect("it has banks");
-        let ticket = dash(self.tag, self.next(), banks, run, hope(process));
+        let ticket = dash(self.tag, self.next(), banks, run, hope(started()));
         ticket.is_none_or(|ticket| {
             *self.begun.borrow_mut(held) = Some(ticket);
             false
@@ -315,7 +316,8 @@ struct Tried {
 }
 
 impl Restart for Tuned {
-    fn restart(self: Arc<Self>, held: &Held, process: &Process, request: RequestId) -> Restarted {
+    fn restart(self: Arc<Self>, held: &Held, request: RequestId) -> Restarted {
+        let process = started();
         let _inside = inside::measure();
         let reading = inside::reading();
         let operation: Arc<dyn Restart> = Arc::<Tuned>::clone(&self);
@@ -337,12 +339,12 @@ impl Restart for Tuned {
     }
 
     #[inline]
-    fn dash(&self, held: &Held, process: &Process) -> bool {
+    fn dash(&self, held: &Held) -> bool {
         let tried = self.tried.borrow_mut(held);
         let best = tried.unit.decision().filter(|_| tried.words.is_none());
         let kept = best.and_then(|best| tried.kept[best].as_ref()).cloned();
         drop(tried);
-        kept.is_some_and(|kept| kept.dash(held, process))
+        kept.is_some_and(|kept| kept.dash(held))
     }
 }
 

@@ -328,7 +328,7 @@ impl NodePort for CommPort<'_> {
 
     fn whereabouts(&self, peer: u32) -> (u32, Level) {
         let world = self.comm.process(peer).expect("a schedule names ranks of its communicator").0;
-        (world, trace::level_of(self.process, world))
+        (world, trace::level_of(world))
     }
 
     #[inline]

@@ -22,11 +22,10 @@ use super::multicast;
 use super::{Message, Notice, State};
 use crate::flow::ENVELOPE_BYTES;
 use crate::matching::Envelope;
+pub use crate::matching::LANE_BITS;
 use crate::request::RequestId;
 use crate::wire::{Packet, Signature};
 
-/// Bits of a tag for the lane: messages of one operation have tags that differ in nothing else.
-pub const LANE_BITS: u32 = 8;
 /// Operations are numbered modulo this; the number and the lane make a tag.
 pub const NUMBERS: u32 = 1 << 22;
 /// Tags of persistent operations have this bit.

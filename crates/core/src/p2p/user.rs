@@ -132,7 +132,7 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
     let Some(spec) = spec else { return Ok(()) };
     if held.lane() == comm.lane() && process.messages.borrow_mut(held).send_now(&spec) {
         if trace::is_on() {
-            trace::sent(process, &spec);
+            trace::sent(&spec);
         }
         return Ok(());
     }
@@ -168,7 +168,7 @@ pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Opt
         && process.messages.borrow_mut(held).send_now(spec)
     {
         if trace::is_on() {
-            trace::sent(process, spec);
+            trace::sent(spec);
         }
         return RequestId::DONE;
     }
@@ -187,21 +187,20 @@ fn start_send_later(
     inside(held, process, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
-        begin_send(process, messages, id, spec, near);
+        begin_send(messages, id, spec, near);
         id
     })
 }
 
 /// Starts a send behind a request that exists; its receiver may read what is `near`.
 fn begin_send(
-    process: &Process,
     messages: &mut PointToPoint<AllLinks>,
     id: RequestId,
     spec: SendSpec,
     near: Option<LentMessage>,
 ) {
     if trace::is_on() {
-        trace::sent(process, &spec);
+        trace::sent(&spec);
     }
     if let Some(near) = near {
         messages.lend_near(id, near);
@@ -364,7 +363,7 @@ pub fn persistent(
 #[inline]
 pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
     let is_here = id.lane() == Some(held.lane());
-    if is_here && process.messages.borrow_mut(held).state.requests.dash(id, held, process) {
+    if is_here && process.messages.borrow_mut(held).state.requests.dash(id, held) {
         return Ok(());
     }
     start_later(held, process, id)
@@ -377,7 +376,7 @@ fn start_later(held: &Held, process: &Process, id: RequestId) -> Result<()> {
     let operation =
         process.in_lane(held, lane, |held| process.messages.borrow_mut(held).state.requests.begin(id))?;
     if let Some(operation) = operation {
-        let restarted = operation.restart(held, process, id);
+        let restarted = operation.restart(held, id);
         return process.messages.borrow_mut(held).state.requests.started(id, restarted);
     }
     start_message(held, process, id, lane)
@@ -403,7 +402,7 @@ fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> R
                 }
                 messages.state.requests.complete(id, None);
             }
-            Template::Send(spec) => begin_send(process, &mut messages, id, spec, near),
+            Template::Send(spec) => begin_send(&mut messages, id, spec, near),
             Template::Receive(spec) => messages.start_receive(id, spec),
             Template::Partitioned => messages.start_partitioned(id),
             Template::BufferedSend(..) | Template::Collective(_) => {
@@ -428,7 +427,7 @@ pub fn send_buffered(
 ) -> Result<()> {
     let copy = attached.take_in(held, process, &spec.buffer)?;
     if trace::is_on() {
-        trace::sent(process, &spec);
+        trace::sent(&spec);
     }
     let bytes = copy.bytes();
     engage(lane);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use tutti_sys::clock;
 
 use super::Names;
-use super::variables;
+use super::chosen;
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Description {
     pub doc: &'static str,
     /// The names of its elements: [`NUMBERS`] integers, then a count.
     pub elements: Names,
-    /// Index into [`variables::AREAS`].
+    /// Index into [`chosen::AREAS`].
     pub area: usize,
 }
 
@@ -181,8 +181,8 @@ pub fn algorithm_chosen(
     context: u32,
     bytes: u64,
 ) {
-    let place = variables::chosen(collective, algorithm);
-    let number = variables::number_of(collective) as i32;
+    let place = chosen::chosen(collective, algorithm);
+    let number = chosen::number_of(collective) as i32;
     note(Kind::AlgorithmChosen, || ([number, place, ranks as i32, context as i32], bytes));
 }
 

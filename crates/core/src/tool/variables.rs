@@ -1,14 +1,16 @@
 //! Counters and states as performance variables (MPI-5 section 15.3.7).
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::Ordering;
 
 use tutti_base::traffic::TRAFFIC;
-use tutti_coll::{Collective, registry};
+use tutti_coll::Collective;
 use tutti_transport::FarCounters;
 use tutti_transport::multicast::Counters as CastingCounters;
 
 use super::Names;
+use super::chosen::CHOSEN;
+pub use super::chosen::{AREAS, algorithms, chosen, collectives, number_of};
 use crate::giant::{self, Held};
 use crate::process::process;
 
@@ -34,14 +36,6 @@ impl Class {
     }
 }
 
-/// Areas that variables belong to.
-pub const AREAS: [(&str, &str); 4] = [
-    ("tutti_traffic", "messages and bytes by the way they take: to itself, within the host, between hosts"),
-    ("tutti_network", "datagrams and connections between hosts"),
-    ("tutti_matching", "messages and receives that wait for each other"),
-    ("tutti_collectives", "algorithms of collective operations"),
-];
-
 /// A performance variable.
 #[derive(Clone, Debug)]
 pub struct Variable {
@@ -63,41 +57,6 @@ enum Source {
     Casting(fn(&CastingCounters) -> u64),
     Messages(fn(&crate::p2p::State) -> u64),
     Algorithm(usize),
-}
-
-/// The algorithm that was chosen last for each collective: its place among those of the collective, or -1.
-static CHOSEN: [AtomicI32; Collective::EVERY.len()] = [const { AtomicI32::new(-1) }; Collective::EVERY.len()];
-
-/// Notes a choice; the place of the algorithm among those of its collective.
-pub fn chosen(collective: Collective, algorithm: &str) -> i32 {
-    let number = number_of(collective);
-    let place =
-        algorithms(number).iter().position(|name| *name == algorithm).map_or(-1, |place| place as i32);
-    CHOSEN[number].store(place, Ordering::Relaxed);
-    place
-}
-
-/// The place of a collective in [`Collective::EVERY`].
-pub fn number_of(collective: Collective) -> usize {
-    Collective::EVERY.iter().position(|one| *one == collective).expect("all collectives are listed")
-}
-
-/// The names of the algorithms of a collective, given by its number.
-pub fn algorithms(collective: usize) -> Names {
-    static NAMES: OnceLock<Vec<Names>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let of = |collective: &Collective| -> Names {
-            let named = registry().iter().filter(|one| one.collective == *collective).map(|one| one.name);
-            named.collect::<Vec<_>>().leak()
-        };
-        Collective::EVERY.iter().map(of).collect()
-    })[collective]
-}
-
-/// The names of the collectives.
-pub fn collectives() -> Names {
-    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
-    NAMES.get_or_init(|| Collective::EVERY.map(Collective::name).to_vec())
 }
 
 /// All performance variables.

@@ -1,0 +1,104 @@
+//! The file of a trace: all records go to rank 0 at MPI_Finalize. Clocks of other hosts are compared by round
+//! trips.
+
+use std::path::Path;
+
+use tutti_base::trace::{self as format, Exchange};
+use tutti_base::{Rank, Result};
+use tutti_sys::{clock, files};
+
+use crate::collective::broadcast_bytes;
+use crate::exchange::{exchange, swap};
+use crate::giant::Held;
+use crate::process::Process;
+use crate::trace;
+
+/// Round trips to a host whose clock is compared.
+const TRIPS: usize = 8;
+/// Tag of the messages at the end.
+const TAG: i32 = 1;
+
+/// Brings all records together; rank 0 writes them. All ranks of the world call it when they are about to
+/// leave.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn collect(held: &mut Held, process: &Process) -> Result<()> {
+    if !trace::is_on() {
+        return Ok(());
+    }
+    let (mut events, lost) = trace::end();
+    if lost > 0 {
+        eprintln!(
+            "Tutti: rank {}: {lost} events did not fit into the trace (TUTTI_TRACE_EVENTS)",
+            process.rank
+        );
+    }
+    let hosts = hosts(process);
+    let (offset, origin) = clocks(held, process, &hosts)?;
+    let mut text = String::new();
+    let host = hosts[process.rank.0 as usize];
+    format::write_rank(&mut events, host, i128::from(origin) + i128::from(offset), &mut text);
+    let world = &process.world;
+    if process.rank.0 != 0 {
+        return exchange(held, process, world, Rank(0), TAG, text.into_bytes()).map(drop);
+    }
+    let mut ranks = vec![text];
+    for rank in 1..world.size() {
+        let theirs = exchange(held, process, world, Rank(rank), TAG, Vec::new())?;
+        ranks.push(String::from_utf8_lossy(&theirs).into_owned());
+    }
+    let names: Vec<String> =
+        (0..=hosts.iter().copied().max().unwrap_or(0)).map(|host| format!("host {host}")).collect();
+    let path = &process.config.trace;
+    if let Err(error) = files::write(Path::new(path), format::whole(&ranks, &names).as_bytes()) {
+        eprintln!("Tutti: the trace cannot be written to {path}: {error}");
+    }
+    Ok(())
+}
+
+/// The number of the host of each rank.
+fn hosts(process: &Process) -> Vec<u32> {
+    (0..process.world_size()).map(|rank| process.job.place(rank).host).collect()
+}
+
+/// By how much this host's clock is ahead of that of rank 0, and when the trace began by the latter.
+fn clocks(held: &mut Held, process: &Process, hosts: &[u32]) -> Result<(i64, u64)> {
+    let world = &process.world;
+    let others = hosts.iter().copied().max().unwrap_or(0) + 1;
+    let mut offsets = vec![0i64; others as usize];
+    for host in (0..others).filter(|host| *host != hosts[0]) {
+        let Some(first) = hosts.iter().position(|other| *other == host) else { continue };
+        let partner = match process.rank.0 {
+            0 => Rank(first as u32),
+            me if me as usize == first => Rank(0),
+            _ => continue,
+        };
+        // Each message says when it was sent, and when the one before it came.
+        let (mut exchanges, mut got_ns): (Vec<Exchange>, u64) = (Vec::new(), 0);
+        for _ in 0..=TRIPS {
+            let sent_ns = clock::now_ns();
+            let mine = [sent_ns, got_ns].map(u64::to_le_bytes).concat();
+            let theirs = swap(held, process, world, partner, TAG, mine, 16)?;
+            let (answered_ns, reached_ns) = (word(&theirs, 0), word(&theirs, 1));
+            if let Some(last) = exchanges.last_mut() {
+                *last = Exchange { reached_ns, ..*last };
+            }
+            got_ns = clock::now_ns();
+            exchanges.push(Exchange { sent_ns, reached_ns: 0, answered_ns, got_ns });
+        }
+        // When the last one came, nobody has told.
+        exchanges.pop();
+        offsets[host as usize] = format::clock_offset_ns(&exchanges);
+    }
+    let mut data: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+    data.extend(process.started_ns.to_le_bytes());
+    broadcast_bytes(held, process, world, Rank(0), &mut data)?;
+    Ok((word(&data, hosts[process.rank.0 as usize] as usize) as i64, word(&data, others as usize)))
+}
+
+/// Word number `place` of what came.
+fn word(bytes: &[u8], place: usize) -> u64 {
+    let word = bytes.get(place * 8..place * 8 + 8).and_then(|bytes| bytes.try_into().ok());
+    word.map_or(0, u64::from_le_bytes)
+}
