@@ -14,8 +14,7 @@ use tutti_sys::job::Doorbell;
 use tutti_sys::{clock, cpu};
 use tutti_transport::Paused;
 
-use crate::giant::Held;
-use crate::process::Process;
+use crate::giant::{GiantCell, Held};
 
 /// So many waits in a row find the other one on the same processor before a rank moves.
 const TOGETHER: u32 = 16;
@@ -103,13 +102,12 @@ impl Counterpart<'_> {
     }
 
     /// Moves to another processor if the two are in each other's way on this one.
-    fn part(&self, held: &Held, process: &Process) {
+    fn part(&self, held: &Held, (apart, ranks): (&GiantCell<Apart>, u32)) {
         if !self.moves {
             return;
         }
         let together = self.doorbell.away_from().is_some_and(|processor| cpu::current() == Some(processor));
-        let due =
-            process.apart.borrow_mut(held).waited(together, process.job.header().local_ranks, clock::now_ns);
+        let due = apart.borrow_mut(held).waited(together, ranks, clock::now_ns);
         // Where this is refused ranks stay where they are.
         if due && cpu::move_elsewhere().unwrap_or(false) {
             TRAFFIC.moves.add(1);
@@ -117,13 +115,19 @@ impl Counterpart<'_> {
     }
 }
 
-/// After a pause of a wait for `other`, which is taken once the wait has given its processor away: moves if that is in the way.
+/// After a pause of a wait for `other`, which is taken once the wait has given its processor away: moves if that is in the way. `own`: what
+/// this process knows, and the number of ranks of the host.
 #[inline]
-pub fn after(paused: Paused, other: &mut Option<Counterpart<'_>>, held: &Held, process: &Process) {
+pub fn after(
+    paused: Paused,
+    other: &mut Option<Counterpart<'_>>,
+    held: &Held,
+    own: (&GiantCell<Apart>, u32),
+) {
     if paused == Paused::Yielded
         && let Some(other) = other.take()
     {
-        other.part(held, process);
+        other.part(held, own);
     }
 }
 

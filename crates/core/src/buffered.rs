@@ -8,10 +8,9 @@ use tutti_base::{Error, ErrorClass, Result};
 
 pub use crate::attached::{Attached, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, Place, attached};
 use crate::buffer::Buffer;
-use crate::collective::Activity;
 use crate::completion;
 use crate::giant::Held;
-use crate::process::Process;
+use crate::process::{Activity, Process};
 use crate::progress;
 use crate::request::{Request, RequestId, Status, Work};
 

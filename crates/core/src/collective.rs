@@ -36,7 +36,6 @@ mod tuning;
 pub mod wishes;
 mod words;
 
-use std::fmt;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -58,6 +57,7 @@ use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
 use crate::info::Info;
 use crate::p2p::accord::{LANE_BITS, NUMBERS};
+pub use crate::process::Activity;
 use crate::process::Process;
 use crate::progress;
 use crate::request::RequestId;
@@ -71,7 +71,7 @@ pub(crate) use deferred::tell_undecided;
 pub use flight::start;
 pub use internal::{
     Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes,
-    last_barrier, maximum, other_group, start_allgather, start_maximum, swap_bytes,
+    last_barrier, maximum, start_allgather, start_maximum, swap_bytes,
 };
 pub use learnings::Learnings;
 pub(crate) use offloaded::parts;
@@ -86,16 +86,6 @@ use choices::Whose;
 use flight::start_keeping;
 use node::{BankPort, Neighbourhood, Offer, Room, Turn};
 use port::{CommPort, Ticket};
-
-/// An operation that goes on by itself whenever messages move.
-pub trait Activity: Send + fmt::Debug {
-    /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
-    fn advance(self: Box<Self>, held: &Held, process: &Process, patient: bool) -> Option<Box<dyn Activity>>;
-    /// Whether it never calls anything of the program's, so that any thread may advance it.
-    fn is_unattended(&self) -> bool {
-        false
-    }
-}
 
 /// What a communicator keeps for its collective operations.
 #[derive(Debug)]

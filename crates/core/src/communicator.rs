@@ -3,6 +3,7 @@
 //! This file is the object and its lookups; `create` makes new ones, `split` makes them by colour or hardware,
 //! `intercommunicator` between two groups.
 
+mod color;
 pub mod create;
 pub mod intercommunicator;
 pub mod split;

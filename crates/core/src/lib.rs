@@ -5,7 +5,7 @@
 //!
 //! # What is where
 //!
-//! MPI semantics. Entry points: `process::init`, `p2p::user`, `completion`, `collective`,
+//! MPI semantics. Entry points: `lifecycle::init`, `p2p::user`, `completion`, `collective`,
 //! `communicator::{create, split, intercommunicator}`.
 //!
 //! | module | what |
@@ -56,6 +56,7 @@ pub mod group;
 pub mod hardware;
 pub mod info;
 pub mod inside;
+pub mod lifecycle;
 pub mod matching;
 pub mod names;
 pub mod offload;

@@ -1,47 +1,41 @@
-//! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11).
+//! The process: what there is once of everything, from MPI_Init to MPI_Finalize (MPI-5 chapter 11). How it
+//! comes and goes: [`crate::lifecycle`].
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
 
-use tutti_base::config::{Config, Mapped, Multicast};
-use tutti_base::traffic::{self, Totals};
+use tutti_base::config::{Config, Mapped};
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_sys::clock;
 use tutti_sys::job::{Job, RankBlock, RankState, Sleeper};
 use tutti_sys::this_process;
-use tutti_sys::{clock, crash, debugger};
 use tutti_transport::exposure::Exposures;
 pub use tutti_transport::exposure::advise;
 use tutti_transport::fabric::{self, FabricLink, Identity};
+use tutti_transport::shm::ring_doorbell;
 use tutti_transport::waiting::{Partnership, Spin, Waiting};
 use tutti_transport::{Link, Links, Peer, ShmLink, Waiter, Watch};
 
 use crate::apart::{Apart, Counterpart};
 use crate::boot::starter::Starter;
 use crate::boot::{self, Boot, Network};
-use crate::collective::{Activity, Choices, Learnings, tell_undecided};
+use crate::collective::{Choices, Learnings};
 use crate::communicator::Communicator;
 use crate::context::Contexts;
-use crate::dynamic::{Dynamic, ties};
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::group::Group;
-use crate::matching::Numbered;
+use crate::matching::{Envelope, Numbered, Signature};
 use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
 use crate::single_copy::Reader;
-use crate::tool::settings;
 use crate::trace;
-use crate::window::serve::Served;
-use crate::{inside, progress, progress_thread};
 
 /// Context of `MPI_COMM_WORLD`.
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
-
-/// So long a process that ends without a barrier repairs its multicasts at most.
-const LAST_REPAIRS: Duration = Duration::from_millis(200);
 
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,9 +53,39 @@ pub enum ThreadLevel {
 /// All links of a process.
 pub type AllLinks = Links<FabricLink>;
 
+/// An operation that goes on by itself whenever messages move.
+pub trait Activity: Send + fmt::Debug {
+    /// Does what can be done now; itself, unless it is over. With `patient` nobody has anything else to do.
+    fn advance(self: Box<Self>, held: &Held, process: &Process, patient: bool) -> Option<Box<dyn Activity>>;
+    /// Whether it never calls anything of the program's, so that any thread may advance it.
+    fn is_unattended(&self) -> bool {
+        false
+    }
+}
+
+/// MPI_Comm_split.
+type Split = fn(&mut Held, &Process, &Communicator, i32, i32) -> Result<Option<Arc<Communicator>>>;
+
+/// What progress and collectives ask of who is above them.
+#[derive(Debug)]
+pub struct Above {
+    /// Windows have active messages to do.
+    pub answer_calls: fn(&Held, &Process),
+    /// A member waits for long in the operation of the envelope, and takes it for what the signature says.
+    pub answer: fn(&Held, &Process, WorldRank, Envelope, Signature),
+    /// Before a sleep: looks at one of the processes of other jobs that this one is connected with.
+    pub watch_others: fn(&Held, &Process),
+    /// Whether a process has left, of whatever job.
+    pub is_gone: fn(&Held, &Process, WorldRank) -> bool,
+    /// Splits a communicator, by colour and key.
+    pub split: Split,
+}
+
 /// One process of the job.
 #[derive(Debug)]
 pub struct Process {
+    /// See there.
+    pub(crate) above: Above,
     /// When it was made, by the clock of its host.
     pub started_ns: u64,
     /// Settings, fixed at start.
@@ -82,8 +106,6 @@ pub struct Process {
     pub activities: GiantCell<Vec<Option<Box<dyn Activity>>>>,
     /// How long waits look at their partner while that runs.
     pub partnership: GiantCell<Partnership>,
-    /// Windows that others may ask for something by messages.
-    pub served: GiantCell<Served>,
     /// When waits move to another processor.
     pub apart: GiantCell<Apart>,
     /// Which algorithms were chosen so far.
@@ -111,17 +133,15 @@ pub struct Process {
     pub waiting: Waiting,
     /// Processes of other jobs that this one is connected with: they want processors too.
     pub guests: AtomicU32,
-    /// Processes of other jobs.
-    pub dynamic: GiantCell<Dynamic>,
     /// Who started this process, if not our launcher, until it has left.
     starter: Mutex<Option<Box<dyn Starter>>>,
 }
 
-static PROCESS: OnceLock<Process> = OnceLock::new();
-static PHASE: AtomicU32 = AtomicU32::new(BEFORE);
-const BEFORE: u32 = 0;
-const RUNNING: u32 = 1;
-const FINALIZED: u32 = 2;
+pub(crate) static PROCESS: OnceLock<Process> = OnceLock::new();
+pub(crate) static PHASE: AtomicU32 = AtomicU32::new(BEFORE);
+pub(crate) const BEFORE: u32 = 0;
+pub(crate) const RUNNING: u32 = 1;
+pub(crate) const FINALIZED: u32 = 2;
 
 /// The process, between MPI_Init and the end of MPI_Finalize.
 #[inline]
@@ -148,125 +168,14 @@ pub fn is_finalized() -> bool {
     PHASE.load(Ordering::Acquire) == FINALIZED
 }
 
-/// Whether the library may have threads of its own inside ([`progress_thread`]).
-fn has_threads(config: &Config, job: &Job) -> bool {
-    config.progress_thread || config.multicast != Multicast::Off && job.header().has_other_hosts()
-}
-
-/// MPI_Init: joins the job. Waits for nobody.
-///
-/// # Errors
-/// `Other` when called twice, for a setting that is wrong, for a job object that cannot be used.
-pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
-    if PHASE.load(Ordering::Acquire) != BEFORE {
-        return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
-    }
-    let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
-    let boot = boot::join(&config)?;
-    if wanted == ThreadLevel::Multiple || has_threads(&config, &boot.job) {
-        // Lanes are of one host: what other hosts send comes in the first.
-        let header = boot.job.header();
-        let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
-        giant::allow_threads(if has_lanes { header.lanes } else { 1 });
-    }
-    if config.tune.is_on() {
-        inside::begin();
-    }
-    let process = Process::new(config, boot, wanted)?;
-    let process = PROCESS.get_or_init(|| process);
-    this_process::at_exit(leave_at_exit);
-    if process.config.backtrace {
-        crash::tell(process.rank.0);
-    }
-    debugger::wait_at_gate();
-    process.block().set_state(RankState::Running);
-    PHASE.store(RUNNING, Ordering::Release);
-    Ok(process)
-}
-
-/// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
-/// `MPI_COMM_SELF` and run a barrier.
-pub fn finalize(held: &mut Held, process: &'static Process) {
-    progress_thread::stop(held, process);
-    progress::drain(held, process);
-    if process.config.counters {
-        eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
-        if let Some(files) = traffic::of_files() {
-            eprintln!("Tutti: rank {}: files {files}", process.rank);
-        }
-    }
-    if process.config.counters
-        && let Some(far) = process.messages.borrow_mut(held).link.far()
-    {
-        eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
-    }
-    if process.config.counters
-        && let Some(casting) = process.messages.borrow_mut(held).link.casting()
-        && casting.is_used()
-    {
-        eprintln!("Tutti: rank {}: multicast {}", process.rank, casting.counters());
-    }
-    tell_undecided(held, process);
-    if process.rank.0 == 0 {
-        process.learnings.borrow(held).keep(&process.config);
-    }
-    process.block().set_state(RankState::Finalized);
-    ties::end(held, process);
-    // Whoever waits for room towards this process gets it, and sees that it need not wait again.
-    process.messages.borrow_mut(held).progress();
-    process.leave_starter(process.job.header().has_other_hosts());
-    PHASE.store(FINALIZED, Ordering::Release);
-}
-
-/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as
-/// finalised for the launcher, but a session or MPI_Init may still [`resume`].
-pub fn pause(held: &mut Held, process: &'static Process) {
-    progress_thread::stop(held, process);
-    progress::send_queued(held, process, "MPI_Session_finalize");
-    ties::end(held, process);
-    process.block().set_state(RankState::Finalized);
-}
-
-/// A process whose sessions are closed has left the job, but may come back until it exits.
-extern "C" fn leave_at_exit() {
-    if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
-        // What goes to other hosts may have to be sent again.
-        if !is_finalized() && process.job.header().has_other_hosts() {
-            let mut held = giant::enter();
-            drain_multicasts(&mut held, process);
-            progress::drain(&mut held, process);
-        }
-        process.leave_starter(false);
-    }
-}
-
-/// Until those who hear this process's multicasts have all of them, or for a moment if one of them says
-/// nothing any more.
-fn drain_multicasts(held: &mut Held, process: &Process) {
-    let until = Instant::now() + LAST_REPAIRS;
-    let is_over = |held: &Held| {
-        let mut messages = process.messages.borrow_mut(held);
-        messages.link.casting().is_none_or(|casting| casting.is_at_rest())
-    };
-    while !is_over(held) && Instant::now() < until {
-        progress::progress(held, process);
-        held.release_while(|| std::thread::sleep(Duration::from_micros(200)));
-    }
-}
-
-/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is
-/// finalised.
-pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
-    let process = process()?;
-    if wanted == ThreadLevel::Multiple {
-        giant::allow_threads(process.messages.lanes().count() as u32);
-    }
-    process.block().set_state(RankState::Running);
-    Some(process)
-}
-
 impl Process {
-    fn new(config: Config, boot: Boot, thread_level: ThreadLevel) -> Result<Process> {
+    /// One that has joined its job. `above`: what is asked of who is above it.
+    pub(crate) fn new(
+        config: Config,
+        boot: Boot,
+        thread_level: ThreadLevel,
+        above: Above,
+    ) -> Result<Process> {
         let exposures = Exposures::new(&config).of_job(Arc::clone(&boot.job));
         boot::declare(&boot, exposures.reach())?;
         let Boot { job, rank, local, network, starter } = boot;
@@ -298,6 +207,7 @@ impl Process {
             trace::begin(Arc::clone(&job), rank.0, config.trace_events);
         }
         Ok(Process {
+            above,
             started_ns: clock::now_ns(),
             config,
             rank,
@@ -306,7 +216,6 @@ impl Process {
             main_thread: std::thread::current().id(),
             messages,
             partnership: GiantCell::new(Partnership::default()),
-            served: GiantCell::default(),
             apart: GiantCell::new(Apart::default()),
             activities: GiantCell::new(Vec::new()),
             choices: GiantCell::default(),
@@ -321,7 +230,6 @@ impl Process {
             kernel: GiantCell::default(),
             waiting,
             guests: AtomicU32::new(0),
-            dynamic: GiantCell::new(Dynamic::new(Arc::clone(&job))),
             job,
             starter: Mutex::new(starter),
         })
@@ -343,7 +251,7 @@ impl Process {
         let other = held.other_lane(lane);
         let result = work(other.as_ref().unwrap_or(held));
         if let Some(other) = other {
-            progress::tell_threads(&other, self);
+            tell_threads(&other, self);
         }
         result
     }
@@ -440,7 +348,7 @@ impl Process {
 
     /// Tells the starter that the end of this process is no failure any more. `together`: all ranks do so
     /// now.
-    fn leave_starter(&self, together: bool) {
+    pub(crate) fn leave_starter(&self, together: bool) {
         let starter = self.starter.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(error)) = starter.map(|mut starter| starter.leave(together)) {
             eprintln!("Tutti: rank {}: MPI_Finalize: {}", self.rank, error.message);
@@ -465,6 +373,20 @@ impl Process {
     /// Adds an operation that goes on by itself.
     pub fn add_activity(&self, held: &Held, activity: Box<dyn Activity>) {
         self.activities.borrow_mut(held).push(Some(activity));
+    }
+}
+
+/// Wakes the threads of this process that sleep, if something has happened since this was last called that one of
+/// them may wait for. Called wherever a thread leaves the library or lets others in.
+#[inline]
+pub fn tell_threads(held: &Held, process: &Process) {
+    if !giant::threads_allowed() {
+        return;
+    }
+    let requests = &mut process.messages.borrow_mut(held).state.requests;
+    if std::mem::take(&mut requests.news) {
+        requests.told += 1;
+        ring_doorbell(&process.job, process.local, held.lane().number());
     }
 }
 

@@ -8,19 +8,16 @@ use std::time::Duration;
 use tutti_base::WorldRank;
 use tutti_base::config::MAX_LANES;
 use tutti_sys::clock;
-use tutti_sys::job::{RankState, Sleeper};
-use tutti_transport::shm::ring_doorbell;
+use tutti_sys::job::Sleeper;
 use tutti_transport::waiting::{Contention, Turn};
 use tutti_transport::{Peer, Watch};
 
 use crate::apart::{self, Counterpart};
-use crate::collective::{self, Activity};
-use crate::dynamic::ties;
 use crate::giant::{self, Held, Lane};
 use crate::inside;
 use crate::p2p::Notice;
-use crate::process::{AllLinks, Process};
-use crate::window::serve;
+pub use crate::process::tell_threads;
+use crate::process::{Activity, AllLinks, Process};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
@@ -55,9 +52,9 @@ fn heed(held: &Held, process: &Process, notice: Notice) {
     match notice {
         Notice::Fault(fault) => process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank)),
         Notice::Lost(lost) => give_up(process, &lost),
-        Notice::Calls => serve::answer_calls(held, process),
+        Notice::Calls => (process.above.answer_calls)(held, process),
         Notice::Inquiry { from, envelope, signature } => {
-            collective::answer(held, process, from, envelope, signature);
+            (process.above.answer)(held, process, from, envelope, signature);
         }
     }
 }
@@ -240,7 +237,7 @@ pub fn wait_for(
                 last_look(&held, process, watch.as_ref(), heard, &mut done)
             })
         });
-        apart::after(paused, &mut parting, held, process);
+        apart::after(paused, &mut parting, held, (&process.apart, process.job.header().local_ranks));
     }
     if last_looks >= SAYS_AT {
         block.set_waiting("");
@@ -259,7 +256,7 @@ fn last_look(
 ) -> bool {
     let lane = held.lane();
     if lane.is_first() {
-        ties::watch(held, process);
+        (process.above.watch_others)(held, process);
     }
     let mut messages = process.messages.borrow_mut(held);
     // Another thread may have done it meanwhile.
@@ -372,30 +369,13 @@ pub fn drain(held: &mut Held, process: &Process) {
 fn wait_for_links(held: &mut Held, process: &Process, what: &str, done: impl Fn(&mut AllLinks) -> bool) {
     process.messages.lanes().for_each(giant::engage);
     wait_until(held, process, &|| format!("{what}, for messages that are still to be sent"), |held| {
-        let gone = |peer: Peer| {
-            let home = process.dynamic.borrow(held).home(process, WorldRank(peer.0));
-            home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
-        };
+        let gone = |peer: Peer| (process.above.is_gone)(held, process, WorldRank(peer.0));
         process.messages.lanes().all(|lane| {
             let inside = held.in_lane(lane);
             let mut messages = process.messages.borrow_mut(&inside);
             messages.is_idle_but_for(gone) && done(&mut messages.link)
         })
     });
-}
-
-/// Wakes the threads of this process that sleep, if something has happened since this was last called that one of
-/// them may wait for. Called wherever a thread leaves the library or lets others in.
-#[inline]
-pub fn tell_threads(held: &Held, process: &Process) {
-    if !giant::threads_allowed() {
-        return;
-    }
-    let requests = &mut process.messages.borrow_mut(held).state.requests;
-    if std::mem::take(&mut requests.news) {
-        requests.told += 1;
-        ring_doorbell(&process.job, process.local, held.lane().number());
-    }
 }
 
 /// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may

@@ -156,7 +156,7 @@ fn start(
 
 /// MPI_Comm_get_parent.
 pub fn get_parent(call: &mut Call, parent: HandleOut<Comm>) -> Result<()> {
-    let Some(found) = process()?.dynamic.borrow(&call.held).parent().cloned() else {
+    let Some(found) = tutti_core::dynamic::known(process()?).borrow(&call.held).parent().cloned() else {
         return parent.set_null();
     };
     match found.handle() {

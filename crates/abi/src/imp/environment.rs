@@ -6,7 +6,8 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
 use tutti_core::giant::{GiantCell, Held};
 use tutti_core::info::Info as Entries;
-use tutti_core::process::{self, Process, ThreadLevel};
+use tutti_core::lifecycle;
+use tutti_core::process::{Process, ThreadLevel};
 use tutti_core::{progress_thread, trace_file};
 
 use super::memory::process;
@@ -66,8 +67,8 @@ pub(super) fn number_of(level: ThreadLevel) -> c_int {
 fn start(call: &mut Call, level: ThreadLevel) -> Result<()> {
     errors::install_panic_hook();
     // A session may have brought the process up.
-    let sessions = process::resume(level).filter(|_| !phase::was_initialised());
-    let process = sessions.map_or_else(|| process::init(level), Ok)?;
+    let sessions = lifecycle::resume(level).filter(|_| !phase::was_initialised());
+    let process = sessions.map_or_else(|| lifecycle::init(level), Ok)?;
     phase::world_begins(process.rank.0);
     tutti_core::dynamic::spawn::meet_parents(&mut call.held, process)?;
     attend(call, process)
@@ -93,7 +94,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
         report_leaks(call, process);
     }
     if !sessions {
-        process::finalize(&mut call.held, process);
+        lifecycle::finalize(&mut call.held, process);
     }
     handles::clear_predefined::<Comm>(MPI_COMM_WORLD);
     handles::clear_predefined::<Comm>(MPI_COMM_SELF);

@@ -9,7 +9,8 @@ use tutti_core::error_handler::{ErrorHandler, HandlerKind};
 use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
-use tutti_core::process::{self, ThreadLevel};
+use tutti_core::lifecycle;
+use tutti_core::process::ThreadLevel;
 use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
@@ -38,7 +39,7 @@ pub fn init(
     let mut fresh = None;
     if !phase::is_running() {
         let level = level_of(&entries);
-        fresh = Some(process::resume(level).map_or_else(|| process::init(level), Ok)?);
+        fresh = Some(lifecycle::resume(level).map_or_else(|| lifecycle::init(level), Ok)?);
         phase::sessions(true);
     }
     session.create(Opened::open(&call.held, handler, entries))?;
@@ -81,9 +82,9 @@ pub fn finalize(call: &mut Call, session: HandleOut<Session>) -> Result<()> {
     if left == 0 && !in_world {
         let process = process()?;
         if phase::was_finalised() {
-            process::finalize(&mut call.held, process);
+            lifecycle::finalize(&mut call.held, process);
         } else {
-            process::pause(&mut call.held, process);
+            lifecycle::pause(&mut call.held, process);
         }
         phase::sessions(false);
     }

@@ -16,11 +16,9 @@ use super::{Means, Operation, Side, multicast, refusals, run, run_by, start_keep
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
-use crate::dynamic::{decode, encode};
 use crate::engine::Array;
 use crate::exchange::exchange;
 use crate::giant::Held;
-use crate::group::Group;
 use crate::process::Process;
 use crate::request::RequestId;
 
@@ -297,14 +295,4 @@ pub fn swap_bytes(held: &mut Held, process: &Process, comm: &Communicator, mine:
     }
     broadcast_bytes(held, process, &inter.local, Rank(0), &mut theirs)?;
     Ok(theirs)
-}
-
-/// The group that the other side of an intercommunicator names, for the one that this side names.
-///
-/// # Errors
-/// What went wrong with a message.
-pub fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
-    let words = encode(held, process, mine);
-    let theirs = swap_bytes(held, process, comm, words)?;
-    decode(held, process, &theirs)
 }

@@ -31,7 +31,6 @@ use super::operation::{Owned, Side};
 use super::{Activity, Channel, Operation, internal, refusals, waiting_for};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
-use crate::communicator::split::split;
 use crate::completion;
 use crate::giant::{GiantCell, Held};
 use crate::offload::{Call, Place};
@@ -140,6 +139,7 @@ fn negotiate_hosts(
     if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
+    let split = process.above.split;
     let mut of_host = || split(held, process, comm, host as i32, rank as i32);
     let (up, down) = (of_host()?, of_host()?);
     let color = if number == 0 { 0 } else { UNDEFINED };

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use super::{Communicator, Inter};
-use crate::collective::{self, Activity};
+use crate::collective;
 use crate::completion;
 use crate::context::{Agreement, Next};
 use crate::exchange::exchange;
 use crate::giant::{self, Held};
 use crate::group::Group;
 use crate::info::Info;
-use crate::process::Process;
+use crate::process::{Activity, Process};
 use crate::request::{Request, RequestId, Work};
 
 /// Tag of the leaders of an intercommunicator among themselves.
@@ -90,7 +90,7 @@ pub fn create(
         }));
     };
     // On an intercommunicator both sides name their own subset (MPI-5 section 7.4.2).
-    let remote = collective::other_group(held, process, comm, group)?.with_origin(group.origin());
+    let remote = crate::dynamic::other_group(held, process, comm, group)?.with_origin(group.origin());
     let local = create(held, process, &inter.local, group)?;
     Ok(match (local, group.rank_of(process.rank)) {
         (Some(local), Some(rank)) if !remote.is_empty() => {
@@ -194,7 +194,7 @@ impl Communicator {
         self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
         if let Some(inter) = &self.inter {
             // Numbers of processes of other jobs are not the same everywhere, names are.
-            let names = process.dynamic.borrow(held);
+            let names = crate::dynamic::known(process).borrow(held);
             let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
             self.is_first.store(first(&self.group) < first(&inter.remote), Ordering::Relaxed);
         }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
+pub use super::color::HardwareSplit;
+use super::color::color;
 use super::create::agree;
 use super::{Communicator, Inter};
 use crate::collective;
@@ -23,15 +25,6 @@ pub enum SplitType {
     Hardware(HardwareSplit),
     /// Nobody: the caller gets no communicator.
     Undefined,
-}
-
-/// A hardware split.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HardwareSplit {
-    /// Info key `mpi_hw_resource_type` with this value, empty if it is missing. Nobody shares an unknown resource.
-    Guided(String),
-    /// The next lower level of the machine that divides the group.
-    Unguided,
 }
 
 /// MPI_Comm_split; `None` for colour `MPI_UNDEFINED`.
@@ -95,7 +88,7 @@ pub fn split_type(
         SplitType::Hardware(how) => Some(how),
         SplitType::Shared | SplitType::Set(_) | SplitType::Undefined => None,
     };
-    let (placed, resource) = crate::hardware::color(held, process, comm, how)?;
+    let (placed, resource) = color(held, process, comm, how)?;
     let color = match kind {
         SplitType::Shared => process.job.header().host as i32,
         SplitType::Set(first) => first.0 as i32,

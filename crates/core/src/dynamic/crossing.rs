@@ -142,7 +142,7 @@ pub(super) fn enter(
     swap: &mut impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
 ) -> Result<io::Result<Group>> {
     let remote: Group = {
-        let mut dynamic = process.dynamic.borrow_mut(held);
+        let mut dynamic = super::known(process).borrow_mut(held);
         names(members).map(|name| dynamic.meet(name)).collect()
     };
     if !are_several(&encode(held, process, comm.group()), members) {

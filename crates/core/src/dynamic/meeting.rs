@@ -245,7 +245,7 @@ fn own_introduction(
 ) -> io::Result<(Introduction, Vec<OwnedFd>)> {
     let members = encode(held, process, comm.group());
     let interface = ports::interface(process).map(|address| address.to_string()).unwrap_or_default();
-    let dynamic = process.dynamic.borrow(held);
+    let dynamic = super::known(process).borrow(held);
     let mut jobs: Vec<Arc<Job>> = vec![Arc::clone(&process.job)];
     let mut is_spread = false;
     for member in comm.group().iter() {
@@ -361,7 +361,7 @@ fn enter(
 ) -> io::Result<Group> {
     let mut descriptors = descriptors.into_iter();
     let bridge = Arc::new(Job::attach(descriptors.next().ok_or_else(damaged)?)?);
-    let mut dynamic = process.dynamic.borrow_mut(held);
+    let mut dynamic = super::known(process).borrow_mut(held);
     for &bells in &notice.bells {
         let job = Job::attach(descriptors.next().ok_or_else(damaged)?)?;
         let bells: Vec<OwnedFd> = descriptors.by_ref().take(bells as usize).collect();

@@ -62,14 +62,15 @@ pub mod spawn;
 pub mod ties;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
-use tutti_sys::job::Job;
+use tutti_sys::job::{Job, RankState};
 use tutti_transport::shm::Home;
 
+use crate::collective;
 use crate::communicator::Communicator;
-use crate::giant::Held;
+use crate::giant::{GiantCell, Held};
 use crate::group::Group;
 use crate::process::Process;
 
@@ -179,6 +180,18 @@ impl Dynamic {
     }
 }
 
+/// What this process knows of other jobs.
+pub fn known(process: &Process) -> &'static GiantCell<Dynamic> {
+    static KNOWN: OnceLock<GiantCell<Dynamic>> = OnceLock::new();
+    KNOWN.get_or_init(|| GiantCell::new(Dynamic::new(Arc::clone(&process.job))))
+}
+
+/// Whether a process has left, of whatever job.
+pub(crate) fn is_gone(held: &Held, process: &Process, number: WorldRank) -> bool {
+    let home = known(process).borrow(held).home(process, number);
+    home.is_some_and(|home| home.job.block(home.local).state() == RankState::Finalized)
+}
+
 impl Name {
     fn encode(self) -> [u8; NAME_BYTES] {
         let mut bytes = [0; NAME_BYTES];
@@ -196,7 +209,7 @@ impl Name {
 
 /// A group as bytes for a message to processes of any job.
 pub fn encode(held: &Held, process: &Process, group: &Group) -> Vec<u8> {
-    let dynamic = process.dynamic.borrow(held);
+    let dynamic = known(process).borrow(held);
     group.iter().flat_map(|member| dynamic.name(member).encode()).collect()
 }
 
@@ -218,7 +231,7 @@ pub fn are_several(one: &[u8], other: &[u8]) -> bool {
 /// # Errors
 /// `Comm` when one of its members was never met, so that no way leads to it.
 pub fn decode(held: &Held, process: &Process, bytes: &[u8]) -> Result<Group> {
-    let dynamic = process.dynamic.borrow(held);
+    let dynamic = known(process).borrow(held);
     let number = |name: Name| {
         dynamic.number(name).ok_or_else(|| {
             let reason = format!(
@@ -229,6 +242,16 @@ pub fn decode(held: &Held, process: &Process, bytes: &[u8]) -> Result<Group> {
         })
     };
     names(bytes).map(number).collect()
+}
+
+/// The group that the other side of an intercommunicator names, for the one that this side names.
+///
+/// # Errors
+/// What went wrong with a message.
+pub fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
+    let words = encode(held, process, mine);
+    let theirs = collective::swap_bytes(held, process, comm, words)?;
+    decode(held, process, &theirs)
 }
 
 #[cfg(test)]

@@ -309,9 +309,9 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
     if own < other {
         return connect_from(held, process, &myself, Rank(0), || Ok(other)).map(Some);
     }
-    process.dynamic.borrow_mut(held).ports.insert(own.clone(), Arc::new(port));
+    super::known(process).borrow_mut(held).ports.insert(own.clone(), Arc::new(port));
     let met = accept(held, process, &myself, Rank(0), || Ok(own.clone()));
-    process.dynamic.borrow_mut(held).ports.remove(&own);
+    super::known(process).borrow_mut(held).ports.remove(&own);
     met.map(Some)
 }
 
@@ -323,7 +323,7 @@ pub fn open(held: &Held, process: &Process) -> Result<String> {
     let port = Port::open(place(process))
         .map_err(|error| Error::new(ErrorClass::Port, format!("no port can be opened: {error}")))?;
     let name = port.name().to_string();
-    process.dynamic.borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
+    super::known(process).borrow_mut(held).ports.insert(name.clone().into_bytes(), Arc::new(port));
     Ok(name)
 }
 
@@ -332,7 +332,7 @@ pub fn open(held: &Held, process: &Process) -> Result<String> {
 /// # Errors
 /// `Port` when this process has not opened it.
 pub fn close(held: &Held, process: &Process, name: &[u8]) -> Result<()> {
-    match process.dynamic.borrow_mut(held).ports.remove(name) {
+    match super::known(process).borrow_mut(held).ports.remove(name) {
         Some(_) => Ok(()),
         None => Err(not_open(name)),
     }
@@ -343,7 +343,7 @@ pub fn close(held: &Held, process: &Process, name: &[u8]) -> Result<()> {
 /// # Errors
 /// `Port` when this process has not opened it.
 pub fn find(held: &Held, process: &Process, name: &[u8]) -> Result<Arc<Port>> {
-    process.dynamic.borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
+    super::known(process).borrow(held).ports.get(name).cloned().ok_or_else(|| not_open(name))
 }
 
 fn not_open(name: &[u8]) -> Error {

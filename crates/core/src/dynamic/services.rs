@@ -97,7 +97,7 @@ pub fn publish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Resu
         };
         Error::new(ErrorClass::Service, reason)
     })?;
-    process.dynamic.borrow_mut(held).services.insert(name.to_vec(), service);
+    super::known(process).borrow_mut(held).services.insert(name.to_vec(), service);
     Ok(())
 }
 
@@ -106,7 +106,7 @@ pub fn publish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Resu
 /// # Errors
 /// `Service` when this process has not published it, or with another port.
 pub fn unpublish(held: &Held, process: &Process, name: &[u8], port: &[u8]) -> Result<()> {
-    let services = &mut process.dynamic.borrow_mut(held).services;
+    let services = &mut super::known(process).borrow_mut(held).services;
     if services.get(name).is_some_and(|service| service.port == port) {
         services.remove(name);
         return Ok(());

@@ -136,13 +136,13 @@ pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
     // MPI-5 section 7.8: that is its name.
     *parent.name.borrow_mut(held) = ObjectName::new(b"MPI_COMM_PARENT");
-    process.dynamic.borrow_mut(held).parent = Some(parent);
+    super::known(process).borrow_mut(held).parent = Some(parent);
     Ok(())
 }
 
 /// The parents are parted from.
 pub fn forget_parent(held: &Held, process: &Process, comm: &Communicator) {
-    let parent = &mut process.dynamic.borrow_mut(held).parent;
+    let parent = &mut super::known(process).borrow_mut(held).parent;
     if parent.as_ref().is_some_and(|parent| parent.context() == comm.context()) {
         *parent = None;
     }

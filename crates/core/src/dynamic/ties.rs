@@ -55,13 +55,13 @@ pub(super) fn look_out(held: &Held, process: &Process, line: Arc<Line>, members:
     let own = process.job.header().job_id;
     let members: Vec<Name> = members.filter(|name| name.job != own).collect();
     if !members.is_empty() {
-        process.dynamic.borrow_mut(held).tied.lookouts.push(Lookout { line, members });
+        super::known(process).borrow_mut(held).tied.lookouts.push(Lookout { line, members });
     }
 }
 
 /// This process has nothing to do with others any more: their roots are told that its end means nothing.
 pub fn end(held: &Held, process: &Process) {
-    process.dynamic.borrow_mut(held).tied.lookouts.clear();
+    super::known(process).borrow_mut(held).tied.lookouts.clear();
 }
 
 /// Before a communicator is gone for good (MPI-5 section 11.10.4): what it has of messages has arrived. Of the processes of other
@@ -126,7 +126,7 @@ fn forget(held: &Held, process: &Process, gone: &[Peer]) {
 /// Writes down for the launcher which jobs this process is connected with, and forgets the objects of others.
 pub(super) fn tie(held: &Held, process: &Process) {
     let known: Vec<Peer> = process.messages.borrow_mut(held).link.bridges().known().collect();
-    let mut dynamic = process.dynamic.borrow_mut(held);
+    let mut dynamic = super::known(process).borrow_mut(held);
     let names: Vec<_> = known.iter().map(|peer| dynamic.name(WorldRank(peer.0))).collect();
     let homes = names.iter().filter_map(|name| dynamic.home_of(*name)).collect();
     let mut lookouts = std::mem::take(&mut dynamic.tied.lookouts);
@@ -143,7 +143,7 @@ pub(super) fn tie(held: &Held, process: &Process) {
 /// Looks at one of the processes that this one is connected with; asked before each sleep of a wait. Ends this job when it has been
 /// gone for some time.
 pub fn watch(held: &Held, process: &Process) {
-    let mut dynamic = process.dynamic.borrow_mut(held);
+    let mut dynamic = super::known(process).borrow_mut(held);
     let ties = &mut dynamic.tied;
     if ties.homes.is_empty() && ties.lookouts.is_empty() {
         return;

@@ -5,7 +5,7 @@
 //! windows they are for ([`answer_calls`]), and a window's [`Service`] is among the activities of the process
 //! only while it has something to do.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use tutti_base::ids::Plane;
 use tutti_base::{Error, ErrorClass, Result};
@@ -17,12 +17,11 @@ use super::memory::{gather, scatter, unreachable};
 use super::wire::{Active, Kind};
 use super::{Flavor, Window};
 use crate::buffer::{Buffer, combine_packed};
-use crate::collective::Activity;
 use crate::completion;
-use crate::giant::Held;
+use crate::giant::{GiantCell, Held};
 use crate::matching::{Numbered, Pattern};
 use crate::p2p::{Check, ReceiveSpec};
-use crate::process::Process;
+use crate::process::{Activity, Process};
 use crate::request::{Request, RequestId, Work};
 use std::sync::atomic::Ordering;
 
@@ -42,7 +41,9 @@ struct Service {
 
 /// The windows that may get active messages, by context and plane.
 #[derive(Debug, Default)]
-pub struct Served(Numbered<u32, Arc<Window>>);
+struct Served(Numbered<u32, Arc<Window>>);
+
+static SERVED: LazyLock<GiantCell<Served>> = LazyLock::new(GiantCell::default);
 
 /// Most messages that are taken from the transport's hands at a time; the flow of others is held back by their senders.
 const INCOMING: usize = 64;
@@ -75,7 +76,7 @@ pub(crate) fn answer_calls(held: &Held, process: &Process) {
         let call = process.messages.borrow_mut(held).state.next_call();
         let Some(context) = call else { break };
         // Who is not served yet looks for itself when it is.
-        let window = process.served.borrow(held).0.get(&context).map(Arc::clone);
+        let window = SERVED.borrow(held).0.get(&context).map(Arc::clone);
         window.inspect(|window| window.serve(held, process));
     }
 }
@@ -103,14 +104,14 @@ impl Window {
 
     /// Active messages to it are done from now on, those that have come before included.
     pub(super) fn begin_service(self: &Arc<Window>, held: &Held, process: &Process) {
-        process.served.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
+        SERVED.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
         self.serve(held, process);
     }
 
     /// No more messages come: all members have said so.
     pub(super) fn end_service(&self, held: &Held, process: &Process) {
         let context = self.service_context();
-        process.served.borrow_mut(held).0.remove(&context);
+        SERVED.borrow_mut(held).0.remove(&context);
         process.messages.borrow_mut(held).state.forget(context);
     }
 

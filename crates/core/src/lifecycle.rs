@@ -1,0 +1,150 @@
+//! How the process joins its job and leaves it (MPI-5 chapter 11): above all else, as it begins and ends what
+//! there is.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tutti_base::config::{Config, Multicast};
+use tutti_base::traffic::{self, Totals};
+use tutti_base::{Error, ErrorClass, Result};
+use tutti_sys::job::{Job, RankState};
+use tutti_sys::{crash, debugger, this_process};
+
+use crate::collective::{self, tell_undecided};
+use crate::communicator::split;
+use crate::dynamic::{self, ties};
+use crate::giant::{self, Held};
+use crate::process::{
+    Above, BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, ThreadLevel, is_finalized, process,
+};
+use crate::tool::settings;
+use crate::window::serve;
+use crate::{boot, inside, progress, progress_thread};
+
+/// So long a process that ends without a barrier repairs its multicasts at most.
+const LAST_REPAIRS: Duration = Duration::from_millis(200);
+
+const ABOVE: Above = Above {
+    answer_calls: serve::answer_calls,
+    answer: collective::answer,
+    watch_others: ties::watch,
+    is_gone: dynamic::is_gone,
+    split: split::split,
+};
+
+/// Whether the library may have threads of its own inside ([`progress_thread`]).
+fn has_threads(config: &Config, job: &Job) -> bool {
+    config.progress_thread || config.multicast != Multicast::Off && job.header().has_other_hosts()
+}
+
+/// MPI_Init: joins the job. Waits for nobody.
+///
+/// # Errors
+/// `Other` when called twice, for a setting that is wrong, for a job object that cannot be used.
+pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
+    if PHASE.load(Ordering::Acquire) != BEFORE {
+        return Err(Error::new(ErrorClass::Other, "MPI is initialised already (or was, and is finalised)"));
+    }
+    let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;
+    let boot = boot::join(&config)?;
+    if wanted == ThreadLevel::Multiple || has_threads(&config, &boot.job) {
+        // Lanes are of one host: what other hosts send comes in the first.
+        let header = boot.job.header();
+        let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
+        giant::allow_threads(if has_lanes { header.lanes } else { 1 });
+    }
+    if config.tune.is_on() {
+        inside::begin();
+    }
+    let process = Process::new(config, boot, wanted, ABOVE)?;
+    let process = PROCESS.get_or_init(|| process);
+    this_process::at_exit(leave_at_exit);
+    if process.config.backtrace {
+        crash::tell(process.rank.0);
+    }
+    debugger::wait_at_gate();
+    process.block().set_state(RankState::Running);
+    PHASE.store(RUNNING, Ordering::Release);
+    Ok(process)
+}
+
+/// MPI_Finalize: completes what is under way and leaves the job. The caller has deleted the attributes of
+/// `MPI_COMM_SELF` and run a barrier.
+pub fn finalize(held: &mut Held, process: &'static Process) {
+    progress_thread::stop(held, process);
+    progress::drain(held, process);
+    if process.config.counters {
+        eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
+        if let Some(files) = traffic::of_files() {
+            eprintln!("Tutti: rank {}: files {files}", process.rank);
+        }
+    }
+    if process.config.counters
+        && let Some(far) = process.messages.borrow_mut(held).link.far()
+    {
+        eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
+    }
+    if process.config.counters
+        && let Some(casting) = process.messages.borrow_mut(held).link.casting()
+        && casting.is_used()
+    {
+        eprintln!("Tutti: rank {}: multicast {}", process.rank, casting.counters());
+    }
+    tell_undecided(held, process);
+    if process.rank.0 == 0 {
+        process.learnings.borrow(held).keep(&process.config);
+    }
+    process.block().set_state(RankState::Finalized);
+    ties::end(held, process);
+    // Whoever waits for room towards this process gets it, and sees that it need not wait again.
+    process.messages.borrow_mut(held).progress();
+    process.leave_starter(process.job.header().has_other_hosts());
+    PHASE.store(FINALIZED, Ordering::Release);
+}
+
+/// The last session is closed before MPI_Init was ever called: completes what is under way and counts as
+/// finalised for the launcher, but a session or MPI_Init may still [`resume`].
+pub fn pause(held: &mut Held, process: &'static Process) {
+    progress_thread::stop(held, process);
+    progress::send_queued(held, process, "MPI_Session_finalize");
+    ties::end(held, process);
+    process.block().set_state(RankState::Finalized);
+}
+
+/// A process whose sessions are closed has left the job, but may come back until it exits.
+extern "C" fn leave_at_exit() {
+    if let Some(process) = PROCESS.get().filter(|process| process.block().state() == RankState::Finalized) {
+        // What goes to other hosts may have to be sent again.
+        if !is_finalized() && process.job.header().has_other_hosts() {
+            let mut held = giant::enter();
+            drain_multicasts(&mut held, process);
+            progress::drain(&mut held, process);
+        }
+        process.leave_starter(false);
+    }
+}
+
+/// Until those who hear this process's multicasts have all of them, or for a moment if one of them says
+/// nothing any more.
+fn drain_multicasts(held: &mut Held, process: &Process) {
+    let until = Instant::now() + LAST_REPAIRS;
+    let is_over = |held: &Held| {
+        let mut messages = process.messages.borrow_mut(held);
+        messages.link.casting().is_none_or(|casting| casting.is_at_rest())
+    };
+    while !is_over(held) && Instant::now() < until {
+        progress::progress(held, process);
+        held.release_while(|| std::thread::sleep(Duration::from_micros(200)));
+    }
+}
+
+/// The process after [`pause`], or after a session has brought it up; `None` if it was not up or is
+/// finalised.
+pub fn resume(wanted: ThreadLevel) -> Option<&'static Process> {
+    let process = process()?;
+    if wanted == ThreadLevel::Multiple {
+        giant::allow_threads(process.messages.lanes().count() as u32);
+    }
+    process.block().set_state(RankState::Running);
+    Some(process)
+}
