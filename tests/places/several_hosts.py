@@ -67,4 +67,14 @@ HOSTS = [
     Place("a host that is not there", start(options=("--host", "n9:2"), placed=False), hosts=4, expect=told("host n9 cannot be reached")),
 ]
 
-PLACES = [*MISHAPS, *HOSTS]
+
+# ---- strangers ----
+
+# Ranks 1 and 2, 3 of this host and the other one come to a port of rank 0 after connections that say nothing.
+STRANGERS = [
+    Place(f"strangers: {count} connections that say nothing while MPI_Comm_accept waits",
+          Start(ranks=4, program="strangers.c", arguments=(str(count),)), hosts=2, light=count == 100)
+    for count in (1, 100)
+]
+
+PLACES = [*MISHAPS, *HOSTS, *STRANGERS]
