@@ -9,7 +9,8 @@ together, in this order; ` ... ` stands for anything. Words after the language s
 | `file=NAME` (any language) | the block is a file of that name, which is there from here on |
 | `status=N` | the last command has to end with this status; the others, as all without the word, with 0 |
 | `hosts=N` | the commands run on the first of N hosts n0, n1, ...; `$AGENT` reaches the others as ssh would |
-| `with=NAME` | the commands run where `make public` has built NAME; a variable of that name says where it is |
+| `with=NAME` | the commands run where `make public` (`make python`) has built NAME; a variable of that name says where it is |
+| `needs=NAME` | the commands run where that language is installed; `$TUTTI` is Tutti's source, `$PREFIX` where it is installed |
 | `stand-in=NAME` | there is a command of that name, from tests/guide_commands: for what cannot be installed for a test |
 """
 

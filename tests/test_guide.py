@@ -19,6 +19,14 @@ BUILT = {
     "hdf5": (PUBLIC / "hdf5-built" / "installed" / "include" / "hdf5.h", PUBLIC / "hdf5-built" / "installed"),
     "pnetcdf": (PUBLIC / "pnetcdf-built" / "installed" / "include" / "pnetcdf.h", PUBLIC / "pnetcdf-built" / "installed"),
     "h5py": (PUBLIC / "h5py" / ".complete", PUBLIC / "h5py"),
+    "mpi4py": (ROOT / "build" / "python" / "bin" / "python", ROOT / "build" / "python"),
+}
+# Languages: what ends with 0 where programs of a page can run.
+PROBES = {
+    "gfortran": ("gfortran", "--version"),
+    "rustc": ("rustc", "--version"),
+    "julia": ("julia", "-e", 'using MPI, MPIPreferences; exit(MPIPreferences.abi == "MPIABI" ? 0 : 1)'),
+    "Rscript": ("Rscript", "-e", 'quit(status = !nzchar(system.file(package = "Rmpi")))'),
 }
 SHELL = ("bash", "--noprofile", "--norc", "-e", "-c")
 
@@ -36,6 +44,12 @@ def environment(tutti, folder, stand_ins):
     return {**tutti.env, "PATH": f"{tutti.prefix / 'bin'}:{extra}:{os.environ['PATH']}"}
 
 
+def is_there(language):
+    """Whether programs of a language can run."""
+    probe = PROBES[language]
+    return bool(shutil.which(probe[0])) and subprocess.run(probe, capture_output=True, timeout=120).returncode == 0
+
+
 def run(tutti, block, folder, testbed):
     """Runs the commands of a block: status of the last, what they wrote."""
     needed = {block.words["stand-in"]} if "stand-in" in block.words else set()
@@ -43,6 +57,7 @@ def run(tutti, block, folder, testbed):
         needed.add("refuse")
     env = environment(tutti, folder, needed)
     env.update({name.upper(): str(place) for name, (_, place) in BUILT.items()})
+    env.update(TUTTI=str(ROOT), PREFIX=str(tutti.prefix))
     command = [*SHELL, block.text]
     if testbed:
         env["AGENT"] = str(testbed.agent)
@@ -67,6 +82,8 @@ def test_page(tutti, page, tmp_path):
             if block.words.get("stand-in") and os.geteuid() != 0:
                 continue
             if "with" in block.words and not BUILT[block.words["with"]][0].exists():
+                continue
+            if "needs" in block.words and not is_there(block.words["needs"]):
                 continue
             count = int(block.words.get("hosts", 0))
             if count and refusal():
