@@ -8,7 +8,7 @@
 use std::ffi::{CStr, c_int};
 
 use tutti_base::Result;
-use tutti_base::config::{ConfigError, SETTINGS, Scope};
+use tutti_base::config::{Audience, ConfigError, SETTINGS, Scope};
 use tutti_core::process;
 use tutti_core::tool::settings::{self, Type};
 
@@ -23,9 +23,6 @@ use crate::types::{MPI_T_cvar_handle, MPI_T_enum};
 
 /// Characters of a text with its zero.
 const TEXT_ROOM: usize = 1024;
-
-/// Settings that users rather than tuners turn to.
-const OF_USERS: [&str; 4] = ["TUTTI_ALGORITHM", "TUTTI_EXPLAIN", "TUTTI_COUNTERS", "TUTTI_DETERMINISTIC"];
 
 /// MPI_T_cvar_get_num.
 pub fn cvar_get_num(call: &mut Call, num_cvar: Out<c_int>) -> Result<()> {
@@ -53,16 +50,17 @@ pub fn cvar_get_info(
     let index = cvar_index as usize;
     give(setting.name, name, name_len)?;
     give(setting.doc, desc, desc_len)?;
-    let is_users = OF_USERS.contains(&setting.name);
+    let is_users = setting.audience == Audience::User;
     put(verbosity, if is_users { MPI_T_VERBOSITY_USER_BASIC } else { MPI_T_VERBOSITY_TUNER_BASIC })?;
-    let (its_type, names) = match settings::type_of(index) {
-        Type::Count => (MPI_UNSIGNED_LONG_LONG, None),
-        Type::Number => (MPI_COUNT, None),
-        Type::Word(names) => (MPI_INT, Some(names)),
-        Type::Text => (MPI_CHAR, None),
+    let none = pointer(MPI_T_ENUM_NULL);
+    let (its_type, enumeration) = match settings::type_of(index) {
+        Type::Count => (MPI_UNSIGNED_LONG_LONG, none),
+        Type::Number => (MPI_COUNT, none),
+        Type::Word(_) => (MPI_INT, enumeration_of(setting.name)),
+        Type::Text => (MPI_CHAR, none),
     };
     put_datatype(datatype, its_type)?;
-    put(enumtype, names.map_or(pointer(MPI_T_ENUM_NULL), enumeration_of))?;
+    put(enumtype, enumeration)?;
     put(bind, MPI_T_BIND_NO_OBJECT)?;
     put(
         scope,

@@ -103,7 +103,7 @@ pub fn event_get_info(
     give(kind.name, name, name_len)?;
     give(kind.doc, desc, desc_len)?;
     put(verbosity, MPI_T_VERBOSITY_USER_DETAIL)?;
-    put(enumtype, enumeration_of(kind.elements))?;
+    put(enumtype, enumeration_of(kind.name))?;
     put(bind, MPI_T_BIND_NO_OBJECT)?;
     if !num_elements.is_absent() {
         let room = i64::from(num_elements.get()?).clamp(0, kind.elements.len() as i64);

@@ -104,9 +104,9 @@ fn enumerations() -> &'static [(String, Names)] {
 /// Numbers of enumerations begin here, so that none is null.
 const FIRST_ENUMERATION: usize = 0x1000;
 
-/// The handle of the enumeration with these names.
-fn enumeration_of(names: Names) -> MPI_T_enum {
-    let place = enumerations().iter().position(|(_, other)| std::ptr::eq(*other, names));
+/// The handle of the enumeration that is called so.
+fn enumeration_of(name: &str) -> MPI_T_enum {
+    let place = enumerations().iter().position(|(other, _)| other == name);
     pointer(place.map_or(MPI_T_ENUM_NULL, |place| FIRST_ENUMERATION + place))
 }
 

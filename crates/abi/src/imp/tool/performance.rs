@@ -63,7 +63,7 @@ pub fn pvar_get_info(
     put(verbosity, MPI_T_VERBOSITY_USER_BASIC)?;
     put(var_class, class_number(variable.class))?;
     let (its_type, names) = match variable.class {
-        Class::State(names) => (MPI_INT, enumeration_of(names)),
+        Class::State(_) => (MPI_INT, enumeration_of(&variable.name)),
         _ => (MPI_UNSIGNED_LONG_LONG, pointer(MPI_T_ENUM_NULL)),
     };
     put_datatype(datatype, its_type)?;
