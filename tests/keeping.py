@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from harness import Job, marked
+from harness import Job, by_age, marked
 
 # Who waits longer for what has to come has hung.
 PATIENCE = 180
@@ -138,5 +138,5 @@ def kill(job, victim):
         if victim == "supervisor":
             return [job.process.pid]
         wanted = {"node": "tutti-node", "rank": "kept"}[victim]
-        return [pid for pid in sorted(marked(job.mark)) if name_of(pid) == wanted]
+        return [pid for pid in by_age(marked(job.mark)) if name_of(pid) == wanted]
     os.kill(until(found, f"there is no {victim}")[0], signal.SIGKILL)

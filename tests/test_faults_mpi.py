@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import by_age
 from hosts import Cluster
 from test_jobs import pids
 from test_programs import check
@@ -61,7 +62,7 @@ def told(outcome, *parts):
 
 def launchers(testbed, host):
     """Processes of the launcher on a host, the youngest last."""
-    return sorted(pid for where, pid, name in testbed.processes() if where == host and name == "mpirun")
+    return by_age(pid for where, pid, name in testbed.processes() if where == host and name == "mpirun")
 
 
 def test_a_killed_rank(four, job):

@@ -98,6 +98,17 @@ impl Run {
     }
 }
 
+/// The one of these processes that was started last. Their numbers do not say so: they begin anew.
+pub fn youngest(pids: &[i32]) -> i32 {
+    let started = |pid: &i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        // Behind the name, which may be anything (proc(5), field 22).
+        let after = text.rsplit(')').next().unwrap().split(' ').nth(20);
+        after.unwrap().parse::<u64>().unwrap()
+    };
+    *pids.iter().max_by_key(|pid| (started(pid), **pid)).unwrap()
+}
+
 /// Waits a moment for all processes of a run to be gone; returns those that are not.
 fn wait_until_none(mark: &str) -> Vec<(i32, String)> {
     let start = Instant::now();
