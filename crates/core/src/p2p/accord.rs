@@ -12,7 +12,7 @@
 //! could be compared. What they have sent then lies here when the operation is over, and nobody will ask for it: whoever
 //! ends an operation looks whether there is such a message ([`State::overdue`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tutti_base::{Error, ErrorClass, WorldRank};
 use tutti_coll::Collective;
@@ -48,6 +48,8 @@ pub struct Refusal {
 #[derive(Debug, Default)]
 pub struct Refusals {
     all: VecDeque<Refusal>,
+    /// Contexts, with plane, of those that are not remembered any more.
+    forgotten: BTreeSet<u32>,
     /// Senders of messages that were found wrong, who still wait for a word.
     owed: Vec<(Peer, RequestId)>,
     /// What members have answered.
@@ -55,7 +57,10 @@ pub struct Refusals {
 }
 
 /// How many are remembered: programs that go on after an error have few of them.
-const MOST: usize = 64;
+const MOST: usize = 1024;
+
+/// Most contexts that are remembered of those that were forgotten; then any may be one of them.
+const CONTEXTS: usize = 1 << 16;
 
 /// Most questions, and most answers, that wait: who asks does so again.
 const INQUIRIES: usize = 1024;
@@ -197,7 +202,9 @@ impl Refusals {
 
     /// Whether an operation of this context may have been given up: what else comes of it is no news.
     fn may_be_in(&self, context: u32) -> bool {
-        self.all.len() == MOST || self.all.iter().any(|one| one.context == context)
+        self.forgotten.len() == CONTEXTS
+            || self.forgotten.contains(&context)
+            || self.all.iter().any(|one| one.context == context)
     }
 
     /// Whether the operation of messages with this tag was given up.
@@ -221,8 +228,9 @@ impl Refusals {
         if self.find(refusal.context, refusal.tag).is_some() {
             return;
         }
-        if self.all.len() == MOST {
-            self.all.pop_front();
+        let oldest = if self.all.len() == MOST { self.all.pop_front() } else { None };
+        if let Some(oldest) = oldest.filter(|_| self.forgotten.len() < CONTEXTS) {
+            self.forgotten.insert(oldest.context);
         }
         self.all.push_back(refusal);
     }
@@ -394,7 +402,13 @@ mod tests {
         assert_eq!(refusals.of(7, 0), None, "the oldest is forgotten");
         assert_eq!(refusals.of(7, 0x305).map(|refusal| refusal.source), Some(1));
         assert_eq!(refusals.of(8, 0x300), None);
-        assert!(refusals.may_be_in(8), "some were forgotten");
+        assert!(refusals.may_be_in(7) && !refusals.may_be_in(8));
         assert_eq!(refusals.all.len(), MOST);
+        for context in 100..100 + MOST as u32 {
+            refusals.note(Refusal { context, tag: 0, source: 1, class: ErrorClass::Root });
+        }
+        assert!(refusals.all.iter().all(|refusal| refusal.context != 7));
+        assert!(refusals.may_be_in(7), "one that was forgotten");
+        assert!(refusals.may_be_in(100) && !refusals.may_be_in(8));
     }
 }
