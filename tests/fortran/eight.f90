@@ -56,6 +56,7 @@ program eight
   type(MPI_Win) :: win
   type(MPI_File) :: file
   type(MPI_Info) :: info
+  integer(MPI_COUNT_KIND) :: many
 
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -80,6 +81,23 @@ program eight
   call check(status%MPI_SOURCE == before .and. numbers_of_status(MPI_TAG) == 5, "statuses both ways")
   call MPI_Sendrecv(rank, 1, MPI_INTEGER, next, 1, ring, 1, MPI_INTEGER, before, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE)
   call check(ring(1) == before, "MPI_STATUS_IGNORE")
+
+  ! Large counts, and the names of the profiling interface.
+  got = 0
+  call MPI_Irecv(got, 2_MPI_COUNT_KIND, MPI_INTEGER, before, 6, MPI_COMM_WORLD, requests(1))
+  call PMPI_Send(numbers(2:3), 2_MPI_COUNT_KIND, MPI_INTEGER, next, 6, MPI_COMM_WORLD)
+  call PMPI_Wait(requests(1), status)
+  call MPI_Get_count(status, MPI_INTEGER, many)
+  call check(many == 2 .and. all_equal(got(1:2), [-1, before + 100]), "a large count")
+  call PMPI_Get_count(status, MPI_INTEGER, count)
+  call check(count == 2, "a small count")
+  call MPI_Type_create_struct(2_MPI_COUNT_KIND, [1_MPI_COUNT_KIND, 2_MPI_COUNT_KIND], &
+                              [0_MPI_COUNT_KIND, 8_MPI_COUNT_KIND], [MPI_INTEGER, MPI_REAL8], pair)
+  call PMPI_Type_size(pair, many)
+  call check(many == 20, "a datatype of large counts")
+  call MPI_Type_free(pair)
+  call PMPI_Allreduce(rank, at, 1_MPI_COUNT_KIND, MPI_INTEGER, MPI_MAX, MPI_COMM_WORLD)
+  call check(at == ranks - 1 .and. PMPI_Wtime() > 0, "a collective of a large count")
 
   ! Collectives, an operator of ours, in place.
   call MPI_Op_create(largest_modulus, .true., modulus)

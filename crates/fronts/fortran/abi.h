@@ -40,11 +40,12 @@ typedef int64_t MPI_Count, MPI_Offset;
 typedef int integer;
 
 /* Functions of the program: addresses, which are called where their meaning is known. */
-typedef void MPI_User_function, MPI_Copy_function, MPI_Delete_function, MPI_Grequest_query_function, MPI_Grequest_free_function,
-    MPI_Grequest_cancel_function, MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Type_copy_attr_function,
+typedef void MPI_User_function, MPI_User_function_c, MPI_Copy_function, MPI_Delete_function,
+    MPI_Grequest_query_function, MPI_Grequest_free_function, MPI_Grequest_cancel_function,
+    MPI_Comm_copy_attr_function, MPI_Comm_delete_attr_function, MPI_Type_copy_attr_function,
     MPI_Type_delete_attr_function, MPI_Win_copy_attr_function, MPI_Win_delete_attr_function, MPI_Datarep_extent_function,
-    MPI_Datarep_conversion_function, MPI_Comm_errhandler_function, MPI_File_errhandler_function, MPI_Win_errhandler_function,
-    MPI_Session_errhandler_function;
+    MPI_Datarep_conversion_function, MPI_Datarep_conversion_function_c, MPI_Comm_errhandler_function,
+    MPI_File_errhandler_function, MPI_Win_errhandler_function, MPI_Session_errhandler_function;
 
 /* Handles as integers of Fortran, in both directions. */
 #define INTEGERS(kind, type) \

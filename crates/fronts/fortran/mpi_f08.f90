@@ -199,6 +199,18 @@ module mpi_f08
     procedure MPI_Buffer_detach_cptr
   end interface
 
+  procedure(MPI_Init) :: PMPI_Init
+  procedure(MPI_Init_thread) :: PMPI_Init_thread
+  procedure(MPI_Pcontrol) :: PMPI_Pcontrol
+  procedure(MPI_Get_address) :: PMPI_Get_address
+  procedure(MPI_Comm_spawn) :: PMPI_Comm_spawn
+  procedure(MPI_Comm_spawn_multiple) :: PMPI_Comm_spawn_multiple
+  procedure(MPI_Info_create_env) :: PMPI_Info_create_env
+  procedure(MPI_Wtime) :: PMPI_Wtime
+  procedure(MPI_Wtick) :: PMPI_Wtick
+  procedure(MPI_Aint_add) :: PMPI_Aint_add
+  procedure(MPI_Aint_diff) :: PMPI_Aint_diff
+
   include 'f08_interfaces.inc'
   include 'f08_operators.inc'
 

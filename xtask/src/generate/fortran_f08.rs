@@ -4,8 +4,11 @@
 //! `mpif.h`, and an error code that is left out is a null pointer; so its subroutines are those of the
 //! Fortran 77 layer, by the same names, and interfaces say how to call them. Arrays are passed as they are
 //! (`MPI_SUBARRAYS_SUPPORTED` is false). What tables do not tell is in `crates/fronts/fortran/mpi_f08.f90`.
+//!
+//! Large counts have the same names (MPI-5 section 19.1.5): such a name is a generic one of two subroutines,
+//! where the kinds of their arguments tell them apart.
 
-use super::fortran::{LOGICALS, constant_value, is_constant_of_fortran};
+use super::fortran::{LOGICALS, constant_value, is_by_hand, is_constant_of_fortran};
 use super::header::HANDLES;
 use super::spec::{Function, Param, Spec};
 
@@ -51,11 +54,22 @@ fn is_left_out(name: &str) -> bool {
 /// Names and texts of the files.
 pub fn files(spec: &Spec) -> Vec<(String, String)> {
     let functions = spec.functions.iter().filter(|function| !is_left_out(&function.name));
-    let interfaces: String = functions.map(interface).collect();
+    let (mut single, mut generic, mut profiled) = (String::new(), String::new(), String::new());
+    for function in functions {
+        if let Some(large) = with_large_counts(spec, function) {
+            for prefix in ["", "P"] {
+                generic.push_str(&overloaded(function, large, prefix));
+            }
+        } else {
+            single.push_str(&interface(function, ""));
+            profiled.push_str(&format!("procedure({0}) :: P{0}\n", function.name));
+        }
+    }
+    let interfaces = format!("interface\n{single}end interface\n{generic}{profiled}");
     let folder = "crates/fronts/fortran/generated";
     vec![
         (format!("{folder}/f08_types.inc"), types(spec)),
-        (format!("{folder}/f08_interfaces.inc"), format!("interface\n{interfaces}end interface\n")),
+        (format!("{folder}/f08_interfaces.inc"), interfaces),
         (format!("{folder}/f08_operators.inc"), operators()),
     ]
 }
@@ -108,12 +122,29 @@ fn operators() -> String {
     text
 }
 
-fn interface(function: &Function) -> String {
+/// The function with large counts that has the same name in Fortran. Addresses and counts are of one kind:
+/// where nothing else differs, the one subroutine does for both.
+fn with_large_counts<'a>(spec: &'a Spec, function: &Function) -> Option<&'a Function> {
+    let name = format!("{}_c", function.name);
+    let large = spec.functions.iter().find(|other| other.name == name && !is_by_hand(&name))?;
+    let kinds = |function: &Function| -> Vec<String> {
+        let declared = function.params.iter().map(declaration);
+        declared.map(|text| text.replace("MPI_COUNT_KIND", "MPI_ADDRESS_KIND")).collect()
+    };
+    (kinds(function) != kinds(large)).then_some(large)
+}
+
+fn overloaded(function: &Function, large: &Function, prefix: &str) -> String {
+    let (one, other) = (interface(function, prefix), interface(large, prefix));
+    format!("interface {prefix}{0}\n{one}{other}end interface\n", function.name)
+}
+
+fn interface(function: &Function, prefix: &str) -> String {
     let mut names: Vec<&str> = function.params.iter().map(name_of).collect();
     names.push("ierror");
     let declared: String = function.params.iter().map(declaration).collect();
     format!(
-        "subroutine {0}({1})\nimport\n{declared}integer, optional, intent(out) :: ierror\nend subroutine\n",
+        "subroutine {prefix}{0}({1})\nimport\n{declared}integer, optional, intent(out) :: ierror\nend subroutine\n",
         function.name,
         names.join(", &\n    ")
     )

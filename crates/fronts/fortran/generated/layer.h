@@ -3,35 +3,54 @@
 /* The library's functions. */
 int PMPI_Abort(MPI_Comm comm, int errorcode);
 int PMPI_Accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
+int PMPI_Accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
 int PMPI_Add_error_class(int *errorclass);
 int PMPI_Add_error_code(int errorclass, int *errorcode);
 int PMPI_Add_error_string(int errorcode, const char *string);
 MPI_Aint PMPI_Aint_add(MPI_Aint base, MPI_Aint disp);
 MPI_Aint PMPI_Aint_diff(MPI_Aint addr1, MPI_Aint addr2);
 int PMPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr);
 int PMPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+int PMPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Allreduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Allreduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Alltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+int PMPI_Alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
 int PMPI_Alltoallw_init(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Attr_delete(MPI_Comm comm, int keyval);
 int PMPI_Attr_get(MPI_Comm comm, int keyval, void *attribute_val, int *flag);
 int PMPI_Attr_put(MPI_Comm comm, int keyval, void *attribute_val);
 int PMPI_Barrier(MPI_Comm comm);
 int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
+int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm);
 int PMPI_Bcast_init(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Bcast_init_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Bsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int PMPI_Bsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Bsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Bsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Buffer_attach(void *buffer, int size);
+int PMPI_Buffer_attach_c(void *buffer, MPI_Count size);
 int PMPI_Buffer_detach(void *buffer_addr, int *size);
+int PMPI_Buffer_detach_c(void *buffer_addr, MPI_Count *size);
 int PMPI_Buffer_flush(void);
 int PMPI_Buffer_iflush(MPI_Request *request);
 int PMPI_Cancel(MPI_Request *request);
@@ -46,6 +65,7 @@ int PMPI_Cartdim_get(MPI_Comm comm, int *ndims);
 int PMPI_Close_port(const char *port_name);
 int PMPI_Comm_accept(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm);
 int PMPI_Comm_attach_buffer(MPI_Comm comm, void *buffer, int size);
+int PMPI_Comm_attach_buffer_c(MPI_Comm comm, void *buffer, MPI_Count size);
 int PMPI_Comm_call_errhandler(MPI_Comm comm, int errorcode);
 int PMPI_Comm_compare(MPI_Comm comm1, MPI_Comm comm2, int *result);
 int PMPI_Comm_connect(const char *port_name, MPI_Info info, int root, MPI_Comm comm, MPI_Comm *newcomm);
@@ -56,6 +76,7 @@ int PMPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *ne
 int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *comm_copy_attr_fn, MPI_Comm_delete_attr_function *comm_delete_attr_fn, int *comm_keyval, void *extra_state);
 int PMPI_Comm_delete_attr(MPI_Comm comm, int comm_keyval);
 int PMPI_Comm_detach_buffer(MPI_Comm comm, void *buffer_addr, int *size);
+int PMPI_Comm_detach_buffer_c(MPI_Comm comm, void *buffer_addr, MPI_Count *size);
 int PMPI_Comm_disconnect(MPI_Comm *comm);
 int PMPI_Comm_dup(MPI_Comm comm, MPI_Comm *newcomm);
 int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm);
@@ -99,7 +120,9 @@ int PMPI_Errhandler_toint(MPI_Errhandler errhandler);
 int PMPI_Error_class(int errorcode, int *errorclass);
 int PMPI_Error_string(int errorcode, char *string, int *resultlen);
 int PMPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+int PMPI_Exscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Exscan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Exscan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Fetch_and_op(const void *origin_addr, void *result_addr, MPI_Datatype datatype, int target_rank, MPI_Aint target_disp, MPI_Op op, MPI_Win win);
 int PMPI_File_call_errhandler(MPI_File fh, int errorcode);
 int PMPI_File_close(MPI_File *fh);
@@ -116,31 +139,51 @@ int PMPI_File_get_position(MPI_File fh, MPI_Offset *offset);
 int PMPI_File_get_position_shared(MPI_File fh, MPI_Offset *offset);
 int PMPI_File_get_size(MPI_File fh, MPI_Offset *size);
 int PMPI_File_get_type_extent(MPI_File fh, MPI_Datatype datatype, MPI_Aint *extent);
+int PMPI_File_get_type_extent_c(MPI_File fh, MPI_Datatype datatype, MPI_Count *extent);
 int PMPI_File_get_view(MPI_File fh, MPI_Offset *disp, MPI_Datatype *etype, MPI_Datatype *filetype, char *datarep);
 int PMPI_File_iread(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iread_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iread_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iread_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iread_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iread_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iread_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iwrite_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iwrite_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iwrite_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iwrite_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_iwrite_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Request *request);
+int PMPI_File_iwrite_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Request *request);
 int PMPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh);
 int PMPI_File_preallocate(MPI_File fh, MPI_Offset size);
 int PMPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_all_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_read_all_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_read_all_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_all_end(MPI_File fh, void *buf, MPI_Status *status);
 int PMPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_all_begin(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_read_at_all_begin_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_read_at_all_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_at_all_end(MPI_File fh, void *buf, MPI_Status *status);
+int PMPI_File_read_at_c(MPI_File fh, MPI_Offset offset, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
+int PMPI_File_read_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_ordered(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_ordered_begin(MPI_File fh, void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_read_ordered_begin_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_read_ordered_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_read_ordered_end(MPI_File fh, void *buf, MPI_Status *status);
 int PMPI_File_read_shared(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+int PMPI_File_read_shared_c(MPI_File fh, void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
 int PMPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence);
 int PMPI_File_set_atomicity(MPI_File fh, int flag);
@@ -153,27 +196,44 @@ int PMPI_File_toint(MPI_File file);
 int PMPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_all_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_write_all_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_write_all_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_all_end(MPI_File fh, const void *buf, MPI_Status *status);
 int PMPI_File_write_at(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_all_begin(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_write_at_all_begin_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_write_at_all_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_at_all_end(MPI_File fh, const void *buf, MPI_Status *status);
+int PMPI_File_write_at_c(MPI_File fh, MPI_Offset offset, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
+int PMPI_File_write_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_ordered(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_ordered_begin(MPI_File fh, const void *buf, int count, MPI_Datatype datatype);
+int PMPI_File_write_ordered_begin_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype);
+int PMPI_File_write_ordered_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_File_write_ordered_end(MPI_File fh, const void *buf, MPI_Status *status);
 int PMPI_File_write_shared(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+int PMPI_File_write_shared_c(MPI_File fh, const void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Status *status);
 int PMPI_Finalize(void);
 int PMPI_Finalized(int *flag);
 int PMPI_Free_mem(void *base);
 int PMPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+int PMPI_Gather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Gather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Gather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm);
+int PMPI_Gatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Gatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Gatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Get(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win);
 int PMPI_Get_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
+int PMPI_Get_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win);
 int PMPI_Get_address(const void *location, MPI_Aint *address);
+int PMPI_Get_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win);
 int PMPI_Get_count(const MPI_Status *status, MPI_Datatype datatype, int *count);
+int PMPI_Get_count_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_elements(const MPI_Status *status, MPI_Datatype datatype, int *count);
+int PMPI_Get_elements_c(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count);
 int PMPI_Get_hw_resource_info(MPI_Info *hw_info);
 int PMPI_Get_library_version(char *version, int *resultlen);
@@ -203,24 +263,41 @@ int PMPI_Group_toint(MPI_Group group);
 int PMPI_Group_translate_ranks(MPI_Group group1, int n, const int ranks1[], MPI_Group group2, int ranks2[]);
 int PMPI_Group_union(MPI_Group group1, MPI_Group group2, MPI_Group *newgroup);
 int PMPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iallreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ialltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ialltoallw(const void *sendbuf, const int sendcounts[], const int sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const int rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
+int PMPI_Ialltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibarrier(MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ibsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ibsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iexscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iexscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Igather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Igather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Igatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Igatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status);
 int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request);
+int PMPI_Imrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Request *request);
 int PMPI_Ineighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ineighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
+int PMPI_Ineighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Request *request);
 int PMPI_Info_create(MPI_Info *info);
 int PMPI_Info_create_env(int argc, char *argv[], MPI_Info *info);
 int PMPI_Info_delete(MPI_Info info, const char *key);
@@ -242,18 +319,30 @@ int PMPI_Intercomm_create_from_groups(MPI_Group local_group, int local_leader, M
 int PMPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm *newintracomm);
 int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status);
 int PMPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Irecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Irsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Irsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Is_thread_main(int *flag);
 int PMPI_Iscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iscan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iscatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Iscatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
+int PMPI_Iscatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Isend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Isendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Isendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Isendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Issend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Issend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Keyval_create(MPI_Copy_function *copy_fn, MPI_Delete_function *delete_fn, int *keyval, void *extra_state);
 int PMPI_Keyval_free(int *keyval);
 int PMPI_Lookup_name(const char *service_name, MPI_Info info, char *port_name);
@@ -261,48 +350,78 @@ MPI_Message PMPI_Message_fromint(int message);
 int PMPI_Message_toint(MPI_Message message);
 int PMPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status);
 int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status);
+int PMPI_Mrecv_c(void *buf, MPI_Count count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status);
 int PMPI_Neighbor_allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_allgather_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_allgatherv_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint displs[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoall_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_alltoallv(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
+int PMPI_Neighbor_alltoallv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm);
 int PMPI_Neighbor_alltoallv_init(const void *sendbuf, const int sendcounts[], const int sdispls[], MPI_Datatype sendtype, void *recvbuf, const int recvcounts[], const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], MPI_Datatype sendtype, void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Neighbor_alltoallw(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
+int PMPI_Neighbor_alltoallw_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm);
 int PMPI_Neighbor_alltoallw_init(const void *sendbuf, const int sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint sdispls[], const MPI_Datatype sendtypes[], void *recvbuf, const MPI_Count recvcounts[], const MPI_Aint rdispls[], const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Op_commutative(MPI_Op op, int *commute);
 int PMPI_Op_create(MPI_User_function *user_fn, int commute, MPI_Op *op);
+int PMPI_Op_create_c(MPI_User_function_c *user_fn, int commute, MPI_Op *op);
 int PMPI_Op_free(MPI_Op *op);
 MPI_Op PMPI_Op_fromint(int op);
 int PMPI_Op_toint(MPI_Op op);
 int PMPI_Open_port(MPI_Info info, char *port_name);
 int PMPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position, MPI_Comm comm);
+int PMPI_Pack_c(const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position, MPI_Comm comm);
 int PMPI_Pack_external(const char *datarep, const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, MPI_Aint outsize, MPI_Aint *position);
+int PMPI_Pack_external_c(const char *datarep, const void *inbuf, MPI_Count incount, MPI_Datatype datatype, void *outbuf, MPI_Count outsize, MPI_Count *position);
 int PMPI_Pack_external_size(const char *datarep, int incount, MPI_Datatype datatype, MPI_Aint *size);
+int PMPI_Pack_external_size_c(const char *datarep, MPI_Count incount, MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Pack_size(int incount, MPI_Datatype datatype, MPI_Comm comm, int *size);
+int PMPI_Pack_size_c(MPI_Count incount, MPI_Datatype datatype, MPI_Comm comm, MPI_Count *size);
 int PMPI_Parrived(MPI_Request request, int partition, int *flag);
 int PMPI_Pcontrol(const int level, ...);
 int PMPI_Pready(int partition, MPI_Request request);
 int PMPI_Pready_list(int length, const int array_of_partitions[], MPI_Request request);
 int PMPI_Pready_range(int partition_low, int partition_high, MPI_Request request);
 int PMPI_Precv_init(void *buf, int partitions, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Precv_init_c(void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Psend_init(const void *buf, int partitions, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Psend_init_c(const void *buf, int partitions, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Publish_name(const char *service_name, MPI_Info info, const char *port_name);
 int PMPI_Put(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win);
+int PMPI_Put_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win);
 int PMPI_Query_thread(int *provided);
 int PMPI_Raccumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request);
+int PMPI_Raccumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request);
 int PMPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status);
+int PMPI_Recv_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Recv_init_c(void *buf, MPI_Count count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm);
+int PMPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm);
 int PMPI_Reduce_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Reduce_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Reduce_local(const void *inbuf, void *inoutbuf, int count, MPI_Datatype datatype, MPI_Op op);
+int PMPI_Reduce_local_c(const void *inbuf, void *inoutbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op);
 int PMPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+int PMPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_block_init(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Reduce_scatter_block_init_c(const void *sendbuf, void *recvbuf, MPI_Count recvcount, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Reduce_scatter_init(const void *sendbuf, void *recvbuf, const int recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Reduce_scatter_init_c(const void *sendbuf, void *recvbuf, const MPI_Count recvcounts[], MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Register_datarep(const char *datarep, MPI_Datarep_conversion_function *read_conversion_fn, MPI_Datarep_conversion_function *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state);
+int PMPI_Register_datarep_c(const char *datarep, MPI_Datarep_conversion_function_c *read_conversion_fn, MPI_Datarep_conversion_function_c *write_conversion_fn, MPI_Datarep_extent_function *dtype_file_extent_fn, void *extra_state);
 int PMPI_Remove_error_class(int errorclass);
 int PMPI_Remove_error_code(int errorcode);
 int PMPI_Remove_error_string(int errorcode);
@@ -315,23 +434,40 @@ int PMPI_Request_get_status_some(int incount, const MPI_Request array_of_request
 int PMPI_Request_toint(MPI_Request request);
 int PMPI_Rget(void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
 int PMPI_Rget_accumulate(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, void *result_addr, int result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request);
+int PMPI_Rget_accumulate_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, void *result_addr, MPI_Count result_count, MPI_Datatype result_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Op op, MPI_Win win, MPI_Request *request);
+int PMPI_Rget_c(void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
 int PMPI_Rput(const void *origin_addr, int origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, int target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
+int PMPI_Rput_c(const void *origin_addr, MPI_Count origin_count, MPI_Datatype origin_datatype, int target_rank, MPI_Aint target_disp, MPI_Count target_count, MPI_Datatype target_datatype, MPI_Win win, MPI_Request *request);
 int PMPI_Rsend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int PMPI_Rsend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Rsend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Rsend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+int PMPI_Scan_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int PMPI_Scan_init(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Scan_init_c(const void *sendbuf, void *recvbuf, MPI_Count count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+int PMPI_Scatter_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Scatter_init(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Scatter_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Scatterv(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
+int PMPI_Scatterv_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm);
 int PMPI_Scatterv_init(const void *sendbuf, const int sendcounts[], const int displs[], MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
+int PMPI_Scatterv_init_c(const void *sendbuf, const MPI_Count sendcounts[], const MPI_Aint displs[], MPI_Datatype sendtype, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int PMPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int PMPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Send_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Send_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Sendrecv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
+int PMPI_Sendrecv_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype, int dest, int sendtag, void *recvbuf, MPI_Count recvcount, MPI_Datatype recvtype, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Sendrecv_replace(void *buf, int count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
+int PMPI_Sendrecv_replace_c(void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int sendtag, int source, int recvtag, MPI_Comm comm, MPI_Status *status);
 int PMPI_Session_attach_buffer(MPI_Session session, void *buffer, int size);
+int PMPI_Session_attach_buffer_c(MPI_Session session, void *buffer, MPI_Count size);
 int PMPI_Session_call_errhandler(MPI_Session session, int errorcode);
 int PMPI_Session_create_errhandler(MPI_Session_errhandler_function *session_errhandler_fn, MPI_Errhandler *errhandler);
 int PMPI_Session_detach_buffer(MPI_Session session, void *buffer_addr, int *size);
+int PMPI_Session_detach_buffer_c(MPI_Session session, void *buffer_addr, MPI_Count *size);
 int PMPI_Session_finalize(MPI_Session *session);
 int PMPI_Session_flush_buffer(MPI_Session session);
 MPI_Session PMPI_Session_fromint(int session);
@@ -345,7 +481,9 @@ int PMPI_Session_init(MPI_Info info, MPI_Errhandler errhandler, MPI_Session *ses
 int PMPI_Session_set_errhandler(MPI_Session session, MPI_Errhandler errhandler);
 int PMPI_Session_toint(MPI_Session session);
 int PMPI_Ssend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
+int PMPI_Ssend_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm);
 int PMPI_Ssend_init(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
+int PMPI_Ssend_init_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm, MPI_Request *request);
 int PMPI_Start(MPI_Request *request);
 int PMPI_Startall(int count, MPI_Request array_of_requests[]);
 int PMPI_Status_get_error(const MPI_Status *status, int *error);
@@ -353,6 +491,7 @@ int PMPI_Status_get_source(const MPI_Status *status, int *source);
 int PMPI_Status_get_tag(const MPI_Status *status, int *tag);
 int PMPI_Status_set_cancelled(MPI_Status *status, int flag);
 int PMPI_Status_set_elements(MPI_Status *status, MPI_Datatype datatype, int count);
+int PMPI_Status_set_elements_c(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int PMPI_Status_set_elements_x(MPI_Status *status, MPI_Datatype datatype, MPI_Count count);
 int PMPI_Status_set_error(MPI_Status *status, int error);
 int PMPI_Status_set_source(MPI_Status *status, int source);
@@ -365,18 +504,27 @@ int PMPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, i
 int PMPI_Topo_test(MPI_Comm comm, int *status);
 int PMPI_Type_commit(MPI_Datatype *datatype);
 int PMPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_contiguous_c(MPI_Count count, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int array_of_gsizes[], const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_darray_c(int size, int rank, int ndims, const MPI_Count array_of_gsizes[], const int array_of_distribs[], const int array_of_dargs[], const int array_of_psizes[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_complex(int p, int r, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_integer(int r, MPI_Datatype *newtype);
 int PMPI_Type_create_f90_real(int p, int r, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hindexed_block(int count, int blocklength, const MPI_Aint array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_hindexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_hindexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_hvector(int count, int blocklength, MPI_Aint stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_hvector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_indexed_block(int count, int blocklength, const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_indexed_block_c(MPI_Count count, MPI_Count blocklength, const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_create_keyval(MPI_Type_copy_attr_function *type_copy_attr_fn, MPI_Type_delete_attr_function *type_delete_attr_fn, int *type_keyval, void *extra_state);
 int PMPI_Type_create_resized(MPI_Datatype oldtype, MPI_Aint lb, MPI_Aint extent, MPI_Datatype *newtype);
+int PMPI_Type_create_resized_c(MPI_Datatype oldtype, MPI_Count lb, MPI_Count extent, MPI_Datatype *newtype);
 int PMPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[], const MPI_Datatype array_of_types[], MPI_Datatype *newtype);
+int PMPI_Type_create_struct_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], const MPI_Datatype array_of_types[], MPI_Datatype *newtype);
 int PMPI_Type_create_subarray(int ndims, const int array_of_sizes[], const int array_of_subsizes[], const int array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_create_subarray_c(int ndims, const MPI_Count array_of_sizes[], const MPI_Count array_of_subsizes[], const MPI_Count array_of_starts[], int order, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_delete_attr(MPI_Datatype datatype, int type_keyval);
 int PMPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_free(MPI_Datatype *datatype);
@@ -384,34 +532,46 @@ int PMPI_Type_free_keyval(int *type_keyval);
 MPI_Datatype PMPI_Type_fromint(int datatype);
 int PMPI_Type_get_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val, int *flag);
 int PMPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Datatype array_of_datatypes[]);
+int PMPI_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_integers, MPI_Count max_addresses, MPI_Count max_large_counts, MPI_Count max_datatypes, int array_of_integers[], MPI_Aint array_of_addresses[], MPI_Count array_of_large_counts[], MPI_Datatype array_of_datatypes[]);
 int PMPI_Type_get_envelope(MPI_Datatype datatype, int *num_integers, int *num_addresses, int *num_datatypes, int *combiner);
+int PMPI_Type_get_envelope_c(MPI_Datatype datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, int *combiner);
 int PMPI_Type_get_extent(MPI_Datatype datatype, MPI_Aint *lb, MPI_Aint *extent);
+int PMPI_Type_get_extent_c(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
 int PMPI_Type_get_extent_x(MPI_Datatype datatype, MPI_Count *lb, MPI_Count *extent);
 int PMPI_Type_get_name(MPI_Datatype datatype, char *type_name, int *resultlen);
 int PMPI_Type_get_true_extent(MPI_Datatype datatype, MPI_Aint *true_lb, MPI_Aint *true_extent);
+int PMPI_Type_get_true_extent_c(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
 int PMPI_Type_get_true_extent_x(MPI_Datatype datatype, MPI_Count *true_lb, MPI_Count *true_extent);
 int PMPI_Type_get_value_index(MPI_Datatype value_type, MPI_Datatype index_type, MPI_Datatype *pair_type);
 int PMPI_Type_indexed(int count, const int array_of_blocklengths[], const int array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_indexed_c(MPI_Count count, const MPI_Count array_of_blocklengths[], const MPI_Count array_of_displacements[], MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Type_match_size(int typeclass, int size, MPI_Datatype *datatype);
 int PMPI_Type_set_attr(MPI_Datatype datatype, int type_keyval, void *attribute_val);
 int PMPI_Type_set_name(MPI_Datatype datatype, const char *type_name);
 int PMPI_Type_size(MPI_Datatype datatype, int *size);
+int PMPI_Type_size_c(MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Type_size_x(MPI_Datatype datatype, MPI_Count *size);
 int PMPI_Type_toint(MPI_Datatype datatype);
 int PMPI_Type_vector(int count, int blocklength, int stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int PMPI_Type_vector_c(MPI_Count count, MPI_Count blocklength, MPI_Count stride, MPI_Datatype oldtype, MPI_Datatype *newtype);
 int PMPI_Unpack(const void *inbuf, int insize, int *position, void *outbuf, int outcount, MPI_Datatype datatype, MPI_Comm comm);
+int PMPI_Unpack_c(const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype, MPI_Comm comm);
 int PMPI_Unpack_external(const char datarep[], const void *inbuf, MPI_Aint insize, MPI_Aint *position, void *outbuf, int outcount, MPI_Datatype datatype);
+int PMPI_Unpack_external_c(const char datarep[], const void *inbuf, MPI_Count insize, MPI_Count *position, void *outbuf, MPI_Count outcount, MPI_Datatype datatype);
 int PMPI_Unpublish_name(const char *service_name, MPI_Info info, const char *port_name);
 int PMPI_Wait(MPI_Request *request, MPI_Status *status);
 int PMPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status *array_of_statuses);
 int PMPI_Waitany(int count, MPI_Request array_of_requests[], int *indx, MPI_Status *status);
 int PMPI_Waitsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[], MPI_Status *array_of_statuses);
 int PMPI_Win_allocate(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win);
+int PMPI_Win_allocate_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win);
 int PMPI_Win_allocate_shared(MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win);
+int PMPI_Win_allocate_shared_c(MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, void *baseptr, MPI_Win *win);
 int PMPI_Win_attach(MPI_Win win, void *base, MPI_Aint size);
 int PMPI_Win_call_errhandler(MPI_Win win, int errorcode);
 int PMPI_Win_complete(MPI_Win win);
 int PMPI_Win_create(void *base, MPI_Aint size, int disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win);
+int PMPI_Win_create_c(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MPI_Comm comm, MPI_Win *win);
 int PMPI_Win_create_dynamic(MPI_Info info, MPI_Comm comm, MPI_Win *win);
 int PMPI_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn, MPI_Errhandler *errhandler);
 int PMPI_Win_create_keyval(MPI_Win_copy_attr_function *win_copy_attr_fn, MPI_Win_delete_attr_function *win_delete_attr_fn, int *win_keyval, void *extra_state);
@@ -438,6 +598,7 @@ int PMPI_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler);
 int PMPI_Win_set_info(MPI_Win win, MPI_Info info);
 int PMPI_Win_set_name(MPI_Win win, const char *win_name);
 int PMPI_Win_shared_query(MPI_Win win, int rank, MPI_Aint *size, int *disp_unit, void *baseptr);
+int PMPI_Win_shared_query_c(MPI_Win win, int rank, MPI_Aint *size, MPI_Aint *disp_unit, void *baseptr);
 int PMPI_Win_start(MPI_Group group, int assert, MPI_Win win);
 int PMPI_Win_sync(MPI_Win win);
 int PMPI_Win_test(MPI_Win win, int *flag);
@@ -463,6 +624,14 @@ void pmpi_accumulate_(void *origin_addr, integer *origin_count, integer *origin_
     *ierror = code;
 }
 NAMES(accumulate, ACCUMULATE, (void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror))
+
+void pmpi_accumulate_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Accumulate_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Op, *op), C(Win, *win));
+    *ierror = code;
+}
+NAMES(accumulate_c, ACCUMULATE_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror))
 
 void pmpi_add_error_class_(integer *errorclass, integer *ierror)
 {
@@ -498,6 +667,14 @@ void pmpi_allgather_(void *sendbuf, integer *sendcount, integer *sendtype, void 
 }
 NAMES(allgather, ALLGATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror))
 
+void pmpi_allgather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Allgather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(allgather_c, ALLGATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror))
+
 void pmpi_allgather_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -509,6 +686,17 @@ void pmpi_allgather_init_(void *sendbuf, integer *sendcount, integer *sendtype, 
 }
 NAMES(allgather_init, ALLGATHER_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_allgather_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Allgather_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(allgather_init_c, ALLGATHER_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_allgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -516,6 +704,14 @@ void pmpi_allgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void
     *ierror = code;
 }
 NAMES(allgatherv, ALLGATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_allgatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Allgatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(allgatherv_c, ALLGATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_allgatherv_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -528,6 +724,17 @@ void pmpi_allgatherv_init_(void *sendbuf, integer *sendcount, integer *sendtype,
 }
 NAMES(allgatherv_init, ALLGATHERV_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_allgatherv_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Allgatherv_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(allgatherv_init_c, ALLGATHERV_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_allreduce_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -535,6 +742,14 @@ void pmpi_allreduce_(void *sendbuf, void *recvbuf, integer *count, integer *data
     *ierror = code;
 }
 NAMES(allreduce, ALLREDUCE, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *ierror))
+
+void pmpi_allreduce_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Allreduce_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(allreduce_c, ALLREDUCE_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror))
 
 void pmpi_allreduce_init_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -547,6 +762,17 @@ void pmpi_allreduce_init_(void *sendbuf, void *recvbuf, integer *count, integer 
 }
 NAMES(allreduce_init, ALLREDUCE_INIT, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_allreduce_init_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Allreduce_init_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(allreduce_init_c, ALLREDUCE_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_alltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -554,6 +780,14 @@ void pmpi_alltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void *
     *ierror = code;
 }
 NAMES(alltoall, ALLTOALL, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_alltoall_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Alltoall_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(alltoall_c, ALLTOALL_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_alltoall_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -566,6 +800,17 @@ void pmpi_alltoall_init_(void *sendbuf, integer *sendcount, integer *sendtype, v
 }
 NAMES(alltoall_init, ALLTOALL_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_alltoall_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Alltoall_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(alltoall_init_c, ALLTOALL_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -573,6 +818,14 @@ void pmpi_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, integ
     *ierror = code;
 }
 NAMES(alltoallv, ALLTOALLV, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_alltoallv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Alltoallv_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(alltoallv_c, ALLTOALLV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_alltoallv_init_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -584,6 +837,17 @@ void pmpi_alltoallv_init_(void *sendbuf, integer *sendcounts, integer *sdispls, 
     *ierror = code;
 }
 NAMES(alltoallv_init, ALLTOALLV_INIT, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_alltoallv_init_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Alltoallv_init_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(alltoallv_init_c, ALLTOALLV_INIT_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_alltoallw_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *ierror)
 {
@@ -604,6 +868,26 @@ void pmpi_alltoallw_(void *sendbuf, integer *sendcounts, integer *sdispls, integ
     *ierror = code;
 }
 NAMES(alltoallw, ALLTOALLW, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *ierror))
+
+void pmpi_alltoallw_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    int code = PMPI_Alltoallw_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm));
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    *ierror = code;
+}
+NAMES(alltoallw_c, ALLTOALLW_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror))
 
 void pmpi_alltoallw_init_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -627,6 +911,29 @@ void pmpi_alltoallw_init_(void *sendbuf, integer *sendcounts, integer *sdispls, 
     *ierror = code;
 }
 NAMES(alltoallw_init, ALLTOALLW_INIT, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_alltoallw_init_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    MPI_Request c_request = 0;
+    int code = PMPI_Alltoallw_init_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm), C(Info, *info), &c_request);
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(alltoallw_init_c, ALLTOALLW_INIT_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_attr_delete_(integer *comm, integer *keyval, integer *ierror)
 {
@@ -663,6 +970,14 @@ void pmpi_bcast_(void *buffer, integer *count, integer *datatype, integer *root,
 }
 NAMES(bcast, BCAST, (void *buffer, integer *count, integer *datatype, integer *root, integer *comm, integer *ierror))
 
+void pmpi_bcast_c_(void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Bcast_c(data_at(buffer), *count, C(Type, *datatype), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(bcast_c, BCAST_C, (void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *ierror))
+
 void pmpi_bcast_init_(void *buffer, integer *count, integer *datatype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -674,6 +989,17 @@ void pmpi_bcast_init_(void *buffer, integer *count, integer *datatype, integer *
 }
 NAMES(bcast_init, BCAST_INIT, (void *buffer, integer *count, integer *datatype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_bcast_init_c_(void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Bcast_init_c(data_at(buffer), *count, C(Type, *datatype), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(bcast_init_c, BCAST_INIT_C, (void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_bsend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -681,6 +1007,14 @@ void pmpi_bsend_(void *buf, integer *count, integer *datatype, integer *dest, in
     *ierror = code;
 }
 NAMES(bsend, BSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
+
+void pmpi_bsend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Bsend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(bsend_c, BSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
 
 void pmpi_bsend_init_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
@@ -692,6 +1026,17 @@ void pmpi_bsend_init_(void *buf, integer *count, integer *datatype, integer *des
     *ierror = code;
 }
 NAMES(bsend_init, BSEND_INIT, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_bsend_init_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Bsend_init_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(bsend_init_c, BSEND_INIT_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_buffer_flush_(integer *ierror)
 {
@@ -1225,6 +1570,14 @@ void pmpi_exscan_(void *sendbuf, void *recvbuf, integer *count, integer *datatyp
 }
 NAMES(exscan, EXSCAN, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *ierror))
 
+void pmpi_exscan_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Exscan_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(exscan_c, EXSCAN_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror))
+
 void pmpi_exscan_init_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1235,6 +1588,17 @@ void pmpi_exscan_init_(void *sendbuf, void *recvbuf, integer *count, integer *da
     *ierror = code;
 }
 NAMES(exscan_init, EXSCAN_INIT, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_exscan_init_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Exscan_init_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(exscan_init_c, EXSCAN_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_fetch_and_op_(void *origin_addr, void *result_addr, integer *datatype, integer *target_rank, MPI_Aint *target_disp, integer *op, integer *win, integer *ierror)
 {
@@ -1361,6 +1725,14 @@ void pmpi_file_get_type_extent_(integer *fh, integer *datatype, MPI_Aint *extent
 }
 NAMES(file_get_type_extent, FILE_GET_TYPE_EXTENT, (integer *fh, integer *datatype, MPI_Aint *extent, integer *ierror))
 
+void pmpi_file_get_type_extent_c_(integer *fh, integer *datatype, MPI_Count *extent, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_get_type_extent_c(C(File, *fh), C(Type, *datatype), extent);
+    *ierror = code;
+}
+NAMES(file_get_type_extent_c, FILE_GET_TYPE_EXTENT_C, (integer *fh, integer *datatype, MPI_Count *extent, integer *ierror))
+
 void pmpi_file_get_view_(integer *fh, MPI_Offset *disp, integer *etype, integer *filetype, char *datarep, integer *ierror, size_t l_datarep)
 {
     OPTIONAL
@@ -1400,6 +1772,17 @@ void pmpi_file_iread_all_(integer *fh, void *buf, integer *count, integer *datat
 }
 NAMES(file_iread_all, FILE_IREAD_ALL, (integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
 
+void pmpi_file_iread_all_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iread_all_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iread_all_c, FILE_IREAD_ALL_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
 void pmpi_file_iread_at_(integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1422,6 +1805,39 @@ void pmpi_file_iread_at_all_(integer *fh, MPI_Offset *offset, void *buf, integer
 }
 NAMES(file_iread_at_all, FILE_IREAD_AT_ALL, (integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
 
+void pmpi_file_iread_at_all_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iread_at_all_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iread_at_all_c, FILE_IREAD_AT_ALL_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iread_at_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iread_at_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iread_at_c, FILE_IREAD_AT_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iread_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iread_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iread_c, FILE_IREAD_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
 void pmpi_file_iread_shared_(integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1432,6 +1848,17 @@ void pmpi_file_iread_shared_(integer *fh, void *buf, integer *count, integer *da
     *ierror = code;
 }
 NAMES(file_iread_shared, FILE_IREAD_SHARED, (integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iread_shared_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iread_shared_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iread_shared_c, FILE_IREAD_SHARED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
 
 void pmpi_file_iwrite_(integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror)
 {
@@ -1455,6 +1882,17 @@ void pmpi_file_iwrite_all_(integer *fh, void *buf, integer *count, integer *data
 }
 NAMES(file_iwrite_all, FILE_IWRITE_ALL, (integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
 
+void pmpi_file_iwrite_all_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iwrite_all_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iwrite_all_c, FILE_IWRITE_ALL_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
 void pmpi_file_iwrite_at_(integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1477,6 +1915,39 @@ void pmpi_file_iwrite_at_all_(integer *fh, MPI_Offset *offset, void *buf, intege
 }
 NAMES(file_iwrite_at_all, FILE_IWRITE_AT_ALL, (integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
 
+void pmpi_file_iwrite_at_all_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iwrite_at_all_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iwrite_at_all_c, FILE_IWRITE_AT_ALL_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iwrite_at_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iwrite_at_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iwrite_at_c, FILE_IWRITE_AT_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iwrite_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iwrite_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iwrite_c, FILE_IWRITE_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
+
 void pmpi_file_iwrite_shared_(integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1487,6 +1958,17 @@ void pmpi_file_iwrite_shared_(integer *fh, void *buf, integer *count, integer *d
     *ierror = code;
 }
 NAMES(file_iwrite_shared, FILE_IWRITE_SHARED, (integer *fh, void *buf, integer *count, integer *datatype, integer *request, integer *ierror))
+
+void pmpi_file_iwrite_shared_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_File_iwrite_shared_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(file_iwrite_shared_c, FILE_IWRITE_SHARED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *request, integer *ierror))
 
 void pmpi_file_open_(integer *comm, char *filename, integer *amode, integer *info, integer *fh, integer *ierror, size_t l_filename)
 {
@@ -1533,6 +2015,22 @@ void pmpi_file_read_all_begin_(integer *fh, void *buf, integer *count, integer *
 }
 NAMES(file_read_all_begin, FILE_READ_ALL_BEGIN, (integer *fh, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_read_all_begin_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_all_begin_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_read_all_begin_c, FILE_READ_ALL_BEGIN_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_read_all_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_all_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_all_c, FILE_READ_ALL_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_read_all_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1565,6 +2063,22 @@ void pmpi_file_read_at_all_begin_(integer *fh, MPI_Offset *offset, void *buf, in
 }
 NAMES(file_read_at_all_begin, FILE_READ_AT_ALL_BEGIN, (integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_read_at_all_begin_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_at_all_begin_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_read_at_all_begin_c, FILE_READ_AT_ALL_BEGIN_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_read_at_all_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_at_all_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_at_all_c, FILE_READ_AT_ALL_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_read_at_all_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1572,6 +2086,22 @@ void pmpi_file_read_at_all_end_(integer *fh, void *buf, integer *status, integer
     *ierror = code;
 }
 NAMES(file_read_at_all_end, FILE_READ_AT_ALL_END, (integer *fh, void *buf, integer *status, integer *ierror))
+
+void pmpi_file_read_at_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_at_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_at_c, FILE_READ_AT_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
+void pmpi_file_read_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_c, FILE_READ_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
 
 void pmpi_file_read_ordered_(integer *fh, void *buf, integer *count, integer *datatype, integer *status, integer *ierror)
 {
@@ -1589,6 +2119,22 @@ void pmpi_file_read_ordered_begin_(integer *fh, void *buf, integer *count, integ
 }
 NAMES(file_read_ordered_begin, FILE_READ_ORDERED_BEGIN, (integer *fh, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_read_ordered_begin_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_ordered_begin_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_read_ordered_begin_c, FILE_READ_ORDERED_BEGIN_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_read_ordered_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_ordered_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_ordered_c, FILE_READ_ORDERED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_read_ordered_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1604,6 +2150,14 @@ void pmpi_file_read_shared_(integer *fh, void *buf, integer *count, integer *dat
     *ierror = code;
 }
 NAMES(file_read_shared, FILE_READ_SHARED, (integer *fh, void *buf, integer *count, integer *datatype, integer *status, integer *ierror))
+
+void pmpi_file_read_shared_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_read_shared_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_read_shared_c, FILE_READ_SHARED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
 
 void pmpi_file_seek_(integer *fh, MPI_Offset *offset, integer *whence, integer *ierror)
 {
@@ -1695,6 +2249,22 @@ void pmpi_file_write_all_begin_(integer *fh, void *buf, integer *count, integer 
 }
 NAMES(file_write_all_begin, FILE_WRITE_ALL_BEGIN, (integer *fh, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_write_all_begin_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_all_begin_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_write_all_begin_c, FILE_WRITE_ALL_BEGIN_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_write_all_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_all_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_all_c, FILE_WRITE_ALL_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_write_all_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1727,6 +2297,22 @@ void pmpi_file_write_at_all_begin_(integer *fh, MPI_Offset *offset, void *buf, i
 }
 NAMES(file_write_at_all_begin, FILE_WRITE_AT_ALL_BEGIN, (integer *fh, MPI_Offset *offset, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_write_at_all_begin_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_at_all_begin_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_write_at_all_begin_c, FILE_WRITE_AT_ALL_BEGIN_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_write_at_all_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_at_all_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_at_all_c, FILE_WRITE_AT_ALL_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_write_at_all_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1734,6 +2320,22 @@ void pmpi_file_write_at_all_end_(integer *fh, void *buf, integer *status, intege
     *ierror = code;
 }
 NAMES(file_write_at_all_end, FILE_WRITE_AT_ALL_END, (integer *fh, void *buf, integer *status, integer *ierror))
+
+void pmpi_file_write_at_c_(integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_at_c(C(File, *fh), *offset, data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_at_c, FILE_WRITE_AT_C, (integer *fh, MPI_Offset *offset, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
+void pmpi_file_write_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_c, FILE_WRITE_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
 
 void pmpi_file_write_ordered_(integer *fh, void *buf, integer *count, integer *datatype, integer *status, integer *ierror)
 {
@@ -1751,6 +2353,22 @@ void pmpi_file_write_ordered_begin_(integer *fh, void *buf, integer *count, inte
 }
 NAMES(file_write_ordered_begin, FILE_WRITE_ORDERED_BEGIN, (integer *fh, void *buf, integer *count, integer *datatype, integer *ierror))
 
+void pmpi_file_write_ordered_begin_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_ordered_begin_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype));
+    *ierror = code;
+}
+NAMES(file_write_ordered_begin_c, FILE_WRITE_ORDERED_BEGIN_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *ierror))
+
+void pmpi_file_write_ordered_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_ordered_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_ordered_c, FILE_WRITE_ORDERED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
+
 void pmpi_file_write_ordered_end_(integer *fh, void *buf, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -1766,6 +2384,14 @@ void pmpi_file_write_shared_(integer *fh, void *buf, integer *count, integer *da
     *ierror = code;
 }
 NAMES(file_write_shared, FILE_WRITE_SHARED, (integer *fh, void *buf, integer *count, integer *datatype, integer *status, integer *ierror))
+
+void pmpi_file_write_shared_c_(integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_File_write_shared_c(C(File, *fh), data_at(buf), *count, C(Type, *datatype), status_of(status));
+    *ierror = code;
+}
+NAMES(file_write_shared_c, FILE_WRITE_SHARED_C, (integer *fh, void *buf, MPI_Count *count, integer *datatype, integer *status, integer *ierror))
 
 void pmpi_finalize_(integer *ierror)
 {
@@ -1791,6 +2417,14 @@ void pmpi_gather_(void *sendbuf, integer *sendcount, integer *sendtype, void *re
 }
 NAMES(gather, GATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
 
+void pmpi_gather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Gather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(gather_c, GATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
+
 void pmpi_gather_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -1802,6 +2436,17 @@ void pmpi_gather_init_(void *sendbuf, integer *sendcount, integer *sendtype, voi
 }
 NAMES(gather_init, GATHER_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_gather_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Gather_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(gather_init_c, GATHER_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_gatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -1809,6 +2454,14 @@ void pmpi_gatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *r
     *ierror = code;
 }
 NAMES(gatherv, GATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *ierror))
+
+void pmpi_gatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Gatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(gatherv_c, GATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *ierror))
 
 void pmpi_gatherv_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -1820,6 +2473,17 @@ void pmpi_gatherv_init_(void *sendbuf, integer *sendcount, integer *sendtype, vo
     *ierror = code;
 }
 NAMES(gatherv_init, GATHERV_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_gatherv_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Gatherv_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(gatherv_init_c, GATHERV_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_get_(void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *win, integer *ierror)
 {
@@ -1837,6 +2501,22 @@ void pmpi_get_accumulate_(void *origin_addr, integer *origin_count, integer *ori
 }
 NAMES(get_accumulate, GET_ACCUMULATE, (void *origin_addr, integer *origin_count, integer *origin_datatype, void *result_addr, integer *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror))
 
+void pmpi_get_accumulate_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, void *result_addr, MPI_Count *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Get_accumulate_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), data_at(result_addr), *result_count, C(Type, *result_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Op, *op), C(Win, *win));
+    *ierror = code;
+}
+NAMES(get_accumulate_c, GET_ACCUMULATE_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, void *result_addr, MPI_Count *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *ierror))
+
+void pmpi_get_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Get_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Win, *win));
+    *ierror = code;
+}
+NAMES(get_c, GET_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *ierror))
+
 void pmpi_get_count_(integer *status, integer *datatype, integer *count, integer *ierror)
 {
     OPTIONAL
@@ -1845,6 +2525,14 @@ void pmpi_get_count_(integer *status, integer *datatype, integer *count, integer
 }
 NAMES(get_count, GET_COUNT, (integer *status, integer *datatype, integer *count, integer *ierror))
 
+void pmpi_get_count_c_(integer *status, integer *datatype, MPI_Count *count, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Get_count_c(status_of(status), C(Type, *datatype), count);
+    *ierror = code;
+}
+NAMES(get_count_c, GET_COUNT_C, (integer *status, integer *datatype, MPI_Count *count, integer *ierror))
+
 void pmpi_get_elements_(integer *status, integer *datatype, integer *count, integer *ierror)
 {
     OPTIONAL
@@ -1852,6 +2540,14 @@ void pmpi_get_elements_(integer *status, integer *datatype, integer *count, inte
     *ierror = code;
 }
 NAMES(get_elements, GET_ELEMENTS, (integer *status, integer *datatype, integer *count, integer *ierror))
+
+void pmpi_get_elements_c_(integer *status, integer *datatype, MPI_Count *count, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Get_elements_c(status_of(status), C(Type, *datatype), count);
+    *ierror = code;
+}
+NAMES(get_elements_c, GET_ELEMENTS_C, (integer *status, integer *datatype, MPI_Count *count, integer *ierror))
 
 void pmpi_get_elements_x_(integer *status, integer *datatype, MPI_Count *count, integer *ierror)
 {
@@ -2110,6 +2806,17 @@ void pmpi_iallgather_(void *sendbuf, integer *sendcount, integer *sendtype, void
 }
 NAMES(iallgather, IALLGATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
+void pmpi_iallgather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iallgather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iallgather_c, IALLGATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
 void pmpi_iallgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2120,6 +2827,17 @@ void pmpi_iallgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, voi
     *ierror = code;
 }
 NAMES(iallgatherv, IALLGATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
+void pmpi_iallgatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iallgatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iallgatherv_c, IALLGATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
 void pmpi_iallreduce_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
 {
@@ -2132,6 +2850,17 @@ void pmpi_iallreduce_(void *sendbuf, void *recvbuf, integer *count, integer *dat
 }
 NAMES(iallreduce, IALLREDUCE, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
 
+void pmpi_iallreduce_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iallreduce_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iallreduce_c, IALLREDUCE_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ialltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2143,6 +2872,17 @@ void pmpi_ialltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void 
 }
 NAMES(ialltoall, IALLTOALL, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ialltoall_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ialltoall_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ialltoall_c, IALLTOALL_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ialltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2153,6 +2893,17 @@ void pmpi_ialltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, inte
     *ierror = code;
 }
 NAMES(ialltoallv, IALLTOALLV, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ialltoallv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ialltoallv_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ialltoallv_c, IALLTOALLV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
 void pmpi_ialltoallw_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror)
 {
@@ -2177,6 +2928,29 @@ void pmpi_ialltoallw_(void *sendbuf, integer *sendcounts, integer *sdispls, inte
 }
 NAMES(ialltoallw, IALLTOALLW, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ialltoallw_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = peers(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    MPI_Request c_request = 0;
+    int code = PMPI_Ialltoallw_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm), &c_request);
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ialltoallw_c, IALLTOALLW_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ibarrier_(integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2199,6 +2973,17 @@ void pmpi_ibcast_(void *buffer, integer *count, integer *datatype, integer *root
 }
 NAMES(ibcast, IBCAST, (void *buffer, integer *count, integer *datatype, integer *root, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ibcast_c_(void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ibcast_c(data_at(buffer), *count, C(Type, *datatype), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ibcast_c, IBCAST_C, (void *buffer, MPI_Count *count, integer *datatype, integer *root, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ibsend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2209,6 +2994,17 @@ void pmpi_ibsend_(void *buf, integer *count, integer *datatype, integer *dest, i
     *ierror = code;
 }
 NAMES(ibsend, IBSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ibsend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ibsend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ibsend_c, IBSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_iexscan_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
 {
@@ -2221,6 +3017,17 @@ void pmpi_iexscan_(void *sendbuf, void *recvbuf, integer *count, integer *dataty
 }
 NAMES(iexscan, IEXSCAN, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
 
+void pmpi_iexscan_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iexscan_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iexscan_c, IEXSCAN_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
+
 void pmpi_igather_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2232,6 +3039,17 @@ void pmpi_igather_(void *sendbuf, integer *sendcount, integer *sendtype, void *r
 }
 NAMES(igather, IGATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
 
+void pmpi_igather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Igather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(igather_c, IGATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
+
 void pmpi_igatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2242,6 +3060,17 @@ void pmpi_igatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *
     *ierror = code;
 }
 NAMES(igatherv, IGATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
+
+void pmpi_igatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Igatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(igatherv_c, IGATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
 
 void pmpi_improbe_(integer *source, integer *tag, integer *comm, integer *flag, integer *message, integer *status, integer *ierror)
 {
@@ -2267,6 +3096,19 @@ void pmpi_imrecv_(void *buf, integer *count, integer *datatype, integer *message
 }
 NAMES(imrecv, IMRECV, (void *buf, integer *count, integer *datatype, integer *message, integer *request, integer *ierror))
 
+void pmpi_imrecv_c_(void *buf, MPI_Count *count, integer *datatype, integer *message, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Message c_message = C(Message, *message);
+    MPI_Request c_request = 0;
+    int code = PMPI_Imrecv_c(data_at(buf), *count, C(Type, *datatype), &c_message, &c_request);
+    *message = F(Message, c_message);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(imrecv_c, IMRECV_C, (void *buf, MPI_Count *count, integer *datatype, integer *message, integer *request, integer *ierror))
+
 void pmpi_ineighbor_allgather_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2277,6 +3119,17 @@ void pmpi_ineighbor_allgather_(void *sendbuf, integer *sendcount, integer *sendt
     *ierror = code;
 }
 NAMES(ineighbor_allgather, INEIGHBOR_ALLGATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ineighbor_allgather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ineighbor_allgather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ineighbor_allgather_c, INEIGHBOR_ALLGATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
 void pmpi_ineighbor_allgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
@@ -2289,6 +3142,17 @@ void pmpi_ineighbor_allgatherv_(void *sendbuf, integer *sendcount, integer *send
 }
 NAMES(ineighbor_allgatherv, INEIGHBOR_ALLGATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ineighbor_allgatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ineighbor_allgatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ineighbor_allgatherv_c, INEIGHBOR_ALLGATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ineighbor_alltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2300,6 +3164,17 @@ void pmpi_ineighbor_alltoall_(void *sendbuf, integer *sendcount, integer *sendty
 }
 NAMES(ineighbor_alltoall, INEIGHBOR_ALLTOALL, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ineighbor_alltoall_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ineighbor_alltoall_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ineighbor_alltoall_c, INEIGHBOR_ALLTOALL_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ineighbor_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2310,6 +3185,17 @@ void pmpi_ineighbor_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdis
     *ierror = code;
 }
 NAMES(ineighbor_alltoallv, INEIGHBOR_ALLTOALLV, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ineighbor_alltoallv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ineighbor_alltoallv_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ineighbor_alltoallv_c, INEIGHBOR_ALLTOALLV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *request, integer *ierror))
 
 void pmpi_ineighbor_alltoallw_(void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror)
 {
@@ -2333,6 +3219,29 @@ void pmpi_ineighbor_alltoallw_(void *sendbuf, integer *sendcounts, MPI_Aint *sdi
     *ierror = code;
 }
 NAMES(ineighbor_alltoallw, INEIGHBOR_ALLTOALLW, (void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ineighbor_alltoallw_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = destinations(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = sources(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    MPI_Request c_request = 0;
+    int code = PMPI_Ineighbor_alltoallw_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm), &c_request);
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ineighbor_alltoallw_c, INEIGHBOR_ALLTOALLW_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *request, integer *ierror))
 
 void pmpi_info_create_(integer *info, integer *ierror)
 {
@@ -2479,6 +3388,17 @@ void pmpi_irecv_(void *buf, integer *count, integer *datatype, integer *source, 
 }
 NAMES(irecv, IRECV, (void *buf, integer *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_irecv_c_(void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Irecv_c(data_at(buf), *count, C(Type, *datatype), *source, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(irecv_c, IRECV_C, (void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_ireduce_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2489,6 +3409,17 @@ void pmpi_ireduce_(void *sendbuf, void *recvbuf, integer *count, integer *dataty
     *ierror = code;
 }
 NAMES(ireduce, IREDUCE, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ireduce_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ireduce_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ireduce_c, IREDUCE_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *request, integer *ierror))
 
 void pmpi_ireduce_scatter_(void *sendbuf, void *recvbuf, integer *recvcounts, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
 {
@@ -2512,6 +3443,28 @@ void pmpi_ireduce_scatter_block_(void *sendbuf, void *recvbuf, integer *recvcoun
 }
 NAMES(ireduce_scatter_block, IREDUCE_SCATTER_BLOCK, (void *sendbuf, void *recvbuf, integer *recvcount, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
 
+void pmpi_ireduce_scatter_block_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ireduce_scatter_block_c(data_at(sendbuf), data_at(recvbuf), *recvcount, C(Type, *datatype), C(Op, *op), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ireduce_scatter_block_c, IREDUCE_SCATTER_BLOCK_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ireduce_scatter_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ireduce_scatter_c(data_at(sendbuf), data_at(recvbuf), recvcounts, C(Type, *datatype), C(Op, *op), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ireduce_scatter_c, IREDUCE_SCATTER_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
+
 void pmpi_irsend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2522,6 +3475,17 @@ void pmpi_irsend_(void *buf, integer *count, integer *datatype, integer *dest, i
     *ierror = code;
 }
 NAMES(irsend, IRSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_irsend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Irsend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(irsend_c, IRSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_is_thread_main_(integer *flag, integer *ierror)
 {
@@ -2542,6 +3506,17 @@ void pmpi_iscan_(void *sendbuf, void *recvbuf, integer *count, integer *datatype
 }
 NAMES(iscan, ISCAN, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
 
+void pmpi_iscan_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iscan_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iscan_c, ISCAN_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *request, integer *ierror))
+
 void pmpi_iscatter_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2552,6 +3527,17 @@ void pmpi_iscatter_(void *sendbuf, integer *sendcount, integer *sendtype, void *
     *ierror = code;
 }
 NAMES(iscatter, ISCATTER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
+
+void pmpi_iscatter_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iscatter_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iscatter_c, ISCATTER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
 
 void pmpi_iscatterv_(void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
 {
@@ -2564,6 +3550,17 @@ void pmpi_iscatterv_(void *sendbuf, integer *sendcounts, integer *displs, intege
 }
 NAMES(iscatterv, ISCATTERV, (void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
 
+void pmpi_iscatterv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Iscatterv_c(data_at(sendbuf), sendcounts, displs, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(iscatterv_c, ISCATTERV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *request, integer *ierror))
+
 void pmpi_isend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2574,6 +3571,17 @@ void pmpi_isend_(void *buf, integer *count, integer *datatype, integer *dest, in
     *ierror = code;
 }
 NAMES(isend, ISEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_isend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Isend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(isend_c, ISEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_isendrecv_(void *sendbuf, integer *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, integer *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror)
 {
@@ -2586,6 +3594,17 @@ void pmpi_isendrecv_(void *sendbuf, integer *sendcount, integer *sendtype, integ
 }
 NAMES(isendrecv, ISENDRECV, (void *sendbuf, integer *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, integer *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_isendrecv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Isendrecv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), *dest, *sendtag, data_at(recvbuf), *recvcount, C(Type, *recvtype), *source, *recvtag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(isendrecv_c, ISENDRECV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_isendrecv_replace_(void *buf, integer *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2597,6 +3616,17 @@ void pmpi_isendrecv_replace_(void *buf, integer *count, integer *datatype, integ
 }
 NAMES(isendrecv_replace, ISENDRECV_REPLACE, (void *buf, integer *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_isendrecv_replace_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Isendrecv_replace_c(data_at(buf), *count, C(Type, *datatype), *dest, *sendtag, *source, *recvtag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(isendrecv_replace_c, ISENDRECV_REPLACE_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_issend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -2607,6 +3637,17 @@ void pmpi_issend_(void *buf, integer *count, integer *datatype, integer *dest, i
     *ierror = code;
 }
 NAMES(issend, ISSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_issend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Issend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(issend_c, ISSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_keyval_free_(integer *keyval, integer *ierror)
 {
@@ -2650,6 +3691,16 @@ void pmpi_mrecv_(void *buf, integer *count, integer *datatype, integer *message,
 }
 NAMES(mrecv, MRECV, (void *buf, integer *count, integer *datatype, integer *message, integer *status, integer *ierror))
 
+void pmpi_mrecv_c_(void *buf, MPI_Count *count, integer *datatype, integer *message, integer *status, integer *ierror)
+{
+    OPTIONAL
+    MPI_Message c_message = C(Message, *message);
+    int code = PMPI_Mrecv_c(data_at(buf), *count, C(Type, *datatype), &c_message, status_of(status));
+    *message = F(Message, c_message);
+    *ierror = code;
+}
+NAMES(mrecv_c, MRECV_C, (void *buf, MPI_Count *count, integer *datatype, integer *message, integer *status, integer *ierror))
+
 void pmpi_neighbor_allgather_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -2657,6 +3708,14 @@ void pmpi_neighbor_allgather_(void *sendbuf, integer *sendcount, integer *sendty
     *ierror = code;
 }
 NAMES(neighbor_allgather, NEIGHBOR_ALLGATHER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_neighbor_allgather_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Neighbor_allgather_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(neighbor_allgather_c, NEIGHBOR_ALLGATHER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_neighbor_allgather_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2669,6 +3728,17 @@ void pmpi_neighbor_allgather_init_(void *sendbuf, integer *sendcount, integer *s
 }
 NAMES(neighbor_allgather_init, NEIGHBOR_ALLGATHER_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_neighbor_allgather_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Neighbor_allgather_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(neighbor_allgather_init_c, NEIGHBOR_ALLGATHER_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_neighbor_allgatherv_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -2676,6 +3746,14 @@ void pmpi_neighbor_allgatherv_(void *sendbuf, integer *sendcount, integer *sendt
     *ierror = code;
 }
 NAMES(neighbor_allgatherv, NEIGHBOR_ALLGATHERV, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_neighbor_allgatherv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Neighbor_allgatherv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(neighbor_allgatherv_c, NEIGHBOR_ALLGATHERV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_neighbor_allgatherv_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2688,6 +3766,17 @@ void pmpi_neighbor_allgatherv_init_(void *sendbuf, integer *sendcount, integer *
 }
 NAMES(neighbor_allgatherv_init, NEIGHBOR_ALLGATHERV_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts, integer *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_neighbor_allgatherv_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Neighbor_allgatherv_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), recvcounts, displs, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(neighbor_allgatherv_init_c, NEIGHBOR_ALLGATHERV_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *displs, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_neighbor_alltoall_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -2695,6 +3784,14 @@ void pmpi_neighbor_alltoall_(void *sendbuf, integer *sendcount, integer *sendtyp
     *ierror = code;
 }
 NAMES(neighbor_alltoall, NEIGHBOR_ALLTOALL, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_neighbor_alltoall_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Neighbor_alltoall_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(neighbor_alltoall_c, NEIGHBOR_ALLTOALL_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_neighbor_alltoall_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2707,6 +3804,17 @@ void pmpi_neighbor_alltoall_init_(void *sendbuf, integer *sendcount, integer *se
 }
 NAMES(neighbor_alltoall_init, NEIGHBOR_ALLTOALL_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_neighbor_alltoall_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Neighbor_alltoall_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(neighbor_alltoall_init_c, NEIGHBOR_ALLTOALL_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_neighbor_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -2714,6 +3822,14 @@ void pmpi_neighbor_alltoallv_(void *sendbuf, integer *sendcounts, integer *sdisp
     *ierror = code;
 }
 NAMES(neighbor_alltoallv, NEIGHBOR_ALLTOALLV, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *ierror))
+
+void pmpi_neighbor_alltoallv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Neighbor_alltoallv_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(neighbor_alltoallv_c, NEIGHBOR_ALLTOALLV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *ierror))
 
 void pmpi_neighbor_alltoallv_init_(void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2725,6 +3841,17 @@ void pmpi_neighbor_alltoallv_init_(void *sendbuf, integer *sendcounts, integer *
     *ierror = code;
 }
 NAMES(neighbor_alltoallv_init, NEIGHBOR_ALLTOALLV_INIT, (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_neighbor_alltoallv_init_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Neighbor_alltoallv_init_c(data_at(sendbuf), sendcounts, sdispls, C(Type, *sendtype), data_at(recvbuf), recvcounts, rdispls, C(Type, *recvtype), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(neighbor_alltoallv_init_c, NEIGHBOR_ALLTOALLV_INIT_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtype, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtype, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_neighbor_alltoallw_(void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror)
 {
@@ -2745,6 +3872,26 @@ void pmpi_neighbor_alltoallw_(void *sendbuf, integer *sendcounts, MPI_Aint *sdis
     *ierror = code;
 }
 NAMES(neighbor_alltoallw, NEIGHBOR_ALLTOALLW, (void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror))
+
+void pmpi_neighbor_alltoallw_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = destinations(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = sources(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    int code = PMPI_Neighbor_alltoallw_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm));
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    *ierror = code;
+}
+NAMES(neighbor_alltoallw_c, NEIGHBOR_ALLTOALLW_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *ierror))
 
 void pmpi_neighbor_alltoallw_init_(void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2768,6 +3915,29 @@ void pmpi_neighbor_alltoallw_init_(void *sendbuf, integer *sendcounts, MPI_Aint 
     *ierror = code;
 }
 NAMES(neighbor_alltoallw_init, NEIGHBOR_ALLTOALLW_INIT, (void *sendbuf, integer *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, integer *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_neighbor_alltoallw_init_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    int n_sendtypes = destinations(C(Comm, *comm));
+    MPI_Datatype few_sendtypes[FEW], *c_sendtypes = room(few_sendtypes, sizeof few_sendtypes, n_sendtypes, sizeof *c_sendtypes);
+    for (int i = 0; i < n_sendtypes; i++)
+        c_sendtypes[i] = C(Type, sendtypes[i]);
+    int n_recvtypes = sources(C(Comm, *comm));
+    MPI_Datatype few_recvtypes[FEW], *c_recvtypes = room(few_recvtypes, sizeof few_recvtypes, n_recvtypes, sizeof *c_recvtypes);
+    for (int i = 0; i < n_recvtypes; i++)
+        c_recvtypes[i] = C(Type, recvtypes[i]);
+    MPI_Request c_request = 0;
+    int code = PMPI_Neighbor_alltoallw_init_c(data_at(sendbuf), sendcounts, sdispls, c_sendtypes, data_at(recvbuf), recvcounts, rdispls, c_recvtypes, C(Comm, *comm), C(Info, *info), &c_request);
+    if (c_sendtypes != few_sendtypes)
+        free(c_sendtypes);
+    if (c_recvtypes != few_recvtypes)
+        free(c_recvtypes);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(neighbor_alltoallw_init_c, NEIGHBOR_ALLTOALLW_INIT_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *sdispls, integer *sendtypes, void *recvbuf, MPI_Count *recvcounts, MPI_Aint *rdispls, integer *recvtypes, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_op_commutative_(integer *op, integer *commute, integer *ierror)
 {
@@ -2806,6 +3976,14 @@ void pmpi_pack_(void *inbuf, integer *incount, integer *datatype, void *outbuf, 
 }
 NAMES(pack, PACK, (void *inbuf, integer *incount, integer *datatype, void *outbuf, integer *outsize, integer *position, integer *comm, integer *ierror))
 
+void pmpi_pack_c_(void *inbuf, MPI_Count *incount, integer *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Pack_c(data_at(inbuf), *incount, C(Type, *datatype), data_at(outbuf), *outsize, position, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(pack_c, PACK_C, (void *inbuf, MPI_Count *incount, integer *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, integer *comm, integer *ierror))
+
 void pmpi_pack_external_(char *datarep, void *inbuf, integer *incount, integer *datatype, void *outbuf, MPI_Aint *outsize, MPI_Aint *position, integer *ierror, size_t l_datarep)
 {
     OPTIONAL
@@ -2815,6 +3993,16 @@ void pmpi_pack_external_(char *datarep, void *inbuf, integer *incount, integer *
     *ierror = code;
 }
 NAMES(pack_external, PACK_EXTERNAL, (char *datarep, void *inbuf, integer *incount, integer *datatype, void *outbuf, MPI_Aint *outsize, MPI_Aint *position, integer *ierror, size_t l_datarep))
+
+void pmpi_pack_external_c_(char *datarep, void *inbuf, MPI_Count *incount, integer *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, integer *ierror, size_t l_datarep)
+{
+    OPTIONAL
+    char *c_datarep = taken(datarep, l_datarep);
+    int code = PMPI_Pack_external_c(c_datarep, data_at(inbuf), *incount, C(Type, *datatype), data_at(outbuf), *outsize, position);
+    free(c_datarep);
+    *ierror = code;
+}
+NAMES(pack_external_c, PACK_EXTERNAL_C, (char *datarep, void *inbuf, MPI_Count *incount, integer *datatype, void *outbuf, MPI_Count *outsize, MPI_Count *position, integer *ierror, size_t l_datarep))
 
 void pmpi_pack_external_size_(char *datarep, integer *incount, integer *datatype, MPI_Aint *size, integer *ierror, size_t l_datarep)
 {
@@ -2826,6 +4014,16 @@ void pmpi_pack_external_size_(char *datarep, integer *incount, integer *datatype
 }
 NAMES(pack_external_size, PACK_EXTERNAL_SIZE, (char *datarep, integer *incount, integer *datatype, MPI_Aint *size, integer *ierror, size_t l_datarep))
 
+void pmpi_pack_external_size_c_(char *datarep, MPI_Count *incount, integer *datatype, MPI_Count *size, integer *ierror, size_t l_datarep)
+{
+    OPTIONAL
+    char *c_datarep = taken(datarep, l_datarep);
+    int code = PMPI_Pack_external_size_c(c_datarep, *incount, C(Type, *datatype), size);
+    free(c_datarep);
+    *ierror = code;
+}
+NAMES(pack_external_size_c, PACK_EXTERNAL_SIZE_C, (char *datarep, MPI_Count *incount, integer *datatype, MPI_Count *size, integer *ierror, size_t l_datarep))
+
 void pmpi_pack_size_(integer *incount, integer *datatype, integer *comm, integer *size, integer *ierror)
 {
     OPTIONAL
@@ -2833,6 +4031,14 @@ void pmpi_pack_size_(integer *incount, integer *datatype, integer *comm, integer
     *ierror = code;
 }
 NAMES(pack_size, PACK_SIZE, (integer *incount, integer *datatype, integer *comm, integer *size, integer *ierror))
+
+void pmpi_pack_size_c_(MPI_Count *incount, integer *datatype, integer *comm, MPI_Count *size, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Pack_size_c(*incount, C(Type, *datatype), C(Comm, *comm), size);
+    *ierror = code;
+}
+NAMES(pack_size_c, PACK_SIZE_C, (MPI_Count *incount, integer *datatype, integer *comm, MPI_Count *size, integer *ierror))
 
 void pmpi_parrived_(integer *request, integer *partition, integer *flag, integer *ierror)
 {
@@ -2877,6 +4083,17 @@ void pmpi_precv_init_(void *buf, integer *partitions, integer *count, integer *d
 }
 NAMES(precv_init, PRECV_INIT, (void *buf, integer *partitions, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_precv_init_c_(void *buf, integer *partitions, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Precv_init_c(data_at(buf), *partitions, *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(precv_init_c, PRECV_INIT_C, (void *buf, integer *partitions, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_probe_(integer *source, integer *tag, integer *comm, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -2895,6 +4112,17 @@ void pmpi_psend_init_(void *buf, integer *partitions, integer *count, integer *d
     *ierror = code;
 }
 NAMES(psend_init, PSEND_INIT, (void *buf, integer *partitions, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_psend_init_c_(void *buf, integer *partitions, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Psend_init_c(data_at(buf), *partitions, *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(psend_init_c, PSEND_INIT_C, (void *buf, integer *partitions, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_publish_name_(char *service_name, integer *info, char *port_name, integer *ierror, size_t l_service_name, size_t l_port_name)
 {
@@ -2916,6 +4144,14 @@ void pmpi_put_(void *origin_addr, integer *origin_count, integer *origin_datatyp
 }
 NAMES(put, PUT, (void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *win, integer *ierror))
 
+void pmpi_put_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Put_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Win, *win));
+    *ierror = code;
+}
+NAMES(put_c, PUT_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *ierror))
+
 void pmpi_query_thread_(integer *provided, integer *ierror)
 {
     OPTIONAL
@@ -2935,6 +4171,17 @@ void pmpi_raccumulate_(void *origin_addr, integer *origin_count, integer *origin
 }
 NAMES(raccumulate, RACCUMULATE, (void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror))
 
+void pmpi_raccumulate_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Raccumulate_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Op, *op), C(Win, *win), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(raccumulate_c, RACCUMULATE_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror))
+
 void pmpi_recv_(void *buf, integer *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -2942,6 +4189,14 @@ void pmpi_recv_(void *buf, integer *count, integer *datatype, integer *source, i
     *ierror = code;
 }
 NAMES(recv, RECV, (void *buf, integer *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *status, integer *ierror))
+
+void pmpi_recv_c_(void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Recv_c(data_at(buf), *count, C(Type, *datatype), *source, *tag, C(Comm, *comm), status_of(status));
+    *ierror = code;
+}
+NAMES(recv_c, RECV_C, (void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *status, integer *ierror))
 
 void pmpi_recv_init_(void *buf, integer *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror)
 {
@@ -2954,6 +4209,17 @@ void pmpi_recv_init_(void *buf, integer *count, integer *datatype, integer *sour
 }
 NAMES(recv_init, RECV_INIT, (void *buf, integer *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_recv_init_c_(void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Recv_init_c(data_at(buf), *count, C(Type, *datatype), *source, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(recv_init_c, RECV_INIT_C, (void *buf, MPI_Count *count, integer *datatype, integer *source, integer *tag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_reduce_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -2961,6 +4227,14 @@ void pmpi_reduce_(void *sendbuf, void *recvbuf, integer *count, integer *datatyp
     *ierror = code;
 }
 NAMES(reduce, REDUCE, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *ierror))
+
+void pmpi_reduce_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Reduce_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(reduce_c, REDUCE_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *ierror))
 
 void pmpi_reduce_init_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -2973,6 +4247,17 @@ void pmpi_reduce_init_(void *sendbuf, void *recvbuf, integer *count, integer *da
 }
 NAMES(reduce_init, REDUCE_INIT, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_reduce_init_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Reduce_init_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(reduce_init_c, REDUCE_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_reduce_local_(void *inbuf, void *inoutbuf, integer *count, integer *datatype, integer *op, integer *ierror)
 {
     OPTIONAL
@@ -2980,6 +4265,14 @@ void pmpi_reduce_local_(void *inbuf, void *inoutbuf, integer *count, integer *da
     *ierror = code;
 }
 NAMES(reduce_local, REDUCE_LOCAL, (void *inbuf, void *inoutbuf, integer *count, integer *datatype, integer *op, integer *ierror))
+
+void pmpi_reduce_local_c_(void *inbuf, void *inoutbuf, MPI_Count *count, integer *datatype, integer *op, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Reduce_local_c(data_at(inbuf), data_at(inoutbuf), *count, C(Type, *datatype), C(Op, *op));
+    *ierror = code;
+}
+NAMES(reduce_local_c, REDUCE_LOCAL_C, (void *inbuf, void *inoutbuf, MPI_Count *count, integer *datatype, integer *op, integer *ierror))
 
 void pmpi_reduce_scatter_(void *sendbuf, void *recvbuf, integer *recvcounts, integer *datatype, integer *op, integer *comm, integer *ierror)
 {
@@ -2997,6 +4290,14 @@ void pmpi_reduce_scatter_block_(void *sendbuf, void *recvbuf, integer *recvcount
 }
 NAMES(reduce_scatter_block, REDUCE_SCATTER_BLOCK, (void *sendbuf, void *recvbuf, integer *recvcount, integer *datatype, integer *op, integer *comm, integer *ierror))
 
+void pmpi_reduce_scatter_block_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Reduce_scatter_block_c(data_at(sendbuf), data_at(recvbuf), *recvcount, C(Type, *datatype), C(Op, *op), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(reduce_scatter_block_c, REDUCE_SCATTER_BLOCK_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *ierror))
+
 void pmpi_reduce_scatter_block_init_(void *sendbuf, void *recvbuf, integer *recvcount, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -3008,6 +4309,25 @@ void pmpi_reduce_scatter_block_init_(void *sendbuf, void *recvbuf, integer *recv
 }
 NAMES(reduce_scatter_block_init, REDUCE_SCATTER_BLOCK_INIT, (void *sendbuf, void *recvbuf, integer *recvcount, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_reduce_scatter_block_init_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Reduce_scatter_block_init_c(data_at(sendbuf), data_at(recvbuf), *recvcount, C(Type, *datatype), C(Op, *op), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(reduce_scatter_block_init_c, REDUCE_SCATTER_BLOCK_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcount, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_reduce_scatter_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Reduce_scatter_c(data_at(sendbuf), data_at(recvbuf), recvcounts, C(Type, *datatype), C(Op, *op), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(reduce_scatter_c, REDUCE_SCATTER_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *ierror))
+
 void pmpi_reduce_scatter_init_(void *sendbuf, void *recvbuf, integer *recvcounts, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -3018,6 +4338,17 @@ void pmpi_reduce_scatter_init_(void *sendbuf, void *recvbuf, integer *recvcounts
     *ierror = code;
 }
 NAMES(reduce_scatter_init, REDUCE_SCATTER_INIT, (void *sendbuf, void *recvbuf, integer *recvcounts, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
+
+void pmpi_reduce_scatter_init_c_(void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Reduce_scatter_init_c(data_at(sendbuf), data_at(recvbuf), recvcounts, C(Type, *datatype), C(Op, *op), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(reduce_scatter_init_c, REDUCE_SCATTER_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *recvcounts, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
 
 void pmpi_remove_error_class_(integer *errorclass, integer *ierror)
 {
@@ -3129,6 +4460,28 @@ void pmpi_rget_accumulate_(void *origin_addr, integer *origin_count, integer *or
 }
 NAMES(rget_accumulate, RGET_ACCUMULATE, (void *origin_addr, integer *origin_count, integer *origin_datatype, void *result_addr, integer *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror))
 
+void pmpi_rget_accumulate_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, void *result_addr, MPI_Count *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Rget_accumulate_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), data_at(result_addr), *result_count, C(Type, *result_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Op, *op), C(Win, *win), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(rget_accumulate_c, RGET_ACCUMULATE_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, void *result_addr, MPI_Count *result_count, integer *result_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *op, integer *win, integer *request, integer *ierror))
+
+void pmpi_rget_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Rget_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Win, *win), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(rget_c, RGET_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror))
+
 void pmpi_rput_(void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -3140,6 +4493,17 @@ void pmpi_rput_(void *origin_addr, integer *origin_count, integer *origin_dataty
 }
 NAMES(rput, RPUT, (void *origin_addr, integer *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, integer *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror))
 
+void pmpi_rput_c_(void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Rput_c(data_at(origin_addr), *origin_count, C(Type, *origin_datatype), *target_rank, *target_disp, *target_count, C(Type, *target_datatype), C(Win, *win), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(rput_c, RPUT_C, (void *origin_addr, MPI_Count *origin_count, integer *origin_datatype, integer *target_rank, MPI_Aint *target_disp, MPI_Count *target_count, integer *target_datatype, integer *win, integer *request, integer *ierror))
+
 void pmpi_rsend_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3147,6 +4511,14 @@ void pmpi_rsend_(void *buf, integer *count, integer *datatype, integer *dest, in
     *ierror = code;
 }
 NAMES(rsend, RSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
+
+void pmpi_rsend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Rsend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(rsend_c, RSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
 
 void pmpi_rsend_init_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
@@ -3159,6 +4531,17 @@ void pmpi_rsend_init_(void *buf, integer *count, integer *datatype, integer *des
 }
 NAMES(rsend_init, RSEND_INIT, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_rsend_init_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Rsend_init_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(rsend_init_c, RSEND_INIT_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_scan_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3166,6 +4549,14 @@ void pmpi_scan_(void *sendbuf, void *recvbuf, integer *count, integer *datatype,
     *ierror = code;
 }
 NAMES(scan, SCAN, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *ierror))
+
+void pmpi_scan_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Scan_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(scan_c, SCAN_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *ierror))
 
 void pmpi_scan_init_(void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -3178,6 +4569,17 @@ void pmpi_scan_init_(void *sendbuf, void *recvbuf, integer *count, integer *data
 }
 NAMES(scan_init, SCAN_INIT, (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_scan_init_c_(void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Scan_init_c(data_at(sendbuf), data_at(recvbuf), *count, C(Type, *datatype), C(Op, *op), C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(scan_init_c, SCAN_INIT_C, (void *sendbuf, void *recvbuf, MPI_Count *count, integer *datatype, integer *op, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_scatter_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3185,6 +4587,14 @@ void pmpi_scatter_(void *sendbuf, integer *sendcount, integer *sendtype, void *r
     *ierror = code;
 }
 NAMES(scatter, SCATTER, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
+
+void pmpi_scatter_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Scatter_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(scatter_c, SCATTER_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
 
 void pmpi_scatter_init_(void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -3197,6 +4607,17 @@ void pmpi_scatter_init_(void *sendbuf, integer *sendcount, integer *sendtype, vo
 }
 NAMES(scatter_init, SCATTER_INIT, (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_scatter_init_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Scatter_init_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(scatter_init_c, SCATTER_INIT_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_scatterv_(void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3204,6 +4625,14 @@ void pmpi_scatterv_(void *sendbuf, integer *sendcounts, integer *displs, integer
     *ierror = code;
 }
 NAMES(scatterv, SCATTERV, (void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
+
+void pmpi_scatterv_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Scatterv_c(data_at(sendbuf), sendcounts, displs, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(scatterv_c, SCATTERV_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *ierror))
 
 void pmpi_scatterv_init_(void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
 {
@@ -3216,6 +4645,17 @@ void pmpi_scatterv_init_(void *sendbuf, integer *sendcounts, integer *displs, in
 }
 NAMES(scatterv_init, SCATTERV_INIT, (void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf, integer *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
 
+void pmpi_scatterv_init_c_(void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Scatterv_init_c(data_at(sendbuf), sendcounts, displs, C(Type, *sendtype), data_at(recvbuf), *recvcount, C(Type, *recvtype), *root, C(Comm, *comm), C(Info, *info), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(scatterv_init_c, SCATTERV_INIT_C, (void *sendbuf, MPI_Count *sendcounts, MPI_Aint *displs, integer *sendtype, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *root, integer *comm, integer *info, integer *request, integer *ierror))
+
 void pmpi_send_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3223,6 +4663,14 @@ void pmpi_send_(void *buf, integer *count, integer *datatype, integer *dest, int
     *ierror = code;
 }
 NAMES(send, SEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
+
+void pmpi_send_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Send_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(send_c, SEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
 
 void pmpi_send_init_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
@@ -3235,6 +4683,17 @@ void pmpi_send_init_(void *buf, integer *count, integer *datatype, integer *dest
 }
 NAMES(send_init, SEND_INIT, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
+void pmpi_send_init_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Send_init_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(send_init_c, SEND_INIT_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
 void pmpi_sendrecv_(void *sendbuf, integer *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, integer *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -3243,6 +4702,14 @@ void pmpi_sendrecv_(void *sendbuf, integer *sendcount, integer *sendtype, intege
 }
 NAMES(sendrecv, SENDRECV, (void *sendbuf, integer *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, integer *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror))
 
+void pmpi_sendrecv_c_(void *sendbuf, MPI_Count *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Sendrecv_c(data_at(sendbuf), *sendcount, C(Type, *sendtype), *dest, *sendtag, data_at(recvbuf), *recvcount, C(Type, *recvtype), *source, *recvtag, C(Comm, *comm), status_of(status));
+    *ierror = code;
+}
+NAMES(sendrecv_c, SENDRECV_C, (void *sendbuf, MPI_Count *sendcount, integer *sendtype, integer *dest, integer *sendtag, void *recvbuf, MPI_Count *recvcount, integer *recvtype, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror))
+
 void pmpi_sendrecv_replace_(void *buf, integer *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror)
 {
     OPTIONAL
@@ -3250,6 +4717,14 @@ void pmpi_sendrecv_replace_(void *buf, integer *count, integer *datatype, intege
     *ierror = code;
 }
 NAMES(sendrecv_replace, SENDRECV_REPLACE, (void *buf, integer *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror))
+
+void pmpi_sendrecv_replace_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Sendrecv_replace_c(data_at(buf), *count, C(Type, *datatype), *dest, *sendtag, *source, *recvtag, C(Comm, *comm), status_of(status));
+    *ierror = code;
+}
+NAMES(sendrecv_replace_c, SENDRECV_REPLACE_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *sendtag, integer *source, integer *recvtag, integer *comm, integer *status, integer *ierror))
 
 void pmpi_session_call_errhandler_(integer *session, integer *errorcode, integer *ierror)
 {
@@ -3369,6 +4844,14 @@ void pmpi_ssend_(void *buf, integer *count, integer *datatype, integer *dest, in
 }
 NAMES(ssend, SSEND, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
 
+void pmpi_ssend_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Ssend_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(ssend_c, SSEND_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *ierror))
+
 void pmpi_ssend_init_(void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
 {
     OPTIONAL
@@ -3379,6 +4862,17 @@ void pmpi_ssend_init_(void *buf, integer *count, integer *datatype, integer *des
     *ierror = code;
 }
 NAMES(ssend_init, SSEND_INIT, (void *buf, integer *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
+
+void pmpi_ssend_init_c_(void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror)
+{
+    OPTIONAL
+    MPI_Request c_request = 0;
+    int code = PMPI_Ssend_init_c(data_at(buf), *count, C(Type, *datatype), *dest, *tag, C(Comm, *comm), &c_request);
+    if (code == 0)
+        *request = F(Request, c_request);
+    *ierror = code;
+}
+NAMES(ssend_init_c, SSEND_INIT_C, (void *buf, MPI_Count *count, integer *datatype, integer *dest, integer *tag, integer *comm, integer *request, integer *ierror))
 
 void pmpi_start_(integer *request, integer *ierror)
 {
@@ -3445,6 +4939,14 @@ void pmpi_status_set_elements_(integer *status, integer *datatype, integer *coun
     *ierror = code;
 }
 NAMES(status_set_elements, STATUS_SET_ELEMENTS, (integer *status, integer *datatype, integer *count, integer *ierror))
+
+void pmpi_status_set_elements_c_(integer *status, integer *datatype, MPI_Count *count, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Status_set_elements_c(status_of(status), C(Type, *datatype), *count);
+    *ierror = code;
+}
+NAMES(status_set_elements_c, STATUS_SET_ELEMENTS_C, (integer *status, integer *datatype, MPI_Count *count, integer *ierror))
 
 void pmpi_status_set_elements_x_(integer *status, integer *datatype, MPI_Count *count, integer *ierror)
 {
@@ -3577,6 +5079,17 @@ void pmpi_type_contiguous_(integer *count, integer *oldtype, integer *newtype, i
 }
 NAMES(type_contiguous, TYPE_CONTIGUOUS, (integer *count, integer *oldtype, integer *newtype, integer *ierror))
 
+void pmpi_type_contiguous_c_(MPI_Count *count, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_contiguous_c(*count, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_contiguous_c, TYPE_CONTIGUOUS_C, (MPI_Count *count, integer *oldtype, integer *newtype, integer *ierror))
+
 void pmpi_type_create_darray_(integer *size, integer *rank, integer *ndims, integer *array_of_gsizes, integer *array_of_distribs, integer *array_of_dargs, integer *array_of_psizes, integer *order, integer *oldtype, integer *newtype, integer *ierror)
 {
     OPTIONAL
@@ -3587,6 +5100,17 @@ void pmpi_type_create_darray_(integer *size, integer *rank, integer *ndims, inte
     *ierror = code;
 }
 NAMES(type_create_darray, TYPE_CREATE_DARRAY, (integer *size, integer *rank, integer *ndims, integer *array_of_gsizes, integer *array_of_distribs, integer *array_of_dargs, integer *array_of_psizes, integer *order, integer *oldtype, integer *newtype, integer *ierror))
+
+void pmpi_type_create_darray_c_(integer *size, integer *rank, integer *ndims, MPI_Count *array_of_gsizes, integer *array_of_distribs, integer *array_of_dargs, integer *array_of_psizes, integer *order, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_darray_c(*size, *rank, *ndims, array_of_gsizes, array_of_distribs, array_of_dargs, array_of_psizes, *order, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_darray_c, TYPE_CREATE_DARRAY_C, (integer *size, integer *rank, integer *ndims, MPI_Count *array_of_gsizes, integer *array_of_distribs, integer *array_of_dargs, integer *array_of_psizes, integer *order, integer *oldtype, integer *newtype, integer *ierror))
 
 void pmpi_type_create_f90_complex_(integer *p, integer *r, integer *newtype, integer *ierror)
 {
@@ -3643,6 +5167,28 @@ void pmpi_type_create_hindexed_block_(integer *count, integer *blocklength, MPI_
 }
 NAMES(type_create_hindexed_block, TYPE_CREATE_HINDEXED_BLOCK, (integer *count, integer *blocklength, MPI_Aint *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
 
+void pmpi_type_create_hindexed_block_c_(MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_hindexed_block_c(*count, *blocklength, array_of_displacements, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_hindexed_block_c, TYPE_CREATE_HINDEXED_BLOCK_C, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
+
+void pmpi_type_create_hindexed_c_(MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_hindexed_c(*count, array_of_blocklengths, array_of_displacements, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_hindexed_c, TYPE_CREATE_HINDEXED_C, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
+
 void pmpi_type_create_hvector_(integer *count, integer *blocklength, MPI_Aint *stride, integer *oldtype, integer *newtype, integer *ierror)
 {
     OPTIONAL
@@ -3653,6 +5199,17 @@ void pmpi_type_create_hvector_(integer *count, integer *blocklength, MPI_Aint *s
     *ierror = code;
 }
 NAMES(type_create_hvector, TYPE_CREATE_HVECTOR, (integer *count, integer *blocklength, MPI_Aint *stride, integer *oldtype, integer *newtype, integer *ierror))
+
+void pmpi_type_create_hvector_c_(MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_hvector_c(*count, *blocklength, *stride, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_hvector_c, TYPE_CREATE_HVECTOR_C, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, integer *oldtype, integer *newtype, integer *ierror))
 
 void pmpi_type_create_indexed_block_(integer *count, integer *blocklength, integer *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror)
 {
@@ -3665,6 +5222,17 @@ void pmpi_type_create_indexed_block_(integer *count, integer *blocklength, integ
 }
 NAMES(type_create_indexed_block, TYPE_CREATE_INDEXED_BLOCK, (integer *count, integer *blocklength, integer *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
 
+void pmpi_type_create_indexed_block_c_(MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_indexed_block_c(*count, *blocklength, array_of_displacements, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_indexed_block_c, TYPE_CREATE_INDEXED_BLOCK_C, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
+
 void pmpi_type_create_resized_(integer *oldtype, MPI_Aint *lb, MPI_Aint *extent, integer *newtype, integer *ierror)
 {
     OPTIONAL
@@ -3675,6 +5243,17 @@ void pmpi_type_create_resized_(integer *oldtype, MPI_Aint *lb, MPI_Aint *extent,
     *ierror = code;
 }
 NAMES(type_create_resized, TYPE_CREATE_RESIZED, (integer *oldtype, MPI_Aint *lb, MPI_Aint *extent, integer *newtype, integer *ierror))
+
+void pmpi_type_create_resized_c_(integer *oldtype, MPI_Count *lb, MPI_Count *extent, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_resized_c(C(Type, *oldtype), *lb, *extent, &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_resized_c, TYPE_CREATE_RESIZED_C, (integer *oldtype, MPI_Count *lb, MPI_Count *extent, integer *newtype, integer *ierror))
 
 void pmpi_type_create_struct_(integer *count, integer *array_of_blocklengths, MPI_Aint *array_of_displacements, integer *array_of_types, integer *newtype, integer *ierror)
 {
@@ -3693,6 +5272,23 @@ void pmpi_type_create_struct_(integer *count, integer *array_of_blocklengths, MP
 }
 NAMES(type_create_struct, TYPE_CREATE_STRUCT, (integer *count, integer *array_of_blocklengths, MPI_Aint *array_of_displacements, integer *array_of_types, integer *newtype, integer *ierror))
 
+void pmpi_type_create_struct_c_(MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *array_of_types, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    int n_array_of_types = *count;
+    MPI_Datatype few_array_of_types[FEW], *c_array_of_types = room(few_array_of_types, sizeof few_array_of_types, n_array_of_types, sizeof *c_array_of_types);
+    for (int i = 0; i < n_array_of_types; i++)
+        c_array_of_types[i] = C(Type, array_of_types[i]);
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_struct_c(*count, array_of_blocklengths, array_of_displacements, c_array_of_types, &c_newtype);
+    if (c_array_of_types != few_array_of_types)
+        free(c_array_of_types);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_struct_c, TYPE_CREATE_STRUCT_C, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *array_of_types, integer *newtype, integer *ierror))
+
 void pmpi_type_create_subarray_(integer *ndims, integer *array_of_sizes, integer *array_of_subsizes, integer *array_of_starts, integer *order, integer *oldtype, integer *newtype, integer *ierror)
 {
     OPTIONAL
@@ -3703,6 +5299,17 @@ void pmpi_type_create_subarray_(integer *ndims, integer *array_of_sizes, integer
     *ierror = code;
 }
 NAMES(type_create_subarray, TYPE_CREATE_SUBARRAY, (integer *ndims, integer *array_of_sizes, integer *array_of_subsizes, integer *array_of_starts, integer *order, integer *oldtype, integer *newtype, integer *ierror))
+
+void pmpi_type_create_subarray_c_(integer *ndims, MPI_Count *array_of_sizes, MPI_Count *array_of_subsizes, MPI_Count *array_of_starts, integer *order, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_create_subarray_c(*ndims, array_of_sizes, array_of_subsizes, array_of_starts, *order, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_create_subarray_c, TYPE_CREATE_SUBARRAY_C, (integer *ndims, MPI_Count *array_of_sizes, MPI_Count *array_of_subsizes, MPI_Count *array_of_starts, integer *order, integer *oldtype, integer *newtype, integer *ierror))
 
 void pmpi_type_delete_attr_(integer *datatype, integer *type_keyval, integer *ierror)
 {
@@ -3749,6 +5356,14 @@ void pmpi_type_get_envelope_(integer *datatype, integer *num_integers, integer *
 }
 NAMES(type_get_envelope, TYPE_GET_ENVELOPE, (integer *datatype, integer *num_integers, integer *num_addresses, integer *num_datatypes, integer *combiner, integer *ierror))
 
+void pmpi_type_get_envelope_c_(integer *datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, integer *combiner, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Type_get_envelope_c(C(Type, *datatype), num_integers, num_addresses, num_large_counts, num_datatypes, combiner);
+    *ierror = code;
+}
+NAMES(type_get_envelope_c, TYPE_GET_ENVELOPE_C, (integer *datatype, MPI_Count *num_integers, MPI_Count *num_addresses, MPI_Count *num_large_counts, MPI_Count *num_datatypes, integer *combiner, integer *ierror))
+
 void pmpi_type_get_extent_(integer *datatype, MPI_Aint *lb, MPI_Aint *extent, integer *ierror)
 {
     OPTIONAL
@@ -3756,6 +5371,14 @@ void pmpi_type_get_extent_(integer *datatype, MPI_Aint *lb, MPI_Aint *extent, in
     *ierror = code;
 }
 NAMES(type_get_extent, TYPE_GET_EXTENT, (integer *datatype, MPI_Aint *lb, MPI_Aint *extent, integer *ierror))
+
+void pmpi_type_get_extent_c_(integer *datatype, MPI_Count *lb, MPI_Count *extent, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Type_get_extent_c(C(Type, *datatype), lb, extent);
+    *ierror = code;
+}
+NAMES(type_get_extent_c, TYPE_GET_EXTENT_C, (integer *datatype, MPI_Count *lb, MPI_Count *extent, integer *ierror))
 
 void pmpi_type_get_extent_x_(integer *datatype, MPI_Count *lb, MPI_Count *extent, integer *ierror)
 {
@@ -3783,6 +5406,14 @@ void pmpi_type_get_true_extent_(integer *datatype, MPI_Aint *true_lb, MPI_Aint *
     *ierror = code;
 }
 NAMES(type_get_true_extent, TYPE_GET_TRUE_EXTENT, (integer *datatype, MPI_Aint *true_lb, MPI_Aint *true_extent, integer *ierror))
+
+void pmpi_type_get_true_extent_c_(integer *datatype, MPI_Count *true_lb, MPI_Count *true_extent, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Type_get_true_extent_c(C(Type, *datatype), true_lb, true_extent);
+    *ierror = code;
+}
+NAMES(type_get_true_extent_c, TYPE_GET_TRUE_EXTENT_C, (integer *datatype, MPI_Count *true_lb, MPI_Count *true_extent, integer *ierror))
 
 void pmpi_type_get_true_extent_x_(integer *datatype, MPI_Count *true_lb, MPI_Count *true_extent, integer *ierror)
 {
@@ -3814,6 +5445,17 @@ void pmpi_type_indexed_(integer *count, integer *array_of_blocklengths, integer 
 }
 NAMES(type_indexed, TYPE_INDEXED, (integer *count, integer *array_of_blocklengths, integer *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
 
+void pmpi_type_indexed_c_(MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_indexed_c(*count, array_of_blocklengths, array_of_displacements, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_indexed_c, TYPE_INDEXED_C, (MPI_Count *count, MPI_Count *array_of_blocklengths, MPI_Count *array_of_displacements, integer *oldtype, integer *newtype, integer *ierror))
+
 void pmpi_type_match_size_(integer *typeclass, integer *size, integer *datatype, integer *ierror)
 {
     OPTIONAL
@@ -3843,6 +5485,14 @@ void pmpi_type_size_(integer *datatype, integer *size, integer *ierror)
 }
 NAMES(type_size, TYPE_SIZE, (integer *datatype, integer *size, integer *ierror))
 
+void pmpi_type_size_c_(integer *datatype, MPI_Count *size, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Type_size_c(C(Type, *datatype), size);
+    *ierror = code;
+}
+NAMES(type_size_c, TYPE_SIZE_C, (integer *datatype, MPI_Count *size, integer *ierror))
+
 void pmpi_type_size_x_(integer *datatype, MPI_Count *size, integer *ierror)
 {
     OPTIONAL
@@ -3862,6 +5512,17 @@ void pmpi_type_vector_(integer *count, integer *blocklength, integer *stride, in
 }
 NAMES(type_vector, TYPE_VECTOR, (integer *count, integer *blocklength, integer *stride, integer *oldtype, integer *newtype, integer *ierror))
 
+void pmpi_type_vector_c_(MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, integer *oldtype, integer *newtype, integer *ierror)
+{
+    OPTIONAL
+    MPI_Datatype c_newtype = 0;
+    int code = PMPI_Type_vector_c(*count, *blocklength, *stride, C(Type, *oldtype), &c_newtype);
+    if (code == 0)
+        *newtype = F(Type, c_newtype);
+    *ierror = code;
+}
+NAMES(type_vector_c, TYPE_VECTOR_C, (MPI_Count *count, MPI_Count *blocklength, MPI_Count *stride, integer *oldtype, integer *newtype, integer *ierror))
+
 void pmpi_unpack_(void *inbuf, integer *insize, integer *position, void *outbuf, integer *outcount, integer *datatype, integer *comm, integer *ierror)
 {
     OPTIONAL
@@ -3869,6 +5530,14 @@ void pmpi_unpack_(void *inbuf, integer *insize, integer *position, void *outbuf,
     *ierror = code;
 }
 NAMES(unpack, UNPACK, (void *inbuf, integer *insize, integer *position, void *outbuf, integer *outcount, integer *datatype, integer *comm, integer *ierror))
+
+void pmpi_unpack_c_(void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, integer *datatype, integer *comm, integer *ierror)
+{
+    OPTIONAL
+    int code = PMPI_Unpack_c(data_at(inbuf), *insize, position, data_at(outbuf), *outcount, C(Type, *datatype), C(Comm, *comm));
+    *ierror = code;
+}
+NAMES(unpack_c, UNPACK_C, (void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, integer *datatype, integer *comm, integer *ierror))
 
 void pmpi_unpack_external_(char *datarep, void *inbuf, MPI_Aint *insize, MPI_Aint *position, void *outbuf, integer *outcount, integer *datatype, integer *ierror, size_t l_datarep)
 {
@@ -3879,6 +5548,16 @@ void pmpi_unpack_external_(char *datarep, void *inbuf, MPI_Aint *insize, MPI_Ain
     *ierror = code;
 }
 NAMES(unpack_external, UNPACK_EXTERNAL, (char *datarep, void *inbuf, MPI_Aint *insize, MPI_Aint *position, void *outbuf, integer *outcount, integer *datatype, integer *ierror, size_t l_datarep))
+
+void pmpi_unpack_external_c_(char *datarep, void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, integer *datatype, integer *ierror, size_t l_datarep)
+{
+    OPTIONAL
+    char *c_datarep = taken(datarep, l_datarep);
+    int code = PMPI_Unpack_external_c(c_datarep, data_at(inbuf), *insize, position, data_at(outbuf), *outcount, C(Type, *datatype));
+    free(c_datarep);
+    *ierror = code;
+}
+NAMES(unpack_external_c, UNPACK_EXTERNAL_C, (char *datarep, void *inbuf, MPI_Count *insize, MPI_Count *position, void *outbuf, MPI_Count *outcount, integer *datatype, integer *ierror, size_t l_datarep))
 
 void pmpi_unpublish_name_(char *service_name, integer *info, char *port_name, integer *ierror, size_t l_service_name, size_t l_port_name)
 {
@@ -3988,6 +5667,17 @@ void pmpi_win_create_(void *base, MPI_Aint *size, integer *disp_unit, integer *i
     *ierror = code;
 }
 NAMES(win_create, WIN_CREATE, (void *base, MPI_Aint *size, integer *disp_unit, integer *info, integer *comm, integer *win, integer *ierror))
+
+void pmpi_win_create_c_(void *base, MPI_Aint *size, MPI_Aint *disp_unit, integer *info, integer *comm, integer *win, integer *ierror)
+{
+    OPTIONAL
+    MPI_Win c_win = 0;
+    int code = PMPI_Win_create_c(data_at(base), *size, *disp_unit, C(Info, *info), C(Comm, *comm), &c_win);
+    if (code == 0)
+        *win = F(Win, c_win);
+    *ierror = code;
+}
+NAMES(win_create_c, WIN_CREATE_C, (void *base, MPI_Aint *size, MPI_Aint *disp_unit, integer *info, integer *comm, integer *win, integer *ierror))
 
 void pmpi_win_create_dynamic_(integer *info, integer *comm, integer *win, integer *ierror)
 {
