@@ -196,7 +196,8 @@ impl Place {
         Ok(false)
     }
 
-    /// Since when not all answer whose messages are missing.
+    /// Since when not all answer whose messages are missing, or this host's own program does not take what this
+    /// process sends.
     ///
     /// # Errors
     /// It is too long.
@@ -208,14 +209,15 @@ impl Place {
     ) -> Result<Option<Instant>> {
         let program = &self.programs[usize::from(call.packet.operation.program)];
         let silent = program.missing(arrived) & !heard;
-        if silent == 0 {
-            return Ok(None);
-        }
+        let peer = match (arrived & tutti_coll::lower::ENTERED, silent) {
+            (0, _) => self.rank,
+            (_, 0) => return Ok(None),
+            (_, silent) => program.events[silent.trailing_zeros() as usize].peer,
+        };
         let since = call.silent.unwrap_or(now);
         if now < since + self.silence {
             return Ok(Some(since));
         }
-        let peer = program.events[silent.trailing_zeros() as usize].peer;
         Err(Error::new(
             ErrorClass::Other,
             format!(
