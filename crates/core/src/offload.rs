@@ -196,8 +196,8 @@ impl Place {
         Ok(false)
     }
 
-    /// Since when not all answer whose messages are missing, or this host's own program does not take what this
-    /// process sends.
+    /// Since when not all answer whose messages are missing, or this host's own program does not take what
+    /// this process sends.
     ///
     /// # Errors
     /// It is too long.
