@@ -98,15 +98,16 @@ impl Run {
     }
 }
 
-/// The one of these processes that was started last. Their numbers do not say so: they begin anew.
-pub fn youngest(pids: &[i32]) -> i32 {
+/// These processes, the oldest first. Their numbers do not say so: they begin anew.
+pub fn by_age(mut pids: Vec<i32>) -> Vec<i32> {
     let started = |pid: &i32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         // Behind the name, which may be anything (proc(5), field 22).
         let after = text.rsplit(')').next().unwrap().split(' ').nth(20);
-        after.unwrap().parse::<u64>().unwrap()
+        after.and_then(|ticks| ticks.parse().ok()).unwrap_or(u64::MAX)
     };
-    *pids.iter().max_by_key(|pid| (started(pid), **pid)).unwrap()
+    pids.sort_by_key(|pid| (started(pid), *pid));
+    pids
 }
 
 /// Waits a moment for all processes of a run to be gone; returns those that are not.

@@ -1,6 +1,6 @@
 //! Jobs on several hosts, all of them this machine: an agent in the place of ssh gives each a clean environment.
 
-use crate::common::{Done, MPIRUN, run, start, youngest};
+use crate::common::{Done, MPIRUN, by_age, run, start};
 
 /// Options that make three hosts of this machine, the first without an agent.
 const HERE: [&str; 4] = ["--agent", "{agent}", "--host", "localhost:2,h1:2,h2:2"];
@@ -110,8 +110,8 @@ fn any_process_of_the_launcher_can_be_killed() {
         if kills_root {
             run.signal(libc::SIGKILL);
         } else {
-            // The node, not its guardian: the younger.
-            assert!(tutti_sys::process::kill(youngest(&daemons), libc::SIGKILL));
+            // The node, whose guardian is older; what it starts may not be another program yet.
+            assert!(tutti_sys::process::kill(by_age(daemons)[1], libc::SIGKILL));
         }
         let Done { status, err, .. } = run.finish();
         let said = if kills_root {
@@ -226,7 +226,7 @@ fn a_host_that_falls_silent_is_named() {
         let run = start(&arguments);
         run.wait_for("fake_rank init", 6);
         std::thread::sleep(std::time::Duration::from_millis(300));
-        let daemon = youngest(&run.wait_for("--daemon 2", 2));
+        let daemon = by_age(run.wait_for("--daemon 2", 2))[1];
         assert!(tutti_sys::process::kill(daemon, libc::SIGSTOP));
         if stops_for_good {
             // Longer than the limit, shorter than the test waits for what is left.
