@@ -62,6 +62,11 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(100);
 pub(super) const POLLS_FREE: u32 = 1000;
 /// The same where others want it.
 pub(super) const POLLS_SHARED: u32 = 2;
+/// Each time that nobody took the processor so often in a row, there is one look more before it is given away
+/// again.
+pub(super) const NOBODY_A_LOOK: u32 = 4;
+/// The most looks between two times that the processor is given away where others want it.
+pub(super) const POLLS_BETWEEN: u32 = 32;
 /// A program that does something for so long between two looks does not only look.
 pub(super) const BETWEEN_NS: u64 = 10_000;
 /// After so long with nothing but looks, all of whose yields found nobody or cost a slice, a polling program sleeps between looks.

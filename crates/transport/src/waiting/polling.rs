@@ -1,16 +1,20 @@
 //! What a program that polls (MPI_Test, MPI_Iprobe in a loop) leaves to others.
 //!
-//! A look that finds nothing is no wait: the program may have other work. But most loops have none, and where others want the
-//! processor what they look for is often theirs to do. So a program that does nothing but look gives its processor away: now and
-//! then as long as nobody takes it, with each look once somebody has. Where somebody computes beside it that is in vain, as the kernel
-//! leaves the processor to who looks for a slice and then takes it away for one; whoever has only looked for some milliseconds
-//! sleeps for a moment between looks there, which is little against what it has waited.
+//! A look that finds nothing is no wait: the program may have other work. But most loops have none, and where
+//! others want the processor what they look for is often theirs to do. So a program that does nothing but look
+//! gives its processor away: now and then as long as nobody takes it, with each look once somebody has, and less
+//! often again the longer nobody does, as to give it away costs six times what a look does. Where somebody
+//! computes beside it that is in vain, as the kernel leaves the processor to who looks for a slice and then takes
+//! it away for one; whoever has only looked for some milliseconds sleeps for a moment between looks there, which
+//! is little against what it has waited.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use super::contention::Contention;
-use super::limits::{BETWEEN_NS, NAP, POLLS_FREE, POLLS_SHARED, TIRED_NS};
+use super::limits::{
+    BETWEEN_NS, NAP, NOBODY_A_LOOK, NOBODY_NS, POLLS_BETWEEN, POLLS_FREE, POLLS_SHARED, TIRED_NS,
+};
 
 /// What to do before the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +34,26 @@ pub struct Polling {
     /// Since when there was nothing but looks.
     since_ns: AtomicU64,
     last_ns: AtomicU64,
+    /// How often in a row nobody took the processor that was given away.
+    nobody: AtomicU32,
 }
 
 impl Polling {
     /// A process that has not looked.
     pub const fn new() -> Polling {
-        Polling { in_vain: AtomicU32::new(0), since_ns: AtomicU64::new(0), last_ns: AtomicU64::new(0) }
+        Polling {
+            in_vain: AtomicU32::new(0),
+            since_ns: AtomicU64::new(0),
+            last_ns: AtomicU64::new(0),
+            nobody: AtomicU32::new(0),
+        }
     }
 
     /// A look found something.
     #[inline]
     pub fn found(&self) {
         self.in_vain.store(0, Relaxed);
+        self.nobody.store(0, Relaxed);
     }
 
     /// A look found nothing; others want the processor if it `is_shared`. `now_ns` is asked only if that matters.
@@ -50,10 +62,12 @@ impl Polling {
         let in_vain = self.in_vain.load(Relaxed).saturating_add(1);
         self.in_vain.store(in_vain, Relaxed);
         let most = if is_shared { POLLS_SHARED } else { POLLS_FREE };
-        if in_vain <= most {
+        let between = if is_shared { self.looks_between() } else { 1 };
+        if in_vain <= most || !in_vain.is_multiple_of(between) {
             Turn::Stay
         } else {
-            self.turn(contention, is_shared, in_vain == most + 1, now_ns())
+            let is_first = in_vain == most + 1;
+            self.turn(contention, is_shared, is_first, (now_ns(), u64::from(between) * BETWEEN_NS))
         }
     }
 
@@ -61,17 +75,31 @@ impl Polling {
     pub fn given(&self, contention: &Contention, begun_ns: u64, ended_ns: u64) {
         contention.given(begun_ns, ended_ns);
         self.last_ns.store(ended_ns, Relaxed);
+        let is_nobody = ended_ns.saturating_sub(begun_ns) < NOBODY_NS;
+        self.nobody.store(if is_nobody { self.nobody.load(Relaxed).saturating_add(1) } else { 0 }, Relaxed);
+    }
+
+    /// One in so many looks gives the processor away, where others were seen to want it.
+    #[inline]
+    fn looks_between(&self) -> u32 {
+        (1 + self.nobody.load(Relaxed) / NOBODY_A_LOOK).min(POLLS_BETWEEN)
     }
 
     #[cold]
-    fn turn(&self, contention: &Contention, is_shared: bool, is_first: bool, now_ns: u64) -> Turn {
+    fn turn(
+        &self,
+        contention: &Contention,
+        is_shared: bool,
+        is_first: bool,
+        (now_ns, between_ns): (u64, u64),
+    ) -> Turn {
         let last_ns = self.last_ns.swap(now_ns, Relaxed);
         if !is_shared {
             // So many looks take some hundred times what it costs to find that nobody wants the processor.
             self.in_vain.store(0, Relaxed);
             return Turn::Yield;
         }
-        let has_other_work = now_ns.saturating_sub(last_ns) > BETWEEN_NS;
+        let has_other_work = now_ns.saturating_sub(last_ns) > between_ns;
         if has_other_work || is_first {
             self.since_ns.store(now_ns, Relaxed);
         }
@@ -121,6 +149,27 @@ mod tests {
         check(&polling, &contention, true, (100, 1000), (0, 100));
         polling.found();
         check(&polling, &contention, true, (102, 1000), (100, 0));
+    }
+
+    #[test]
+    fn who_finds_nobody_gives_way_less_often_until_somebody_is_there() {
+        let (polling, contention) = (Polling::new(), contention());
+        let mut now_ns = 1_000_000_000;
+        let mut give = |looks: u64, took_ns: u64| {
+            let mut yields = 0;
+            for _ in 0..looks {
+                now_ns += 100;
+                if polling.in_vain(&contention, true, || now_ns) == Turn::Yield {
+                    polling.given(&contention, now_ns, now_ns + took_ns);
+                    (now_ns, yields) = (now_ns + took_ns, yields + 1);
+                }
+            }
+            yields
+        };
+        assert_eq!(give(6, 300), 4);
+        assert_eq!(give(10_000, 300), 370);
+        assert!(give(100, 2000) > 100 - 32);
+        assert_eq!(give(100, 2000), 100);
     }
 
     #[test]

@@ -37,8 +37,10 @@ use waiting::{Opening, Waiting};
 
 /// Memory that all connections receive into: some records, and little enough to stay in a processor's cache.
 const ROOM_BYTES: usize = 256 << 10;
-/// Connections up to which each is asked by itself.
+/// Connections up to which each is asked by itself, until that was in vain so often in a row: then all are
+/// asked at once, for the price of one, and those that have something are asked again.
 const DIRECT: usize = 2;
+const DIRECT_IN_VAIN: u32 = 64;
 /// How often some connections are looked at whether they are stuck, how many, and how long a sleeper sleeps
 /// at most for that.
 const LOOK: Duration = Duration::from_millis(500);
@@ -61,6 +63,8 @@ pub struct Kernel {
     streams: Vec<Option<Stream>>,
     /// Established ones.
     open: Vec<u32>,
+    /// How often in a row they had nothing.
+    in_vain: u32,
     /// Those whose records were left, or are still in memory.
     held: Vec<u32>,
     /// Those with something queued to be sent.
@@ -118,6 +122,7 @@ impl Kernel {
             ready: Vec::new(),
             streams: Vec::new(),
             open: Vec::new(),
+            in_vain: 0,
             held: Vec::new(),
             sending: Vec::new(),
             leaving: Vec::new(),
@@ -531,7 +536,7 @@ impl Carrier for Kernel {
             self.flush_all();
         }
         let mut taken = !self.held.is_empty() && self.offer_held(frames);
-        if self.open.len() <= DIRECT {
+        if self.open.len() < 2 || self.open.len() <= DIRECT && self.in_vain < DIRECT_IN_VAIN {
             for place in (0..self.open.len()).rev() {
                 match self.open.get(place) {
                     Some(&connection) if !self.held.contains(&connection) => {
@@ -540,6 +545,7 @@ impl Carrier for Kernel {
                     _ => {}
                 }
             }
+            self.in_vain = if taken { 0 } else { self.in_vain.saturating_add(1) };
             return taken;
         }
         self.look();
@@ -550,6 +556,7 @@ impl Carrier for Kernel {
                 taken |= self.receive(token as u32, frames);
             }
         }
+        self.in_vain = if taken { 0 } else { self.in_vain };
         taken
     }
 
