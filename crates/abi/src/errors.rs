@@ -12,8 +12,9 @@ use tutti_base::{Error, ErrorClass};
 use tutti_core::communicator::by_context;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES, Outcome};
 use tutti_core::giant;
+use tutti_core::host;
 use tutti_core::names::ObjectName;
-use tutti_core::process::{self, process};
+use tutti_core::process::process;
 use tutti_core::tool::settings;
 use tutti_io::file::handle_of_context;
 
@@ -106,7 +107,7 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
         }
         return (OF_FILES.borrow(&held).clone(), raw.bits());
     }
-    let handler = process().map(|process| process.myself.error_handler.borrow(&held).clone());
+    let handler = process().map(|process| process.library.myself.error_handler.borrow(&held).clone());
     (handler.unwrap_or_else(initial), MPI_COMM_SELF.bits())
 }
 
@@ -178,13 +179,13 @@ fn die(function: &'static Function, at: At, error: &Error) -> ! {
 pub fn end_job(code: c_int, why: &str) -> ! {
     // SAFETY: a null pointer means all streams. What the program printed should not be lost.
     unsafe { libc::fflush(std::ptr::null_mut()) };
-    if let Some(process) = process::process() {
+    if let Some(process) = process() {
         process.abort(code, why);
     }
     if !why.is_empty() {
         eprintln!("{why}");
     }
-    std::process::exit(process::exit_status(code))
+    std::process::exit(host::exit_status(code))
 }
 
 /// Makes a panic say that it is a bug of Tutti. The release profile aborts on panic, so nothing unwinds into

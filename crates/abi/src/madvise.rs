@@ -15,7 +15,7 @@ use std::ffi::{c_int, c_void};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn madvise(address: *mut c_void, bytes: usize, advice: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { tutti_core::process::advise(address as u64, bytes as u64, advice) } {
+    match unsafe { tutti_core::messenger::advise(address as u64, bytes as u64, advice) } {
         Ok(()) => 0,
         Err(error) => {
             // SAFETY: the calling thread's errno.

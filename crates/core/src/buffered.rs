@@ -10,36 +10,36 @@ pub use crate::attached::{Attached, OF_PROCESS, OF_SESSIONS, OVERHEAD_BYTES, Pla
 use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
-use crate::process::{Activity, Process};
+use crate::messenger::{Activity, Messenger};
 use crate::progress;
 use crate::request::{Request, RequestId, Status, Work};
 
 impl Place {
     /// Waits until all messages in the buffer are sent, then detaches it: its address and size as attached
     /// (size `None`: automatic), or nothing if none was attached.
-    pub fn detach(&self, held: &mut Held, process: &Process) -> Option<(usize, Option<u64>)> {
-        self.flush(held, process);
+    pub fn detach(&self, held: &mut Held, messenger: &Messenger) -> Option<(usize, Option<u64>)> {
+        self.flush(held, messenger);
         self.0.borrow_mut(held).take().map(|attached| (attached.address, attached.limit))
     }
 
     /// Waits until all messages in the buffer are sent.
-    pub fn flush(&self, held: &mut Held, process: &Process) {
+    pub fn flush(&self, held: &mut Held, messenger: &Messenger) {
         let Some(attached) = self.current(held) else { return };
-        progress::wait_until(held, process, &|| "a flush of the attached buffer".to_string(), |held| {
-            attached.is_empty(held, process)
+        progress::wait_until(held, messenger, &|| "a flush of the attached buffer".to_string(), |held| {
+            attached.is_empty(held, messenger)
         });
     }
 
     /// A request that is over when all messages that are in the buffer now are sent.
-    pub fn start_flush(&self, held: &Held, process: &Process) -> RequestId {
-        let attached = self.current(held).filter(|attached| !attached.is_empty(held, process));
-        let messages = &process.messages;
+    pub fn start_flush(&self, held: &Held, messenger: &Messenger) -> RequestId {
+        let attached = self.current(held).filter(|attached| !attached.is_empty(held, messenger));
+        let messages = &messenger.messages;
         let Some(attached) = attached else {
             return messages.borrow_mut(held).state.completed(Status::EMPTY, 0);
         };
         let request = messages.borrow_mut(held).state.insert(Request::new(Work::Other, 0));
         let pending = attached.pending.borrow(held).iter().map(|(id, _)| *id).collect();
-        process.add_activity(held, Box::new(Flush { pending, request }));
+        messenger.add_activity(held, Box::new(Flush { pending, request }));
         request
     }
 }
@@ -49,9 +49,9 @@ impl Attached {
     ///
     /// # Errors
     /// `Buffer` when it does not fit beside the messages that are not sent yet.
-    pub fn take_in(&self, held: &Held, process: &Process, message: &Buffer) -> Result<Buffer> {
-        progress::progress(held, process);
-        self.is_empty(held, process);
+    pub fn take_in(&self, held: &Held, messenger: &Messenger, message: &Buffer) -> Result<Buffer> {
+        progress::progress(held, messenger);
+        self.is_empty(held, messenger);
         let used: u64 = self.pending.borrow(held).iter().map(|(_, bytes)| bytes + OVERHEAD_BYTES).sum();
         let wanted = message.bytes() + OVERHEAD_BYTES;
         if let Some(limit) = self.limit.filter(|limit| used + wanted > *limit) {
@@ -65,9 +65,9 @@ impl Attached {
         Ok(Buffer::owned(copy))
     }
 
-    fn is_empty(&self, held: &Held, process: &Process) -> bool {
+    fn is_empty(&self, held: &Held, messenger: &Messenger) -> bool {
         let mut pending = self.pending.borrow_mut(held);
-        pending.retain(|(id, _)| completion::is_known(held, process, *id));
+        pending.retain(|(id, _)| completion::is_known(held, messenger, *id));
         pending.is_empty()
     }
 }
@@ -80,17 +80,22 @@ struct Flush {
 }
 
 impl Activity for Flush {
-    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
-        if self.go_on(held, process) { None } else { Some(self) }
+    fn advance(
+        mut self: Box<Self>,
+        held: &Held,
+        messenger: &Messenger,
+        _: bool,
+    ) -> Option<Box<dyn Activity>> {
+        if self.go_on(held, messenger) { None } else { Some(self) }
     }
 }
 
 impl Flush {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
-        self.pending.retain(|id| completion::is_known(held, process, *id));
+    fn go_on(&mut self, held: &Held, messenger: &Messenger) -> bool {
+        self.pending.retain(|id| completion::is_known(held, messenger, *id));
         if self.pending.is_empty() {
-            process.messages.borrow_mut(held).state.requests.complete(self.request, None);
+            messenger.messages.borrow_mut(held).state.requests.complete(self.request, None);
         }
         self.pending.is_empty()
     }

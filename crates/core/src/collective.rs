@@ -56,8 +56,9 @@ use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::giant::{GiantCell, Held};
 use crate::info::Info;
+pub use crate::messenger::Activity;
+use crate::messenger::Messenger;
 use crate::p2p::accord::{LANE_BITS, NUMBERS};
-pub use crate::process::Activity;
 use crate::process::Process;
 use crate::progress;
 use crate::request::RequestId;
@@ -377,30 +378,30 @@ fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> 
 /// Runs to the end.
 fn finish(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     mut run: Run,
     mut ticket: Ticket,
     what: &dyn Fn() -> String,
 ) -> Result<()> {
     let node = &comm.collectives.node;
-    let mut result = advance(held, process, comm, node, &mut run, &mut ticket, true);
+    let mut result = advance(held, messenger, comm, node, &mut run, &mut ticket, true);
     if matches!(result, Ok(Status::Pending)) {
         let gives_way =
-            waits_for_all(run.execution.plan().shape.collective) && process.gives_way(comm.size());
+            waits_for_all(run.execution.plan().shape.collective) && messenger.gives_way(comm.size());
         let mut done = |held: &Held| {
             if matches!(result, Ok(Status::Pending)) {
-                result = advance(held, process, comm, node, &mut run, &mut ticket, false);
+                result = advance(held, messenger, comm, node, &mut run, &mut ticket, false);
             }
             !matches!(result, Ok(Status::Pending))
         };
-        if !gives_way || !progress::give_way(held, process, &mut done) {
-            progress::wait_until(held, process, what, done);
+        if !gives_way || !progress::give_way(held, messenger, &mut done) {
+            progress::wait_until(held, messenger, what, done);
         }
     }
     rest(held, comm, run);
     result?;
-    refusals::overdue(&CommPort::new(held, process, comm, &mut ticket, None)).map_or(Ok(()), Err)
+    refusals::overdue(&CommPort::new(held, messenger, comm, &mut ticket, None)).map_or(Ok(()), Err)
 }
 
 /// Whether an operation ends nowhere before all members have begun it. In the others those that are waited for may be ahead, with
@@ -448,7 +449,7 @@ fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> 
 #[inline]
 fn advance(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     node: &Neighbourhood,
     run: &mut Run,
@@ -456,22 +457,22 @@ fn advance(
     patient: bool,
 ) -> Result<Status> {
     if let Some(refusal) = ticket.accord.refusal(comm) {
-        if node.numbers(process, comm).is_some() {
+        if node.numbers(messenger, comm).is_some() {
             // Those on other hosts have not lost step.
-            refusals::tell(&CommPort::new(held, process, comm, ticket, None), &refusal);
+            refusals::tell(&CommPort::new(held, messenger, comm, ticket, None), &refusal);
         }
         return Err(refusal);
     }
     let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
-    let mut port = CommPort::new(held, process, comm, ticket, banks.as_deref_mut());
+    let mut port = CommPort::new(held, messenger, comm, ticket, banks.as_deref_mut());
     if let Some(refusal) = refusals::of(&port) {
         run.execution.abandon(&mut port);
         return Err(refusal);
     }
-    let looks = if patient { process.waiting.flag_looks() } else { 0 };
+    let looks = if patient { messenger.waiting.flag_looks() } else { 0 };
     let mut port = port.looking(looks);
     let mut result = run.execution.progress(&mut port);
-    let sleeps = process.is_about_to_sleep();
+    let sleeps = messenger.is_about_to_sleep();
     let mut doubts = sleeps;
     if matches!(result, Ok(Status::Pending)) && port.ticket.patience.looked(sleeps) {
         refusals::ask(&mut port);
@@ -486,7 +487,7 @@ fn advance(
     }
     drop(banks);
     if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(doubts) {
-        return doubt(held, process, comm, node, run, ticket);
+        return doubt(held, messenger, comm, node, run, ticket);
     }
     result
 }
@@ -495,14 +496,14 @@ fn advance(
 #[cold]
 fn doubt(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     node: &Neighbourhood,
     run: &mut Run,
     ticket: &mut Ticket,
 ) -> Result<Status> {
     let Some(mut banks) = node.banks(held) else { return Ok(Status::Pending) };
-    let numbers = comm.collectives.node.numbers(process, comm);
+    let numbers = comm.collectives.node.numbers(messenger, comm);
     let rank_of = |member| {
         let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
         place.map_or(member, |rank| rank as u32)
@@ -513,7 +514,7 @@ fn doubt(
         // Its turn will not come, and so none after it.
         banks.give_up(ticket.accord.number());
     }
-    let mut port = CommPort::new(held, process, comm, ticket, Some(&mut banks));
+    let mut port = CommPort::new(held, messenger, comm, ticket, Some(&mut banks));
     run.execution.abandon(&mut port);
     if numbers.is_some() {
         // Those on other hosts do not see the banks of this one.
@@ -725,8 +726,14 @@ fn plan_as(
     // Ranks differ in how many neighbours they have, so what one has chosen is none of the others' business.
     let banks = neighbours.is_none().then(|| comm.collectives.node.banks(held)).flatten();
     let found = banks.as_ref().map(|banks| banks.found());
-    let plan =
-        process.choices.borrow_mut(held).plan(shape, &environment, whose, forced, found, neighbours.as_ref());
+    let plan = process.library.choices.borrow_mut(held).plan(
+        shape,
+        &environment,
+        whose,
+        forced,
+        found,
+        neighbours.as_ref(),
+    );
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);

@@ -287,7 +287,7 @@ impl Communicator {
         for part in collective::parts(held, self) {
             part.free(held, process)?;
         }
-        let mut communicators = process.communicators.borrow_mut(held);
+        let mut communicators = process.library.communicators.borrow_mut(held);
         communicators.remove(&self.context().0);
         self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));
         drop(communicators);
@@ -312,7 +312,7 @@ impl Communicator {
 
 /// The communicator with this context, if it is not freed.
 pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
-    process()?.communicators.borrow(held).get(&context).cloned()
+    process()?.library.communicators.borrow(held).get(&context).cloned()
 }
 
 /// Its name, for messages to people. For who holds nothing, or the first lane.

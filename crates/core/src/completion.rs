@@ -12,8 +12,8 @@ use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
 use crate::apart::Counterpart;
 use crate::communicator::by_context;
 use crate::giant::{Held, engage};
+use crate::messenger::Messenger;
 use crate::p2p::user::describe;
-use crate::process::Process;
 use crate::progress;
 use crate::request::{Generalised, RequestId, SeenOff, Status, Work};
 
@@ -35,28 +35,30 @@ pub struct Finished {
 /// # Errors
 /// `Request` for an unknown one.
 #[inline]
-pub fn is_complete(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
-    within(held, process, id, |held| Ok(process.messages.borrow_mut(held).state.requests.user(id)?.complete))
+pub fn is_complete(held: &Held, messenger: &Messenger, id: RequestId) -> Result<bool> {
+    within(held, messenger, id, |held| {
+        Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.complete)
+    })
 }
 
 /// Whether there is such a request.
-pub fn is_known(held: &Held, process: &Process, id: RequestId) -> bool {
-    within(held, process, id, |held| process.messages.borrow(held).state.requests.get(id).is_some())
+pub fn is_known(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+    within(held, messenger, id, |held| messenger.messages.borrow(held).state.requests.get(id).is_some())
 }
 
 /// Does something in the lane of a request.
 #[inline]
-fn within<R>(held: &Held, process: &Process, id: RequestId, work: impl FnOnce(&Held) -> R) -> R {
-    process.in_lane(held, id.lane().unwrap_or(held.lane()), work)
+fn within<R>(held: &Held, messenger: &Messenger, id: RequestId, work: impl FnOnce(&Held) -> R) -> R {
+    messenger.in_lane(held, id.lane().unwrap_or(held.lane()), work)
 }
 
 /// Whether a request is persistent and not started.
 ///
 /// # Errors
 /// `Request` for an unknown one.
-pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool> {
-    within(held, process, id, |held| {
-        Ok(process.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
+pub fn is_inactive(held: &Held, messenger: &Messenger, id: RequestId) -> Result<bool> {
+    within(held, messenger, id, |held| {
+        Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.is_inactive())
     })
 }
 
@@ -64,55 +66,58 @@ pub fn is_inactive(held: &Held, process: &Process, id: RequestId) -> Result<bool
 ///
 /// # Errors
 /// `Request` for an unknown one.
-pub fn context_of(held: &Held, process: &Process, id: RequestId) -> Result<u32> {
-    within(held, process, id, |held| Ok(process.messages.borrow_mut(held).state.requests.user(id)?.context))
+pub fn context_of(held: &Held, messenger: &Messenger, id: RequestId) -> Result<u32> {
+    within(held, messenger, id, |held| {
+        Ok(messenger.messages.borrow_mut(held).state.requests.user(id)?.context)
+    })
 }
 
 /// Waits until `id` is over, then finishes it. A person who asks is told what the request is for, after `operation`.
 #[inline]
-pub fn wait(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) -> Finished {
-    if !is_over(held, process, id) {
-        wait_for(held, process, id, operation);
+pub fn wait(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'static str) -> Finished {
+    if !is_over(held, messenger, id) {
+        wait_for(held, messenger, id, operation);
     }
-    finish(held, process, id)
+    finish(held, messenger, id)
 }
 
 /// Whether a request is complete, or gone.
 #[inline]
-fn is_over(held: &Held, process: &Process, id: RequestId) -> bool {
-    within(held, process, id, |held| {
-        process.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
+fn is_over(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+    within(held, messenger, id, |held| {
+        messenger.messages.borrow(held).state.requests.get(id).is_none_or(|request| request.complete)
     })
 }
 
 /// Whether a request is a collective operation.
-fn is_collective(held: &Held, process: &Process, id: RequestId) -> bool {
-    within(held, process, id, |held| {
-        let messages = process.messages.borrow(held);
+fn is_collective(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
+    within(held, messenger, id, |held| {
+        let messages = messenger.messages.borrow(held);
         messages.state.requests.get(id).is_some_and(|request| matches!(request.work, Work::Collective(..)))
     })
 }
 
 /// Waits until `id` is over, which it is not yet.
-fn wait_for(held: &mut Held, process: &Process, id: RequestId, operation: &'static str) {
+fn wait_for(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'static str) {
     engage(id.lane().unwrap_or(held.lane()));
-    progress::hurry(held, process);
-    let done = |held: &Held| is_over(held, process, id);
+    progress::hurry(held, messenger);
+    let done = |held: &Held| is_over(held, messenger, id);
     if done(held) {
         return;
     }
-    let gives_way = process.gives_way(process.job.header().local_ranks) && is_collective(held, process, id);
-    if !gives_way || !progress::give_way(held, process, done) {
-        let what = || format!("{operation}{}", describe_request(process, id));
-        let shares = process.is_crowded() && held.lane().is_first();
-        let counterpart = if shares { counterpart(held, process, id) } else { None };
-        progress::wait_for(held, process, counterpart, &what, done);
+    let gives_way =
+        messenger.gives_way(messenger.job.header().local_ranks) && is_collective(held, messenger, id);
+    if !gives_way || !progress::give_way(held, messenger, done) {
+        let what = || format!("{operation}{}", describe_request(messenger, id));
+        let shares = messenger.is_crowded() && held.lane().is_first();
+        let counterpart = if shares { counterpart(held, messenger, id) } else { None };
+        progress::wait_for(held, messenger, counterpart, &what, done);
     }
 }
 
 /// Whether the one runs whose doing completes a request ([`Process::counterpart`]).
-fn counterpart<'a>(held: &Held, process: &'a Process, id: RequestId) -> Option<Counterpart<'a>> {
-    let messages = process.messages.borrow(held);
+fn counterpart<'a>(held: &Held, messenger: &'a Messenger, id: RequestId) -> Option<Counterpart<'a>> {
+    let messages = messenger.messages.borrow(held);
     let (world, buffer) = match &messages.state.requests.get(id)?.work {
         Work::Send { peer, buffer, .. } => (WorldRank(*peer), buffer),
         Work::Receive { pattern, buffer, .. } => {
@@ -121,18 +126,18 @@ fn counterpart<'a>(held: &Held, process: &'a Process, id: RequestId) -> Option<C
         }
         _ => return None,
     };
-    Some(process.counterpart(world)?.for_message(buffer.bytes()))
+    Some(messenger.counterpart(world)?.for_message(buffer.bytes()))
 }
 
 /// Sees off a request that is complete: frees it, or makes it inactive if it is persistent.
 #[inline]
-pub fn finish(held: &Held, process: &Process, id: RequestId) -> Finished {
-    within(held, process, id, |held| finish_here(held, process, id))
+pub fn finish(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+    within(held, messenger, id, |held| finish_here(held, messenger, id))
 }
 
 #[inline]
-fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
-    let mut messages = process.messages.borrow_mut(held);
+fn finish_here(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+    let mut messages = messenger.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id)
         && request.persistent.is_none()
@@ -143,13 +148,13 @@ fn finish_here(held: &Held, process: &Process, id: RequestId) -> Finished {
         return Finished { result: error.map_or(Ok(status), Err), status, persistent: false, context };
     }
     drop(messages);
-    finish_special(held, process, id)
+    finish_special(held, messenger, id)
 }
 
 /// Sees off a request of the lane that is held if it is over and has nothing to say but its status, as most. `None` for others.
 #[inline]
-pub fn see_off(held: &Held, process: &Process, id: RequestId) -> Option<SeenOff> {
-    process.messages.borrow_mut(held).state.requests.see_off(id)
+pub fn see_off(held: &Held, messenger: &Messenger, id: RequestId) -> Option<SeenOff> {
+    messenger.messages.borrow_mut(held).state.requests.see_off(id)
 }
 
 /// Sees off a request if it is over; `None` while it runs.
@@ -157,16 +162,16 @@ pub fn see_off(held: &Held, process: &Process, id: RequestId) -> Option<SeenOff>
 /// # Errors
 /// `Request` for an unknown one.
 #[inline]
-pub fn finish_if_over(held: &Held, process: &Process, id: RequestId) -> Result<Option<Finished>> {
-    within(held, process, id, |held| {
-        let is_over = process.messages.borrow_mut(held).state.requests.user(id)?.complete;
-        Ok(is_over.then(|| finish_here(held, process, id)))
+pub fn finish_if_over(held: &Held, messenger: &Messenger, id: RequestId) -> Result<Option<Finished>> {
+    within(held, messenger, id, |held| {
+        let is_over = messenger.messages.borrow_mut(held).state.requests.user(id)?.complete;
+        Ok(is_over.then(|| finish_here(held, messenger, id)))
     })
 }
 
 /// As [`finish_here`], for persistent and generalised requests, and for what is no request.
-fn finish_special(held: &Held, process: &Process, id: RequestId) -> Finished {
-    let mut messages = process.messages.borrow_mut(held);
+fn finish_special(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
+    let mut messages = messenger.messages.borrow_mut(held);
     let requests = &mut messages.state.requests;
     if let Some(request) = requests.get_mut(id).filter(|request| request.persistent.is_some()) {
         let (status, error, context) = (request.status, request.error.take(), request.context);
@@ -196,10 +201,10 @@ fn finish_special(held: &Held, process: &Process, id: RequestId) -> Finished {
 ///
 /// # Errors
 /// `Request` for an unknown one; what a query callback returned.
-pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Status>> {
+pub fn peek(held: &Held, messenger: &Messenger, id: RequestId) -> Result<Option<Status>> {
     let mut query = None;
-    let seen = within(held, process, id, |held| {
-        let mut messages = process.messages.borrow_mut(held);
+    let seen = within(held, messenger, id, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         if request.is_inactive() {
             return Ok(Some(Status::EMPTY));
@@ -220,9 +225,9 @@ pub fn peek(held: &Held, process: &Process, id: RequestId) -> Result<Option<Stat
 ///
 /// # Errors
 /// `Request` for an unknown one; what a free callback returned.
-pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
-    let callbacks = within(held, process, id, |held| {
-        let mut messages = process.messages.borrow_mut(held);
+pub fn free(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+    let callbacks = within(held, messenger, id, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let callbacks = match &request.work {
             Work::Generalised(callbacks) if request.complete => Some(Arc::clone(callbacks)),
@@ -243,9 +248,9 @@ pub fn free(held: &Held, process: &Process, id: RequestId) -> Result<()> {
 ///
 /// # Errors
 /// `Request` for an unknown one or one of another kind.
-pub fn complete_generalised(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+pub fn complete_generalised(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
     let freed = {
-        let mut messages = process.messages.borrow_mut(held);
+        let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let Work::Generalised(callbacks) = &request.work else {
             return Err(Error::new(
@@ -268,10 +273,10 @@ fn query_and_free(callbacks: &Arc<dyn Generalised>) -> Result<Status> {
 }
 
 /// What a request is for, for a person who asks.
-pub fn describe_request(process: &Process, id: RequestId) -> String {
+pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
     let held = crate::giant::enter();
-    within(&held, process, id, |held_inside| {
-        let messages = process.messages.borrow(held_inside);
+    within(&held, messenger, id, |held_inside| {
+        let messages = messenger.messages.borrow(held_inside);
         let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
         let comm = || crate::communicator::name_of(&held, request.context);
         match &request.work {

@@ -8,9 +8,9 @@ use crate::communicator::Communicator;
 use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
+use crate::messenger::Messenger;
 use crate::p2p::user::{start_receive, start_send};
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
-use crate::process::Process;
 
 /// Sends `mine` to `partner` (a rank that messages on `comm` may name) and receives as many bytes as it says
 /// from it. Both call this with one tag.
@@ -19,22 +19,22 @@ use crate::process::Process;
 /// What went wrong with the messages.
 pub fn exchange(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     partner: Rank,
     tag: i32,
     mine: Vec<u8>,
 ) -> Result<Vec<u8>> {
     let length = (mine.len() as u64).to_le_bytes().to_vec();
-    let theirs = swap(held, process, comm, partner, tag, length, 8)?;
+    let theirs = swap(held, messenger, comm, partner, tag, length, 8)?;
     let length = theirs.try_into().map_or(0, u64::from_le_bytes) as usize;
-    swap(held, process, comm, partner, tag, mine, length)
+    swap(held, messenger, comm, partner, tag, mine, length)
 }
 
 /// As [`exchange`] where it is known how much comes.
 pub(crate) fn swap(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     partner: Rank,
     tag: i32,
@@ -46,11 +46,11 @@ pub(crate) fn swap(
     let into = Buffer::owned(vec![0; theirs]);
     let pattern = Pattern { context, source: Some(partner.0), tag: Some(tag) };
     let receive = ReceiveSpec { buffer: into.clone(), pattern, from: None, check: Check::Nothing };
-    let receiving = start_receive(held, process, comm, Some(receive));
+    let receiving = start_receive(held, messenger, comm, Some(receive));
     let envelope = Envelope { context, source: comm.rank().0, tag };
     let send = SendSpec { buffer: Buffer::owned(mine), peer, envelope, mode: Mode::Standard, signature: 0 };
-    let sending = start_send(held, process, comm, Some(send));
-    completion::wait(held, process, sending, "an agreement between leaders: ").result?;
-    completion::wait(held, process, receiving, "an agreement between leaders: ").result?;
+    let sending = start_send(held, messenger, comm, Some(send));
+    completion::wait(held, messenger, sending, "an agreement between leaders: ").result?;
+    completion::wait(held, messenger, receiving, "an agreement between leaders: ").result?;
     Ok(into.to_vec())
 }

@@ -11,7 +11,8 @@
 //! | module | what |
 //! |---|---|
 //! | `giant` | who is inside: a token (`Held`) for a lane, the cells it opens (`GiantCell`: the first lane, `LaneCells`: each its own), the order of the locks; free below MPI_THREAD_MULTIPLE |
-//! | `process`, `boot` | what there is once; who am I: by what our launcher handed down; by another starter (`starter`: `pmix`, and `pmi` whose `wire` and `protocol` are pure), where the ranks of a host find each other (`meeting`) and make the job object themselves (`hosted`) and, under Slurm, leave a process that ends the job when a rank dies (`guardian`); or alone |
+//! | `host`, `messenger`, `process` | what there is once, in three floors: the process on its host (settings, job, rank, waiting, abort), its messages and what goes on by itself, and with its library of communicators |
+//! | `boot` | who am I: by what our launcher handed down; by another starter (`starter`: `pmix`, and `pmi` whose `wire` and `protocol` are pure), where the ranks of a host find each other (`meeting`) and make the job object themselves (`hosted`) and, under Slurm, leave a process that ends the job when a rank dies (`guardian`); or alone |
 //! | `buffer` | user memory, validated once: the only module with raw user pointers; a `Run` is the usual case in two words |
 //! | `matching`, `flow`, `wire`, `context` | pure state machines: the matcher, credit for what is kept unexpected (`flow` has the reasons why nothing stands still), packets, agreement on context numbers |
 //! | `p2p`, `partitioned` | eager, rendezvous, messages to oneself, messages in partitions, over any `Link`; `withheld` and `pulling`: messages for which their receiver has no room, and how it gets those it has posted a receive for; `cancel`: sends that their receivers have not matched are taken back; `accord`: what messages of collectives say of their operation, and operations that were given up |
@@ -54,10 +55,12 @@ pub mod flow;
 pub mod giant;
 pub mod group;
 pub mod hardware;
+pub mod host;
 pub mod info;
 pub mod inside;
 pub mod lifecycle;
 pub mod matching;
+pub mod messenger;
 pub mod names;
 pub mod offload;
 mod origin;

@@ -14,9 +14,9 @@ use crate::collective::{self, tell_undecided};
 use crate::communicator::split;
 use crate::dynamic::{self, ties};
 use crate::giant::{self, Held};
-use crate::process::{
-    Above, BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, ThreadLevel, is_finalized, process,
-};
+use crate::host::ThreadLevel;
+use crate::messenger::Above;
+use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, process, started};
 use crate::tool::settings;
 use crate::window::serve;
 use crate::{boot, inside, progress, progress_thread};
@@ -26,10 +26,9 @@ const LAST_REPAIRS: Duration = Duration::from_millis(200);
 
 const ABOVE: Above = Above {
     answer_calls: serve::answer_calls,
-    answer: collective::answer,
-    watch_others: ties::watch,
-    is_gone: dynamic::is_gone,
-    split: split::split,
+    answer: |held, from, envelope, signature| collective::answer(held, started(), from, envelope, signature),
+    watch_others: |held| ties::watch(held, started()),
+    is_gone: |held, number| dynamic::is_gone(held, started(), number),
 };
 
 /// Whether the library may have threads of its own inside ([`progress_thread`]).
@@ -56,7 +55,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     if config.tune.is_on() {
         inside::begin();
     }
-    let process = Process::new(config, boot, wanted, ABOVE)?;
+    let process = Process::new(config, boot, wanted, ABOVE, split::split)?;
     let process = PROCESS.get_or_init(|| process);
     this_process::at_exit(leave_at_exit);
     if process.config.backtrace {
@@ -92,7 +91,7 @@ pub fn finalize(held: &mut Held, process: &'static Process) {
     }
     tell_undecided(held, process);
     if process.rank.0 == 0 {
-        process.learnings.borrow(held).keep(&process.config);
+        process.library.learnings.borrow(held).keep(&process.config);
     }
     process.block().set_state(RankState::Finalized);
     ties::end(held, process);

@@ -15,46 +15,46 @@ use tutti_transport::{Peer, Watch};
 use crate::apart::{self, Counterpart};
 use crate::giant::{self, Held, Lane};
 use crate::inside;
+pub use crate::messenger::tell_threads;
+use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::p2p::Notice;
-pub use crate::process::tell_threads;
-use crate::process::{Activity, AllLinks, Process};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
-pub fn progress(held: &Held, process: &Process) -> bool {
-    move_on(held, process, false)
+pub fn progress(held: &Held, messenger: &Messenger) -> bool {
+    move_on(held, messenger, false)
 }
 
 /// As [`progress`]; with `patient` the caller waits, and an operation that is alone may look at its flags for longer.
 #[inline]
-fn move_on(held: &Held, process: &Process, patient: bool) -> bool {
-    let any = take_in(held, process);
+fn move_on(held: &Held, messenger: &Messenger, patient: bool) -> bool {
+    let any = take_in(held, messenger);
     let moved = held.lane().is_first()
-        && !process.activities.borrow(held).is_empty()
-        && advance(held, process, patient);
+        && !messenger.activities.borrow(held).is_empty()
+        && advance(held, messenger, patient);
     any || moved
 }
 
 /// Moves messages.
 #[inline(always)]
-pub(crate) fn take_in(held: &Held, process: &Process) -> bool {
-    let mut messages = process.messages.borrow_mut(held);
+pub(crate) fn take_in(held: &Held, messenger: &Messenger) -> bool {
+    let mut messages = messenger.messages.borrow_mut(held);
     let any = messages.progress();
     if let Some(notice) = messages.notice() {
         drop(messages);
-        heed(held, process, notice);
+        heed(held, messenger, notice);
     }
     any
 }
 
 #[cold]
-fn heed(held: &Held, process: &Process, notice: Notice) {
+fn heed(held: &Held, messenger: &Messenger, notice: Notice) {
     match notice {
-        Notice::Fault(fault) => process.abort(1, &format!("Tutti: rank {}: {fault}", process.rank)),
-        Notice::Lost(lost) => give_up(process, &lost),
-        Notice::Calls => (process.above.answer_calls)(held, process),
+        Notice::Fault(fault) => messenger.abort(1, &format!("Tutti: rank {}: {fault}", messenger.rank)),
+        Notice::Lost(lost) => give_up(messenger, &lost),
+        Notice::Calls => (messenger.above.answer_calls)(held, messenger),
         Notice::Inquiry { from, envelope, signature } => {
-            (process.above.answer)(held, process, from, envelope, signature);
+            (messenger.above.answer)(held, from, envelope, signature);
         }
     }
 }
@@ -64,39 +64,40 @@ const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
 
 /// Ends the job as a peer cannot be reached. Most often it has died: then the launcher, who knows of what,
 /// says so and ends this process within milliseconds.
-fn give_up(process: &Process, why: &str) -> ! {
+fn give_up(messenger: &Messenger, why: &str) -> ! {
     std::thread::sleep(LAUNCHER_FIRST);
-    process.abort(1, &format!("Tutti: rank {}: {why}", process.rank));
+    messenger.abort(1, &format!("Tutti: rank {}: {why}", messenger.rank));
 }
 
 /// As [`progress`] in the first lane, without anything that calls the program.
-pub(crate) fn attend(held: &Held, process: &Process) -> bool {
-    let any = take_in(held, process);
+pub fn attend(held: &Held, messenger: &Messenger) -> bool {
+    let any = take_in(held, messenger);
     let unattended = |activity: &dyn Activity| activity.is_unattended();
-    let moved = !process.activities.borrow(held).is_empty() && advance_some(held, process, false, unattended);
+    let moved =
+        !messenger.activities.borrow(held).is_empty() && advance_some(held, messenger, false, unattended);
     any || moved
 }
 
 /// Before who [`attend`]s sleeps: whether there is something to do first.
-pub(crate) fn last_attention(held: &Held, process: &Process, watch: Option<&Watch<'_>>) -> bool {
-    let found = attend(held, process);
-    let mut messages = process.messages.borrow_mut(held);
+pub(crate) fn last_attention(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>) -> bool {
+    let found = attend(held, messenger);
+    let mut messages = messenger.messages.borrow_mut(held);
     let pending = messages.pending();
-    !rest_on(held, process, watch, &mut messages.link) || pending || found
+    !rest_on(held, messenger, watch, &mut messages.link) || pending || found
 }
 
 /// Moves the other lanes in which this thread has started something, where nobody else is; whether anything happened.
 #[inline]
-fn help(held: &Held, process: &Process) -> bool {
+fn help(held: &Held, messenger: &Messenger) -> bool {
     if !giant::threads_allowed() {
         return false;
     }
     let mut any = false;
     for lane in giant::engaged().filter(|lane| *lane != held.lane()) {
         let Some(other) = giant::try_enter(lane) else { continue };
-        any |= move_on(&other, process, false);
-        tell_threads(&other, process);
-        if is_at_rest(&other, process) {
+        any |= move_on(&other, messenger, false);
+        tell_threads(&other, messenger);
+        if is_at_rest(&other, messenger) {
             giant::disengage(lane);
         }
     }
@@ -104,56 +105,56 @@ fn help(held: &Held, process: &Process) -> bool {
 }
 
 /// Whether nothing is under way in a lane.
-fn is_at_rest(held: &Held, process: &Process) -> bool {
-    let messages = process.messages.borrow(held);
+fn is_at_rest(held: &Held, messenger: &Messenger) -> bool {
+    let messages = messenger.messages.borrow(held);
     let is_first = held.lane().is_first();
     messages.state.requests.is_empty()
         && messages.is_idle()
-        && (!is_first || process.activities.borrow(held).is_empty())
+        && (!is_first || messenger.activities.borrow(held).is_empty())
 }
 
 /// Before a wait: moves on an operation that is alone, which may be all that is waited for.
 #[inline]
-pub fn hurry(held: &Held, process: &Process) {
+pub fn hurry(held: &Held, messenger: &Messenger) {
     if !held.lane().is_first() {
         return;
     }
-    let mut activities = process.activities.borrow_mut(held);
+    let mut activities = messenger.activities.borrow_mut(held);
     let alone = if activities.len() == 1 { activities.pop().flatten() } else { None };
     drop(activities);
     // As in `advance`: it may call users' operators.
-    if let Some(activity) = alone.and_then(|activity| activity.advance(held, process, true)) {
-        process.add_activity(held, activity);
+    if let Some(activity) = alone.and_then(|activity| activity.advance(held, messenger, true)) {
+        messenger.add_activity(held, activity);
     }
 }
 
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
 /// [`tutti_transport::waiting::Polling`].
-pub fn look(held: &mut Held, process: &Process) {
+pub fn look(held: &mut Held, messenger: &Messenger) {
     let _inside = inside::measure();
     if !inside::test_moves_on() {
         return held.relax();
     }
-    let waiting = &process.waiting;
-    if progress(held, process) | help(held, process) {
+    let waiting = &messenger.waiting;
+    if progress(held, messenger) | help(held, messenger) {
         waiting.polling.found();
         held.relax();
         return;
     }
-    let is_shared = waiting.is_shared(process.is_crowded() || held.is_wanted());
+    let is_shared = waiting.is_shared(messenger.is_crowded() || held.is_wanted());
     let turn = waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns);
     let begun_ns = match turn {
         Turn::Stay => return held.relax(),
         Turn::Yield | Turn::Sleep(_) => clock::now_ns(),
     };
     if let Turn::Sleep(time) = turn {
-        tell_threads(held, process);
+        tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));
     } else {
-        yield_now(held, process);
+        yield_now(held, messenger);
     }
     waiting.polling.given(&waiting.contention, begun_ns, clock::now_ns());
-    progress(held, process);
+    progress(held, messenger);
 }
 
 /// Looks of a wait before it is prepared for waiting long: in a stream the next message arrives within some.
@@ -166,39 +167,39 @@ const SAYS_AT: u32 = 3;
 /// Progress until `done`, in the lane that is held and in those in which this thread has started something. `what` is what a person is told who asks where this rank waits.
 pub fn wait_until(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     what: &dyn Fn() -> String,
     done: impl FnMut(&Held) -> bool,
 ) {
-    wait_for(held, process, None, what, done);
+    wait_for(held, messenger, None, what, done);
 }
 
 /// As [`wait_until`], for something that `counterpart` does ([`Process::counterpart`]).
 pub fn wait_for(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     counterpart: Option<Counterpart<'_>>,
     what: &dyn Fn() -> String,
     mut done: impl FnMut(&Held) -> bool,
 ) {
     let (lane, _inside) = (held.lane(), inside::measure());
     giant::engage(lane);
-    if !process.waiting.limits.has_network() && is_soon(held, process, &mut done) {
-        return tell_threads(held, process);
+    if !messenger.waiting.limits.has_network() && is_soon(held, messenger, &mut done) {
+        return tell_threads(held, messenger);
     }
-    let mut waiter = process.waiter();
+    let mut waiter = messenger.waiter();
     let _waits = giant::wait();
-    let (block, watch) = (process.block(), process.watch());
-    if watch.is_none() && process.messages.borrow_mut(held).link.bridges().any_far() {
+    let (block, watch) = (messenger.block(), messenger.watch());
+    if watch.is_none() && messenger.messages.borrow_mut(held).link.bridges().any_far() {
         waiter = waiter.sleeping_shortly();
     }
-    let (sleepers, bells) = sleepers(process, lane);
+    let (sleepers, bells) = sleepers(messenger, lane);
     let (mut last_looks, mut parting) = (0, counterpart);
-    let (partnership, limits) = (&process.partnership, &process.waiting.limits);
+    let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
     let most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
     let (mut looks, mut most) = (0, most);
     loop {
-        let mut any = move_on(held, process, true);
+        let mut any = move_on(held, messenger, true);
         let over = done(held);
         if (any || over) && looks > 0 {
             partnership.borrow_mut(held).helped();
@@ -207,11 +208,11 @@ pub fn wait_for(
         if over {
             break;
         }
-        any |= help(held, process);
+        any |= help(held, messenger);
         if any {
             waiter.reset();
         }
-        tell_threads(held, process);
+        tell_threads(held, messenger);
         if any {
             continue;
         }
@@ -224,7 +225,7 @@ pub fn wait_for(
             partnership.borrow_mut(held).was_in_vain();
             (looks, most) = (0, 0);
         }
-        let heard = process.messages.borrow(held).state.requests.told;
+        let heard = messenger.messages.borrow(held).state.requests.told;
         held.relax();
         let paused = held.release_while(|| {
             // Asked only before sleeping: the wait has become long.
@@ -234,61 +235,61 @@ pub fn wait_for(
                     block.set_waiting(&what());
                 }
                 let held = giant::enter_lane(lane);
-                last_look(&held, process, watch.as_ref(), heard, &mut done)
+                last_look(&held, messenger, watch.as_ref(), heard, &mut done)
             })
         });
-        apart::after(paused, &mut parting, held, (&process.apart, process.job.header().local_ranks));
+        apart::after(paused, &mut parting, held, (&messenger.apart, messenger.job.header().local_ranks));
     }
     if last_looks >= SAYS_AT {
         block.set_waiting("");
     }
-    tell_threads(held, process);
+    tell_threads(held, messenger);
 }
 
 /// Before a process sleeps: whether there is something to do first. `heard`: so often threads had been told of news when `done` was
 /// asked.
 fn last_look(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     watch: Option<&Watch<'_>>,
     heard: u64,
     done: &mut impl FnMut(&Held) -> bool,
 ) -> bool {
     let lane = held.lane();
     if lane.is_first() {
-        (process.above.watch_others)(held, process);
+        (messenger.above.watch_others)(held);
     }
-    let mut messages = process.messages.borrow_mut(held);
+    let mut messages = messenger.messages.borrow_mut(held);
     // Another thread may have done it meanwhile.
     let mut found = messages.state.requests.told != heard;
     let news = std::mem::take(&mut messages.state.requests.news);
     drop(messages);
-    found |= help(held, process);
+    found |= help(held, messenger);
     if lane.is_first() {
         // Operations within the node say what they wait for.
-        found |= process.before_sleeping(|| {
-            let moved = !process.activities.borrow(held).is_empty() && advance(held, process, false);
+        found |= messenger.before_sleeping(|| {
+            let moved = !messenger.activities.borrow(held).is_empty() && advance(held, messenger, false);
             done(held) || moved
         });
     } else {
         found |= done(held);
     }
     // What was done last may have sent messages, and may have found some that others wait for.
-    let mut messages = process.messages.borrow_mut(held);
+    let mut messages = messenger.messages.borrow_mut(held);
     found |= messages.state.requests.news || messages.pending();
     messages.state.requests.news |= news;
     if lane.is_first() {
-        found |= !rest_on(held, process, watch, &mut messages.link);
+        found |= !rest_on(held, messenger, watch, &mut messages.link);
     }
     found
 }
 
 /// Looks a few times; whether it is `done`.
 #[inline]
-fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> bool) -> bool {
-    let mut spin = process.spin();
-    for _ in (0..EARLY_LOOKS).take_while(|_| spin.goes_on(&process.waiting.limits, clock::now_ns)) {
-        move_on(held, process, true);
+fn is_soon(held: &mut Held, messenger: &Messenger, done: &mut impl FnMut(&Held) -> bool) -> bool {
+    let mut spin = messenger.spin();
+    for _ in (0..EARLY_LOOKS).take_while(|_| spin.goes_on(&messenger.waiting.limits, clock::now_ns)) {
+        move_on(held, messenger, true);
         if done(held) {
             return true;
         }
@@ -300,15 +301,15 @@ fn is_soon(held: &mut Held, process: &Process, done: &mut impl FnMut(&Held) -> b
 /// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a wait that cannot end
 /// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who
 /// waits for them. A yield that met somebody who computes is the last.
-pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) -> bool) -> bool {
-    for _ in 0..process.waiting.limits.first_yields() {
+pub fn give_way(held: &mut Held, messenger: &Messenger, mut done: impl FnMut(&Held) -> bool) -> bool {
+    for _ in 0..messenger.waiting.limits.first_yields() {
         let begun_ns = clock::now_ns();
-        yield_now(held, process);
+        yield_now(held, messenger);
         let was_held = Contention::was_held(begun_ns, clock::now_ns());
         if done(held) {
             return true;
         }
-        move_on(held, process, true);
+        move_on(held, messenger, true);
         if done(held) {
             return true;
         }
@@ -320,19 +321,19 @@ pub fn give_way(held: &mut Held, process: &Process, mut done: impl FnMut(&Held) 
 }
 
 /// Gives the processor to who wants it, out of the lane and where others can see it.
-fn yield_now(held: &mut Held, process: &Process) {
-    tell_threads(held, process);
-    let doorbell = process.sleeper(held.lane()).doorbell;
+fn yield_now(held: &mut Held, messenger: &Messenger) {
+    tell_threads(held, messenger);
+    let doorbell = messenger.sleeper(held.lane()).doorbell;
     held.release_while(|| doorbell.yield_now());
 }
 
 /// The doorbells of the lanes that a wait in `lane` moves, that lane's first, and how many they are.
-fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
-    let mut sleepers = [process.sleeper(lane); MAX_LANES as usize];
+fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize], usize) {
+    let mut sleepers = [messenger.sleeper(lane); MAX_LANES as usize];
     let mut bells = 1;
     if giant::threads_allowed() {
         for other in giant::engaged().filter(|other| *other != lane) {
-            sleepers[bells] = process.sleeper(other);
+            sleepers[bells] = messenger.sleeper(other);
             bells += 1;
         }
     }
@@ -340,7 +341,7 @@ fn sleepers(process: &Process, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as usize]
 }
 
 /// Writes down what of the network the next sleep watches; false if there is something to do first.
-fn rest_on(held: &Held, process: &Process, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
+fn rest_on(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
     let Some(watch) = watch else {
         // Who cannot watch the network sleeps shortly ([`wait_until`]).
         return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
@@ -349,30 +350,30 @@ fn rest_on(held: &Held, process: &Process, watch: Option<&Watch<'_>>, links: &mu
     watch.set(|descriptors| {
         let mut until;
         (quiet, until) = links.before_sleep(descriptors);
-        quiet &= process.kernel.borrow(held).before_sleep(descriptors, &mut until);
+        quiet &= messenger.kernel.borrow(held).before_sleep(descriptors, &mut until);
         until
     });
     quiet
 }
 
 /// Hands what is still queued over to the transport. A peer that has left needs nothing any more.
-pub fn send_queued(held: &mut Held, process: &Process, what: &str) {
-    wait_for_links(held, process, what, |_| true);
+pub fn send_queued(held: &mut Held, messenger: &Messenger, what: &str) {
+    wait_for_links(held, messenger, what, |_| true);
 }
 
 /// The same, before the process leaves; what the network has of it arrives too. Nothing may be sent or received afterwards.
-pub fn drain(held: &mut Held, process: &Process) {
-    wait_for_links(held, process, "MPI_Finalize", AllLinks::is_flushed);
+pub fn drain(held: &mut Held, messenger: &Messenger) {
+    wait_for_links(held, messenger, "MPI_Finalize", AllLinks::is_flushed);
 }
 
 /// Waits until nothing is queued, and the links of all lanes are `done` with it.
-fn wait_for_links(held: &mut Held, process: &Process, what: &str, done: impl Fn(&mut AllLinks) -> bool) {
-    process.messages.lanes().for_each(giant::engage);
-    wait_until(held, process, &|| format!("{what}, for messages that are still to be sent"), |held| {
-        let gone = |peer: Peer| (process.above.is_gone)(held, process, WorldRank(peer.0));
-        process.messages.lanes().all(|lane| {
+fn wait_for_links(held: &mut Held, messenger: &Messenger, what: &str, done: impl Fn(&mut AllLinks) -> bool) {
+    messenger.messages.lanes().for_each(giant::engage);
+    wait_until(held, messenger, &|| format!("{what}, for messages that are still to be sent"), |held| {
+        let gone = |peer: Peer| (messenger.above.is_gone)(held, WorldRank(peer.0));
+        messenger.messages.lanes().all(|lane| {
             let inside = held.in_lane(lane);
-            let mut messages = process.messages.borrow_mut(&inside);
+            let mut messages = messenger.messages.borrow_mut(&inside);
             messages.is_idle_but_for(gone) && done(&mut messages.link)
         })
     });
@@ -381,26 +382,26 @@ fn wait_for_links(held: &mut Held, process: &Process, what: &str, done: impl Fn(
 /// Moves each activity forward. They are taken out meanwhile, since they may call users' operators, which may
 /// enter MPI again.
 #[inline]
-fn advance(held: &Held, process: &Process, patient: bool) -> bool {
-    advance_some(held, process, patient, |_| true)
+fn advance(held: &Held, messenger: &Messenger, patient: bool) -> bool {
+    advance_some(held, messenger, patient, |_| true)
 }
 
 /// As [`advance`], those for which `which` holds.
 fn advance_some(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     patient: bool,
     which: impl Fn(&dyn Activity) -> bool,
 ) -> bool {
-    let mut running = std::mem::take(&mut *process.activities.borrow_mut(held));
+    let mut running = std::mem::take(&mut *messenger.activities.borrow_mut(held));
     let before = running.len();
     let patient = patient && before == 1;
     for place in running.iter_mut().filter(|place| place.as_deref().is_some_and(&which)) {
-        *place = place.take().and_then(|activity| activity.advance(held, process, patient));
+        *place = place.take().and_then(|activity| activity.advance(held, messenger, patient));
     }
     running.retain(Option::is_some);
     let finished = running.len() < before;
-    let mut activities = process.activities.borrow_mut(held);
+    let mut activities = messenger.activities.borrow_mut(held);
     running.append(&mut activities);
     *activities = running;
     finished

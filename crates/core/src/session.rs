@@ -95,8 +95,8 @@ pub fn process_set(process: &Process, name: &[u8]) -> Result<Group> {
     };
     Ok(match name.strip_prefix(PROGRAM_SET).and_then(|number| number.parse().ok()) {
         Some(number) => runs(number).map(|(rank, _)| rank).collect(),
-        None if name == STANDARD_SETS[0] => process.world.group().clone(),
-        None if name == STANDARD_SETS[1] => process.myself.group().clone(),
+        None if name == STANDARD_SETS[0] => process.library.world.group().clone(),
+        None if name == STANDARD_SETS[1] => process.library.myself.group().clone(),
         None => locals(process).map(|(rank, _)| rank).collect(),
     })
 }

@@ -39,7 +39,7 @@ pub fn collect(held: &mut Held, process: &Process) -> Result<()> {
     let mut text = String::new();
     let host = hosts[process.rank.0 as usize];
     format::write_rank(&mut events, host, i128::from(origin) + i128::from(offset), &mut text);
-    let world = &process.world;
+    let world = &process.library.world;
     if process.rank.0 != 0 {
         return exchange(held, process, world, Rank(0), TAG, text.into_bytes()).map(drop);
     }
@@ -64,7 +64,7 @@ fn hosts(process: &Process) -> Vec<u32> {
 
 /// By how much this host's clock is ahead of that of rank 0, and when the trace began by the latter.
 fn clocks(held: &mut Held, process: &Process, hosts: &[u32]) -> Result<(i64, u64)> {
-    let world = &process.world;
+    let world = &process.library.world;
     let others = hosts.iter().copied().max().unwrap_or(0) + 1;
     let mut offsets = vec![0i64; others as usize];
     for host in (0..others).filter(|host| *host != hosts[0]) {

@@ -8,6 +8,7 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_core::collective::{self, Activity, Gathering, Maximum, files};
 use tutti_core::completion;
 use tutti_core::giant::Held;
+use tutti_core::messenger::Messenger;
 use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId, Work};
 
@@ -83,9 +84,14 @@ pub(crate) fn watch(held: &Held, process: &'static Process, file: &Arc<File>, jo
     #[derive(Debug)]
     struct Watched(Arc<Job>, RequestId);
     impl Activity for Watched {
-        fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+        fn advance(
+            self: Box<Self>,
+            held: &Held,
+            messenger: &Messenger,
+            _: bool,
+        ) -> Option<Box<dyn Activity>> {
             let Some(moved) = self.0.take() else { return Some(self) };
-            complete(held, process, self.1, moved);
+            complete(held, messenger, self.1, moved);
             None
         }
         fn is_unattended(&self) -> bool {
@@ -208,12 +214,8 @@ impl Running {
 }
 
 impl Activity for Running {
-    fn advance(
-        mut self: Box<Self>,
-        held: &Held,
-        process: &Process,
-        _patient: bool,
-    ) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _patient: bool) -> Option<Box<dyn Activity>> {
+        let process = process::started();
         while self.step(held, process) {
             if let Flight::Known(moved) = &mut self.flight {
                 complete(held, process, self.request, std::mem::take(moved));
@@ -233,8 +235,8 @@ impl Activity for Running {
     }
 }
 
-fn complete(held: &Held, process: &Process, request: RequestId, moved: Moved) {
-    let mut messages = process.messages.borrow_mut(held);
+fn complete(held: &Held, messenger: &Messenger, request: RequestId, moved: Moved) {
+    let mut messages = messenger.messages.borrow_mut(held);
     if let Some(request) = messages.state.requests.get_mut(request) {
         request.status.bytes = moved.bytes;
     }

@@ -7,7 +7,8 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
 use tutti_core::collective::files::Windows;
 use tutti_core::giant::Held;
-use tutti_core::process::{self, Process};
+use tutti_core::messenger::Messenger;
+use tutti_core::process;
 use tutti_core::request::RequestId;
 use tutti_data::Segment;
 
@@ -50,7 +51,14 @@ impl FileWindows {
 }
 
 impl Windows for FileWindows {
-    fn start(&self, held: &Held, _: &Process, window: u32, write: bool, memory: Buffer) -> Result<RequestId> {
+    fn start(
+        &self,
+        held: &Held,
+        _: &Messenger,
+        window: u32,
+        write: bool,
+        memory: Buffer,
+    ) -> Result<RequestId> {
         let gone = || Error::new(ErrorClass::Other, "MPI is not initialised");
         let process = process::process().ok_or_else(gone)?;
         let (driver, division) = (Arc::clone(&self.file.driver), Arc::clone(&self.division));

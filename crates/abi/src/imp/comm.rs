@@ -30,8 +30,8 @@ const RESOURCE_KEY: &str = "mpi_hw_resource_type";
 pub fn predefined(number: usize) -> Option<Arc<Communicator>> {
     let process = tutti_core::process::process()?;
     let found = match number {
-        _ if number == MPI_COMM_WORLD.bits() => &process.world,
-        _ if number == MPI_COMM_SELF.bits() => &process.myself,
+        _ if number == MPI_COMM_WORLD.bits() => &process.library.world,
+        _ if number == MPI_COMM_SELF.bits() => &process.library.myself,
         _ => return None,
     };
     found.set_handle(number);

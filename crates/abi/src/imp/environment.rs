@@ -5,9 +5,10 @@ use std::ffi::{c_char, c_double, c_int};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
 use tutti_core::giant::{GiantCell, Held};
+use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::lifecycle;
-use tutti_core::process::{Process, ThreadLevel};
+use tutti_core::process::Process;
 use tutti_core::{progress_thread, trace_file};
 
 use super::memory::process;
@@ -85,7 +86,7 @@ pub(super) fn attend(call: &mut Call, process: &'static Process) -> Result<()> {
 /// MPI_Finalize.
 pub fn finalize(call: &mut Call) -> Result<()> {
     let process = process()?;
-    process.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
+    process.library.myself.attributes.delete_all(&call.held, MPI_COMM_SELF.bits())?;
     trace_file::collect(&mut call.held, process)?;
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;

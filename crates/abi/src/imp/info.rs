@@ -5,8 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::giant::GiantCell;
+use tutti_core::host::ThreadLevel;
 use tutti_core::info::{Info as Entries, StartDescription};
-use tutti_core::process::{self, ThreadLevel};
+use tutti_core::process;
 
 use crate::entry::Call;
 use crate::generated::constants::{MPI_INFO_ENV, MPI_MAX_INFO_KEY};
@@ -24,7 +25,7 @@ pub fn predefined(number: usize) -> Option<GiantCell<Entries>> {
 fn start() -> StartDescription {
     let mut arguments = std::env::args_os().map(|argument| argument.as_bytes().to_vec());
     let asked = StartDescription::asked_for();
-    let in_job = || process::process().map(|process| process.world.size());
+    let in_job = || process::process().map(|process| process.library.world.size());
     StartDescription {
         max_processes: asked.max_processes.or_else(in_job),
         command: arguments.next().unwrap_or_default(),

@@ -316,7 +316,7 @@ pub fn imrecv(
     let process = process()?;
     let id = match receive_matched(call, buf, count, datatype, message)? {
         Some(id) => id,
-        None => user::start_receive(&call.held, process, &process.world, None),
+        None => user::start_receive(&call.held, process, &process.library.world, None),
     };
     request.set(handle_of(id))
 }

@@ -8,9 +8,9 @@ use tutti_core::communicator::{Communicator, create};
 use tutti_core::error_handler::{ErrorHandler, HandlerKind};
 use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
+use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
 use tutti_core::lifecycle;
-use tutti_core::process::ThreadLevel;
 use tutti_core::session::{self, Session as Opened};
 
 use crate::entry::{At, Call};
@@ -169,7 +169,7 @@ pub fn create_from_group(
     let (errhandler, info) = (handler_for(call, errhandler, HandlerKind::Communicator)?, info.optional()?);
     let tag = tag_of(stringtag)?;
     let (process, members) = (process()?, group.get()?);
-    let new = create::create_group(&mut call.held, process, &process.world, members, tag)?;
+    let new = create::create_group(&mut call.held, process, &process.library.world, members, tag)?;
     if let Some(new) = &new {
         equip(call, new, errhandler, info);
     }
@@ -196,10 +196,11 @@ pub fn intercomm_create_from_groups(
     members.check_origin(others, ErrorClass::Group, "local_group and remote_group")?;
     let local = leader_of(members, local_leader, "local_leader")?.0;
     let remote = leader_of(others, remote_leader, "remote_leader")?.1;
-    let Some(comm) = create::create_group(&mut call.held, process, &process.world, members, tag)? else {
+    let Some(comm) = create::create_group(&mut call.held, process, &process.library.world, members, tag)?
+    else {
         return newintercomm.set_null();
     };
-    let leaders = Leaders { local, peer_comm: &process.world, remote: remote.0 as i32, tag };
+    let leaders = Leaders { local, peer_comm: &process.library.world, remote: remote.0 as i32, tag };
     let new = intercommunicator::create(&mut call.held, process, &comm, leaders)?;
     comm.free(&call.held, process)?;
     equip(call, &new, errhandler, info);

@@ -36,7 +36,8 @@ use crate::communicator::Communicator;
 use crate::completion;
 use crate::giant::Held;
 use crate::inside::{self, Reading};
-use crate::process::Process;
+use crate::messenger::Messenger;
+use crate::process::{Process, started};
 use crate::progress;
 use crate::request::{Request, RequestId, Work};
 
@@ -258,8 +259,8 @@ fn is_over(held: &Held, process: &Process, request: RequestId) -> bool {
 struct Attendant(Arc<Communicator>);
 
 impl Activity for Attendant {
-    fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
-        let _ = begin_some(held, process, &self.0);
+    fn advance(self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+        let _ = begin_some(held, started(), &self.0);
         let mut its = self.0.collectives.deferred.borrow_mut(held);
         its.attended = !its.waiting.is_empty();
         if its.attended {
@@ -358,7 +359,7 @@ pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided:
         eprintln!("Tutti: {explanation}");
     }
     if let Some((key, label)) = learned {
-        process.learnings.borrow_mut(held).learn(key, label);
+        process.library.learnings.borrow_mut(held).learn(key, label);
     }
 }
 
@@ -367,7 +368,7 @@ pub(crate) fn tell_undecided(held: &Held, process: &Process) {
     if !process.config.explain {
         return;
     }
-    for comm in process.communicators.borrow(held).values().filter(|comm| comm.rank().0 == 0) {
+    for comm in process.library.communicators.borrow(held).values().filter(|comm| comm.rank().0 == 0) {
         for sentence in comm.collectives.deferred.borrow(held).tuning.undecided() {
             eprintln!("Tutti: {sentence}");
         }
@@ -426,7 +427,7 @@ fn turn(
         let news = news(held, process, comm, shape, place);
         comm.collectives.deferred.borrow_mut(held).tuning.add(place, news);
     }
-    let learnings = process.learnings.borrow(held);
+    let learnings = process.library.learnings.borrow(held);
     Ok(comm.collectives.deferred.borrow_mut(held).tuning.turn(place, reading, &learnings))
 }
 

@@ -13,7 +13,7 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
 use crate::giant::Held;
-use crate::process::Process;
+use crate::messenger::Messenger;
 use crate::request::{Request, RequestId, Work};
 
 /// Where the bytes of a window are in the file.
@@ -25,7 +25,7 @@ pub trait Windows: Send + Sync + Debug {
     fn start(
         &self,
         held: &Held,
-        process: &Process,
+        messenger: &Messenger,
         window: u32,
         write: bool,
         memory: Buffer,
@@ -62,7 +62,7 @@ struct Running {
 /// Starts an operation under a number taken before; the request is complete when it is over.
 pub fn start(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Arc<Communicator>,
     operation: OnFile,
     tag: i32,
@@ -70,9 +70,9 @@ pub fn start(
     let OnFile { schedule, write, memory, own, slots, windows } = operation;
     let collective = if write { Collective::FileWrite } else { Collective::FileRead };
     let shape = Shape::new(collective, comm.size(), comm.rank().0, memory.bytes());
-    let header = process.job.header();
+    let header = messenger.job.header();
     let environment =
-        Environment::in_job(comm.size(), header.local_ranks, header.processors, places::model(process));
+        Environment::in_job(comm.size(), header.local_ranks, header.processors, places::model(messenger));
     let plan = Arc::new(Plan::on_file(&shape, environment, schedule));
     let mut execution = Execution::stepwise(plan);
     let (user, sums) = match write {
@@ -85,10 +85,10 @@ pub fn start(
     let signature = refusals::signature_of(&Shape { count: 0, ..shape }, comm);
     let ticket = Ticket::new(tag, None, Accord::UNKNOWN, signature);
     let work = Work::Collective(collective.name(), None);
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
+    let request = messenger.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
     let running = Box::new(Running { comm: Arc::clone(comm), execution, ticket, windows, request });
-    if let Some(activity) = running.advance(held, process, false) {
-        process.add_activity(held, activity);
+    if let Some(activity) = running.advance(held, messenger, false) {
+        messenger.add_activity(held, activity);
     }
     request
 }
@@ -97,11 +97,11 @@ impl Activity for Running {
     fn advance(
         mut self: Box<Self>,
         held: &Held,
-        process: &Process,
+        messenger: &Messenger,
         _patient: bool,
     ) -> Option<Box<dyn Activity>> {
         let Running { comm, execution, ticket, windows, .. } = &mut *self;
-        let mut port = CommPort::new(held, process, comm, ticket, None).on(&**windows);
+        let mut port = CommPort::new(held, messenger, comm, ticket, None).on(&**windows);
         let refusal = refusals::of(&port);
         let result = match refusal {
             Some(error) => {
@@ -118,7 +118,7 @@ impl Activity for Running {
                 Some(error)
             }
         };
-        process.messages.borrow_mut(held).state.requests.complete(self.request, error);
+        messenger.messages.borrow_mut(held).state.requests.complete(self.request, error);
         None
     }
 

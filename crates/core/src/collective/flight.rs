@@ -14,14 +14,15 @@ use crate::communicator::Communicator;
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::inside;
+use crate::messenger::Messenger;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 
 /// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs
 /// to come back.
 #[inline]
-pub(super) fn hope(process: &Process) -> u32 {
-    process.waiting.flag_looks().min(8)
+pub(super) fn hope(messenger: &Messenger) -> u32 {
+    messenger.waiting.flag_looks().min(8)
 }
 
 /// What became of an operation in the call for it.
@@ -67,17 +68,17 @@ pub(super) fn start_keeping(
 
 pub(super) fn start_run(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Arc<Communicator>,
     run: Run,
     ticket: Ticket,
     memory: Option<[Buffer; 2]>,
 ) -> RequestId {
     let context = comm.context().0;
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
+    let request = messenger.messages.borrow_mut(held).state.insert(Request::new(work_of(&run), context));
     launch(
         held,
-        process,
+        messenger,
         Some(comm),
         Flight { run: Some(run), ticket, request, kept: None, _memory: memory },
     );
@@ -87,13 +88,18 @@ pub(super) fn start_run(
 /// As [`start_run`], behind a request that is there already.
 pub(super) fn start_under(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Arc<Communicator>,
     run: Run,
     ticket: Ticket,
     request: RequestId,
 ) {
-    launch(held, process, Some(comm), Flight { run: Some(run), ticket, request, kept: None, _memory: None });
+    launch(
+        held,
+        messenger,
+        Some(comm),
+        Flight { run: Some(run), ticket, request, kept: None, _memory: None },
+    );
 }
 
 /// An operation under way behind a request. The box is used again and again.
@@ -119,16 +125,16 @@ impl Activity for Running {
     fn advance(
         mut self: Box<Self>,
         held: &Held,
-        process: &Process,
+        messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>> {
         let Running { comm, flight } = &mut *self;
-        let result = match flight.as_mut()?.advance(held, process, comm.as_deref(), patient) {
+        let result = match flight.as_mut()?.advance(held, messenger, comm.as_deref(), patient) {
             Ok(Status::Pending) => return Some(self),
             result => result,
         };
         if let Some(flight) = flight {
-            flight.land(held, process, comm.as_deref(), result);
+            flight.land(held, messenger, comm.as_deref(), result);
         }
         let (comm, kept) = (comm.take(), flight.take().and_then(|flight| flight.kept));
         let its = communicator(kept.as_deref(), comm.as_deref());
@@ -148,7 +154,7 @@ impl Flight {
     fn advance(
         &mut self,
         held: &Held,
-        process: &Process,
+        messenger: &Messenger,
         comm: Option<&Communicator>,
         patient: bool,
     ) -> Result<Status> {
@@ -156,12 +162,18 @@ impl Flight {
         let comm = communicator(kept.as_deref(), comm);
         let own = kept.as_ref().and_then(|kept| kept.banks());
         let run = run.as_mut().expect("an operation under way has its execution");
-        advance(held, process, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
+        advance(held, messenger, comm, own.unwrap_or(&comm.collectives.node), run, ticket, patient)
     }
 
     /// Is over; gives the execution back.
     #[inline]
-    fn land(&mut self, held: &Held, process: &Process, comm: Option<&Communicator>, result: Result<Status>) {
+    fn land(
+        &mut self,
+        held: &Held,
+        messenger: &Messenger,
+        comm: Option<&Communicator>,
+        result: Result<Status>,
+    ) {
         let run = self.run.take();
         match &self.kept {
             None => {
@@ -177,7 +189,7 @@ impl Flight {
                 kept.put_back(held, run, result.is_err());
             }
         }
-        process.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
+        messenger.messages.borrow_mut(held).state.requests.complete(self.request, result.err());
     }
 }
 
@@ -194,23 +206,28 @@ pub(super) fn work_of(run: &Run) -> Work {
 /// A persistent operation goes on behind a request of its own.
 pub(super) fn launch_kept(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     request: RequestId,
     kept: Arc<Kept>,
     (run, ticket): (Run, Ticket),
 ) {
-    launch(held, process, None, Flight { run: Some(run), ticket, request, kept: Some(kept), _memory: None });
+    launch(
+        held,
+        messenger,
+        None,
+        Flight { run: Some(run), ticket, request, kept: Some(kept), _memory: None },
+    );
 }
 
 /// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
 /// persistent.
 #[inline]
-fn launch(held: &Held, process: &Process, comm: Option<&Arc<Communicator>>, flight: Flight) {
+fn launch(held: &Held, messenger: &Messenger, comm: Option<&Arc<Communicator>>, flight: Flight) {
     let its = communicator(flight.kept.as_deref(), comm.map(|comm| &**comm));
     let idle = its.collectives.state.borrow_mut(held).idle.take();
     let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
     (running.comm, running.flight) = (comm.cloned(), Some(flight));
-    if let Some(activity) = running.advance(held, process, false) {
-        process.add_activity(held, activity);
+    if let Some(activity) = running.advance(held, messenger, false) {
+        messenger.add_activity(held, activity);
     }
 }

@@ -27,8 +27,9 @@ use crate::communicator::Communicator;
 use crate::completion;
 use crate::engine::Array;
 use crate::giant::Held;
+use crate::messenger::Messenger;
 use crate::offload::{Call, Place};
-use crate::process::Process;
+use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
 
 /// MPI_BYTE in the standard ABI.
@@ -133,7 +134,8 @@ pub(super) fn start(
 }
 
 impl Activity for Ascent {
-    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+        let process = started();
         let error = match self.move_on(held, process) {
             Ok(false) => return Some(self),
             Ok(true) => None,

@@ -197,8 +197,8 @@ fn nothing() -> Operation<'static> {
 /// What went wrong with a message; that members have disagreed about an operation, where only what is left over says so.
 pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
     // Nor does anybody who is through repair what others lack.
-    multicast::leave(held, &process.world);
-    run_by(held, process, &process.world, &nothing(), Means::All, "MPI_Finalize: ")?;
+    multicast::leave(held, &process.library.world);
+    run_by(held, process, &process.library.world, &nothing(), Means::All, "MPI_Finalize: ")?;
     refusals::overdue_anywhere(held, process)
 }
 

@@ -49,7 +49,7 @@ impl CommPort<'_> {
 
     /// Publishes own memory.
     pub(super) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
-        let near = access == Access::Read && self.carrier().bytes(memory) >= self.process.near_bytes;
+        let near = access == Access::Read && self.carrier().bytes(memory) >= self.messenger.near_bytes;
         let record = if near { self.record_near(number, memory) } else { None };
         if record.is_some() || !self.carry(number, memory, access) {
             let record = record.unwrap_or_else(|| self.record(number, memory, access));
@@ -68,12 +68,12 @@ impl CommPort<'_> {
 
     /// The record of memory that peers read without the system's help; `None` if it is not mapped.
     fn record_near(&mut self, number: u16, memory: Exposed<'_>) -> Option<Record> {
-        if !self.process.exposures.borrow_mut(self.held).is_told() {
+        if !self.messenger.exposures.borrow_mut(self.held).is_told() {
             return None;
         }
         let record = self.record(number, memory, Access::Read);
         if !record.is_wholly_near() {
-            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+            self.messenger.exposures.borrow_mut(self.held).withdraw(&record);
             return None;
         }
         Some(record)
@@ -91,7 +91,7 @@ impl CommPort<'_> {
             Access::ReadWrite => exposure::Access::ReadWrite,
         };
         let carrier = self.carrier();
-        let mut exposures = self.process.exposures.borrow_mut(self.held);
+        let mut exposures = self.messenger.exposures.borrow_mut(self.held);
         // SAFETY: see the module.
         unsafe {
             match memory {
@@ -120,7 +120,7 @@ impl CommPort<'_> {
         let edges = banks.edges(slot, self.member(peer), usize::from(number));
         let edges = edges.map_or(ptr::null(), |room| room.cast_const().cast());
         let local = self.local(peer);
-        let mut exposures = self.process.exposures.borrow_mut(self.held);
+        let mut exposures = self.messenger.exposures.borrow_mut(self.held);
         // SAFETY: see the module.
         let window =
             unsafe { exposures.open(Peer(local), &record, edges, carrier.table(self.member(peer), number)) };
@@ -198,7 +198,7 @@ impl CommPort<'_> {
             let piece = &mut into[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, until the copy is made.
             let piece = unsafe { Buffer::bytes_at(piece.as_mut_ptr(), bytes) };
-            served::get(self.held, self.process, self.world(peer), self.own_envelope(0), address, piece)
+            served::get(self.held, self.messenger, self.world(peer), self.own_envelope(0), address, piece)
         })
     }
 
@@ -217,7 +217,7 @@ impl CommPort<'_> {
             let piece = &from[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, and is only read, until the copy is made.
             let piece = unsafe { Buffer::bytes_at(piece.as_ptr().cast_mut(), bytes) };
-            served::put(self.held, self.process, self.world(peer), self.own_envelope(0), address, piece)
+            served::put(self.held, self.messenger, self.world(peer), self.own_envelope(0), address, piece)
         })
     }
 
@@ -231,7 +231,7 @@ impl CommPort<'_> {
                 |why| Error::new(ErrorClass::Buffer, why),
             ));
         }
-        self.process.exposures.borrow_mut(self.held).is_refused(Peer(self.local(peer)), error);
+        self.messenger.exposures.borrow_mut(self.held).is_refused(Peer(self.local(peer)), error);
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl CommPort<'_> {
     }
 
     fn local(&self, rank: u32) -> u32 {
-        self.process.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
+        self.messenger.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
     }
 }
 

@@ -31,8 +31,8 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 use crate::giant::{GiantCell, Held};
+use crate::messenger::Messenger;
 use crate::p2p::accord::{self, NUMBERS};
-use crate::process::Process;
 use crate::progress;
 use crate::wire::Signature;
 
@@ -112,12 +112,12 @@ pub struct Room {
 
 impl Room {
     /// Of a schedule within the node.
-    pub fn of(process: &Process, plan: &Plan) -> Room {
+    pub fn of(messenger: &Messenger, plan: &Plan) -> Room {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         let lends = plan.choice.generator.node() == Node::Exposed;
         let streams = lends && plan.exceeds_cache();
-        Room { bytes, lends, streams, near_bytes: process.near_bytes, class: None }
+        Room { bytes, lends, streams, near_bytes: messenger.near_bytes, class: None }
     }
 
     /// In these banks, for which it was selected.
@@ -148,21 +148,21 @@ impl Offer {
 
 impl Neighbourhood {
     /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
-    pub fn of_communicator(&self, held: &Held, process: &Process, comm: &Communicator) -> Offer {
-        if self.numbers(process, comm).is_some() {
+    pub fn of_communicator(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Offer {
+        if self.numbers(messenger, comm).is_some() {
             return match *self.terms.borrow(held) {
                 Terms::Settled(offer) => offer,
                 Terms::Open | Terms::Asked => Offer::Messages,
             };
         }
-        self.of_host(held, process, comm)
+        self.of_host(held, messenger, comm)
     }
 
     /// What the members on this host may use.
-    fn of_host(&self, held: &Held, process: &Process, comm: &Communicator) -> Offer {
+    fn of_host(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Offer {
         if matches!(*self.door.borrow(held), Door::Unknown) {
-            let reach = |locals: &[u32]| await_reach(held, process, locals);
-            *self.door.borrow_mut(held) = open(process, comm, 0, Layout::of_communicator, reach);
+            let reach = |locals: &[u32]| await_reach(held, messenger, locals);
+            *self.door.borrow_mut(held) = open(messenger, comm, 0, Layout::of_communicator, reach);
         }
         match *self.door.borrow(held) {
             Door::Open(_, Reach::Mapped) => Offer::Mapped,
@@ -174,11 +174,11 @@ impl Neighbourhood {
 
     /// Whether the members are on several hosts and have not agreed so far: then what this host has to offer, as a number of
     /// which the largest of all hosts is given to [`Neighbourhood::settle`]. Until that only messages are sent.
-    pub fn needs_accord(&self, held: &Held, process: &Process, comm: &Communicator) -> Option<u32> {
-        self.numbers(process, comm)?;
+    pub fn needs_accord(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Option<u32> {
+        self.numbers(messenger, comm)?;
         let Terms::Open = *self.terms.borrow(held) else { return None };
         *self.terms.borrow_mut(held) = Terms::Asked;
-        Some(self.of_host(held, process, comm) as u32)
+        Some(self.of_host(held, messenger, comm) as u32)
     }
 
     /// Whether members on several hosts have not begun to agree.
@@ -200,13 +200,13 @@ impl Neighbourhood {
 
     /// For members on several hosts: the number of each among those of this host.
     #[inline]
-    pub fn numbers(&self, process: &Process, comm: &Communicator) -> Option<&[u32]> {
-        self.numbers.get_or_init(|| numbers(process, comm)).as_deref()
+    pub fn numbers(&self, messenger: &Messenger, comm: &Communicator) -> Option<&[u32]> {
+        self.numbers.get_or_init(|| numbers(messenger, comm)).as_deref()
     }
 
     /// The banks of the persistent operation `number` of a communicator; `None` if there are none to be had.
     pub fn of_persistent(
-        process: &Process,
+        messenger: &Messenger,
         comm: &Communicator,
         number: u32,
         signature: Signature,
@@ -215,11 +215,11 @@ impl Neighbourhood {
         // Members of operations that do not fit share nothing: what they need may differ, and each of them
         // waits for itself.
         let number = number | u32::from(accord::digest(signature)) << NUMBERS.ilog2();
-        let room = Room::of(process, plan);
+        let room = Room::of(messenger, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
         // What is lent in it was agreed upon for the communicator.
-        let door = open(process, comm, number, layout, |_| Reach::None);
+        let door = open(messenger, comm, number, layout, |_| Reach::None);
         let is_open = matches!(door, Door::Open(..));
         is_open.then(|| Neighbourhood { door: GiantCell::new(door), ..Neighbourhood::default() })
     }
@@ -407,11 +407,11 @@ impl NodePort for BankPort<'_> {
     fn leave(&mut self) {}
 }
 
-fn numbers(process: &Process, comm: &Communicator) -> Option<Box<[u32]>> {
-    let several = !places::is_mixed(process, comm) && places::local_ranks(process, comm).is_none();
+fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {
+    let several = !places::is_mixed(messenger, comm) && places::local_ranks(messenger, comm).is_none();
     several.then(|| {
         let mut next = 0;
-        let number = |world: WorldRank| match process.local_rank(world) {
+        let number = |world: WorldRank| match messenger.local_rank(world) {
             Some(_) => {
                 next += 1;
                 next - 1
@@ -424,48 +424,49 @@ fn numbers(process: &Process, comm: &Communicator) -> Option<Box<[u32]>> {
 
 /// What these ranks of the host may do to each other's memory, which all of them have to know alike: whoever is early waits until the
 /// others have called MPI_Init, and takes in messages meanwhile.
-fn await_reach(held: &Held, process: &Process, locals: &[u32]) -> Reach {
+fn await_reach(held: &Held, messenger: &Messenger, locals: &[u32]) -> Reach {
     const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
     let (mut pause, mut told) = (PAUSES[0], false);
     // They come, or end, and then the launcher ends the job.
     let reach = loop {
-        if let Some(reach) = process.job.reach_among(locals) {
+        if let Some(reach) = messenger.job.reach_among(locals) {
             break reach;
         }
-        if !progress::take_in(held, process) {
-            process.block().set_waiting("the other ranks of the host to call MPI_Init");
+        if !progress::take_in(held, messenger) {
+            messenger.block().set_waiting("the other ranks of the host to call MPI_Init");
             told = true;
-            process.job.wait_for_declarations(pause);
+            messenger.job.wait_for_declarations(pause);
             pause = (2 * pause).min(PAUSES[1]);
         }
     };
     if told {
-        process.block().set_waiting("");
+        messenger.block().set_waiting("");
     }
     reach
 }
 
 fn open(
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     number: u32,
     layout: impl Fn(&BankSizes, u32) -> Layout,
     reach: impl FnOnce(&[u32]) -> Reach,
 ) -> Door {
-    if comm.size() < 2 || places::is_mixed(process, comm) {
+    if comm.size() < 2 || places::is_mixed(messenger, comm) {
         return Door::Closed;
     }
-    let job = &process.job;
+    let job = &messenger.job;
     let ranks: Vec<u32> = comm.group().iter().filter_map(|world| job.local_rank(world.0)).collect();
     let members = ranks.len() as u32;
-    let me = ranks.iter().position(|local| *local == process.local).expect("a member is on its host") as u32;
+    let me =
+        ranks.iter().position(|local| *local == messenger.local).expect("a member is on its host") as u32;
     let lowest = ranks.iter().copied().min().expect("a communicator has members");
     let key = RegionKey { context: comm.context().0, lowest, number };
-    let layout = layout(&process.job.header().banks, members);
+    let layout = layout(&messenger.job.header().banks, members);
     match Banks::open(job, key, &layout, &ranks, me) {
         Ok(Some(banks)) => Door::Open(Box::new(banks), reach(&ranks)),
         Ok(None) => Door::Closed,
-        Err(error) => process
-            .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", process.rank)),
+        Err(error) => messenger
+            .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", messenger.rank)),
     }
 }

@@ -33,6 +33,7 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::completion;
 use crate::giant::{GiantCell, Held};
+use crate::messenger::Messenger;
 use crate::offload::{Call, Place};
 use crate::process::{Process, started};
 use crate::progress;
@@ -139,7 +140,7 @@ fn negotiate_hosts(
     if internal::maximum(held, process, comm, u32::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
-    let split = process.above.split;
+    let split = process.library.split;
     let mut of_host = || split(held, process, comm, host as i32, rank as i32);
     let (up, down) = (of_host()?, of_host()?);
     let color = if number == 0 { 0 } else { UNDEFINED };
@@ -389,20 +390,20 @@ fn operator_of(reducer: &Reducer) -> Option<Operator> {
     }
 }
 
-fn begin(held: &Held, process: &Process, place: &Arc<Place>, carried: &Carried) -> Call {
+fn begin(held: &Held, messenger: &Messenger, place: &Arc<Place>, carried: &Carried) -> Call {
     let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
-    place.call(&mut process.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
+    place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
 }
 
 /// Moves it on; whether it is over, the result being where it belongs.
 fn move_on(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     place: &Arc<Place>,
     call: &mut Call,
     gets: Option<&Buffer>,
 ) -> Result<bool> {
-    if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
+    if !place.advance(&mut messenger.kernel.borrow_mut(held), call)? {
         return Ok(false);
     }
     if let Some(gets) = gets {
@@ -565,14 +566,19 @@ struct Flight {
 }
 
 impl Activity for Flight {
-    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(
+        mut self: Box<Self>,
+        held: &Held,
+        messenger: &Messenger,
+        _: bool,
+    ) -> Option<Box<dyn Activity>> {
         let Flight { place, call, gets, request } = &mut *self;
-        let error = match move_on(held, process, place, call, gets.as_ref()) {
+        let error = match move_on(held, messenger, place, call, gets.as_ref()) {
             Ok(false) => return Some(self),
             Ok(true) => None,
             Err(error) => Some(error),
         };
-        process.messages.borrow_mut(held).state.requests.complete(*request, error);
+        messenger.messages.borrow_mut(held).state.requests.complete(*request, error);
         None
     }
 

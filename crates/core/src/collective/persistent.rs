@@ -30,6 +30,7 @@ use crate::completion;
 use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
 use crate::inside;
+use crate::messenger::Messenger;
 use crate::p2p::accord::PERSISTENT;
 use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
@@ -361,7 +362,7 @@ impl Tuned {
                 Err(_) => unit.give_up(),
             }
         }
-        let says = unit.turn(*place, reading, &process.learnings.borrow(held))?;
+        let says = unit.turn(*place, reading, &process.library.learnings.borrow(held))?;
         let Says::Take { number, words: contributed, decided, .. } = says else {
             unreachable!("it is a unit")
         };
@@ -388,7 +389,8 @@ struct Late {
 }
 
 impl Activity for Late {
-    fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+        let process = started();
         let Late { tuned, request, reading } = &*self;
         let Some(kept) = tuned.next(held, process, *reading) else { return Some(self) };
         let result = match kept.begin(held, process) {

@@ -12,7 +12,7 @@ use tutti_topo::{Level, Machine, ProcessorSet};
 
 use crate::communicator::Communicator;
 use crate::hardware;
-use crate::process::Process;
+use crate::messenger::Messenger;
 
 /// Where the members of a communicator are, found when it is first asked for. The layout has their hierarchy.
 #[derive(Debug, Default)]
@@ -20,29 +20,29 @@ pub struct Near(OnceLock<Option<Arc<Layout>>>);
 
 impl Near {
     /// Where the members are; `None` where nobody is bound, so that nothing is known.
-    pub fn of(&self, process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
-        self.0.get_or_init(|| near(process, comm)).clone()
+    pub fn of(&self, messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
+        self.0.get_or_init(|| near(messenger, comm)).clone()
     }
 }
 
 /// The local ranks of the members of `comm`, if all of them are on this host.
-pub fn local_ranks(process: &Process, comm: &Communicator) -> Option<Vec<u32>> {
-    comm.group().iter().map(|world| process.local_rank(world)).collect()
+pub fn local_ranks(messenger: &Messenger, comm: &Communicator) -> Option<Vec<u32>> {
+    comm.group().iter().map(|world| messenger.local_rank(world)).collect()
 }
 
 /// Whether processes of several jobs are members: then they share no job object, and nothing that one knows of its own job
 /// may decide how an operation is done.
-pub fn is_mixed(process: &Process, comm: &Communicator) -> bool {
+pub fn is_mixed(messenger: &Messenger, comm: &Communicator) -> bool {
     let both = || comm.group().iter().chain(comm.inter().into_iter().flat_map(|inter| inter.remote.iter()));
-    both().any(|member| process.is_foreign(member))
+    both().any(|member| messenger.is_foreign(member))
 }
 
-fn near(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
-    let job = &process.job;
-    if is_mixed(process, comm) {
+fn near(messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
+    let job = &messenger.job;
+    if is_mixed(messenger, comm) {
         return None;
     }
-    match local_ranks(process, comm) {
+    match local_ranks(messenger, comm) {
         Some(ranks) => {
             layout(hardware::machine, ranks.iter().map(|local| job.block(*local).places()).collect())
         }
@@ -78,19 +78,19 @@ fn processors(machine: &Machine, places: &Places) -> ProcessorSet {
 }
 
 /// The model of the job, or the defaults where nobody probed the machine.
-pub fn model(process: &Process) -> Arc<Model> {
+pub fn model(messenger: &Messenger) -> Arc<Model> {
     static MODEL: OnceLock<Arc<Model>> = OnceLock::new();
     let read = || {
-        let text = std::str::from_utf8(process.job.model()).unwrap_or_default();
+        let text = std::str::from_utf8(messenger.job.model()).unwrap_or_default();
         let model = Model::parse(text).unwrap_or_else(|reason| {
-            if process.rank.0 == 0 {
+            if messenger.rank.0 == 0 {
                 eprintln!(
                     "Tutti: the model of this machine is passed over: {reason}; `tutti probe` makes a new one"
                 );
             }
             Model::default()
         });
-        Arc::new(model.under(&process.config))
+        Arc::new(model.under(&messenger.config))
     };
     Arc::clone(MODEL.get_or_init(read))
 }

@@ -17,8 +17,8 @@ use crate::completion;
 use crate::engine::{Exposed, NodePort, Port, Remote, Started, note_readers, wants_look};
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
+use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
-use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 use crate::wire::Signature;
 use crate::{repairs, trace};
@@ -34,7 +34,7 @@ const NO_TURN: &str = "a schedule within a node has its turn";
 #[derive(Debug)]
 pub struct CommPort<'a> {
     pub(super) held: &'a Held,
-    pub(super) process: &'a Process,
+    pub(super) messenger: &'a Messenger,
     pub(super) comm: &'a Communicator,
     pub(super) ticket: &'a mut Ticket,
     /// For a schedule within the node.
@@ -85,13 +85,13 @@ impl<'a> CommPort<'a> {
     #[inline]
     pub fn new(
         held: &'a Held,
-        process: &'a Process,
+        messenger: &'a Messenger,
         comm: &'a Communicator,
         ticket: &'a mut Ticket,
         banks: Option<&'a mut Banks>,
     ) -> CommPort<'a> {
         debug_assert_eq!(ticket.tag & ((1 << LANE_BITS) - 1), 0);
-        CommPort { held, process, comm, ticket, banks, patience: 0, windows: None }
+        CommPort { held, messenger, comm, ticket, banks, patience: 0, windows: None }
     }
 
     /// So many looks at a flag beyond the first; for who has nothing else to do.
@@ -115,7 +115,7 @@ impl<'a> CommPort<'a> {
     /// The number of a rank of the communicator among the members of the banks.
     #[inline]
     pub(super) fn member(&self, rank: u32) -> u32 {
-        match self.comm.collectives.node.numbers(self.process, self.comm) {
+        match self.comm.collectives.node.numbers(self.messenger, self.comm) {
             None => rank,
             Some(numbers) => numbers[rank as usize],
         }
@@ -124,7 +124,7 @@ impl<'a> CommPort<'a> {
     /// Now and then: as [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
-        let lender_looks = || self.lends() && self.process.exposures.borrow_mut(self.held).looks_out();
+        let lender_looks = || self.lends() && self.messenger.exposures.borrow_mut(self.held).looks_out();
         let is_due = wants_look() || lender_looks();
         is_due && self.looks_out(member, flag, value)
     }
@@ -133,7 +133,7 @@ impl<'a> CommPort<'a> {
     fn looks_out(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();
         let watched = line::watch(|| banks.is_reached(slot, member, flag, value));
-        self.process.exposures.borrow_mut(self.held).line_came(watched.line);
+        self.messenger.exposures.borrow_mut(self.held).line_came(watched.line);
         note_readers(watched.line);
         watched.came
     }
@@ -142,7 +142,7 @@ impl<'a> CommPort<'a> {
     #[cold]
     fn withdraw(&mut self) {
         for record in self.ticket.exposed.drain(..) {
-            self.process.exposures.borrow_mut(self.held).withdraw(&record);
+            self.messenger.exposures.borrow_mut(self.held).withdraw(&record);
         }
     }
 
@@ -168,7 +168,7 @@ impl Port for CommPort<'_> {
         let peer = self.comm.process(peer).expect("a schedule names ranks of its communicator");
         let spec =
             SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: self.ticket.signature };
-        let mut messages = self.process.messages.borrow_mut(self.held);
+        let mut messages = self.messenger.messages.borrow_mut(self.held);
         if messages.send_now(&spec) {
             return Ok(Started::Done);
         }
@@ -183,7 +183,7 @@ impl Port for CommPort<'_> {
             |rank: &u32| self.comm.process(*rank).expect("a schedule names ranks of its communicator").0;
         let to: Vec<Peer> = group.iter().map(|rank| Peer(world(rank))).collect();
         let mut left = Vec::new();
-        let mut messages = self.process.messages.borrow_mut(self.held);
+        let mut messages = self.messenger.messages.borrow_mut(self.held);
         let sent = messages.multicast(&to, envelope, self.ticket.signature, buffer, &mut left);
         rest.extend(to.iter().zip(group).filter(|(peer, _)| left.contains(peer)).map(|(_, rank)| *rank));
         if sent && left.len() < to.len() {
@@ -198,7 +198,7 @@ impl Port for CommPort<'_> {
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
         let from = self.comm.process(peer).map(|world| Peer(world.0));
         let spec = ReceiveSpec { buffer, pattern, from, check: Check::Accord(self.ticket.signature) };
-        let mut messages = self.process.messages.borrow_mut(self.held);
+        let mut messages = self.messenger.messages.borrow_mut(self.held);
         // It may be there already: then it needs no request.
         if messages.may_receive_directly(&spec)
             && let Some(finished) = messages.receive_directly(&spec)
@@ -213,25 +213,25 @@ impl Port for CommPort<'_> {
     #[inline]
     fn done(&mut self, id: &mut RequestId) -> Result<bool> {
         {
-            let mut messages = self.process.messages.borrow_mut(self.held);
+            let mut messages = self.messenger.messages.borrow_mut(self.held);
             if !messages.state.requests.user(*id)?.complete {
                 return Ok(false);
             }
         }
-        completion::finish(self.held, self.process, *id).result.map(|_| true)
+        completion::finish(self.held, self.messenger, *id).result.map(|_| true)
     }
 
     fn file(&mut self, window: u32, write: bool, memory: Buffer) -> Result<Started<RequestId>> {
         let windows = self.windows.expect("an operation on a file has its windows");
-        windows.start(self.held, self.process, window, write, memory).map(Started::Pending)
+        windows.start(self.held, self.messenger, window, write, memory).map(Started::Pending)
     }
 
     fn look_around(&mut self) {
-        self.process.messages.borrow_mut(self.held).progress();
+        self.messenger.messages.borrow_mut(self.held).progress();
     }
 
     fn cancel(&mut self, id: RequestId) {
-        let mut messages = self.process.messages.borrow_mut(self.held);
+        let mut messages = self.messenger.messages.borrow_mut(self.held);
         messages.state.cancel(id);
         let requests = &mut messages.state.requests;
         let Some(request) = requests.get_mut(id) else { return };
@@ -282,7 +282,7 @@ impl NodePort for CommPort<'_> {
             self.ticket.accord.is_at_odds_with(member);
             return false;
         }
-        self.process.is_about_to_sleep() && banks.want(slot, member, flag, value)
+        self.messenger.is_about_to_sleep() && banks.want(slot, member, flag, value)
     }
 
     #[inline]

@@ -28,6 +28,7 @@ use crate::communicator::{Communicator, name_of};
 use crate::error_handler::ErrorHandler;
 use crate::giant::Held;
 use crate::matching::Envelope;
+use crate::messenger::Messenger;
 use crate::p2p::accord::{self, LANE_BITS, NUMBERS, PERSISTENT, Refusal};
 use crate::process::Process;
 use crate::request::Awaited;
@@ -164,7 +165,7 @@ pub(super) fn mixed(choice: &Choice) -> u64 {
 /// Why the operation of this port can go no further, if a member has given it up.
 #[inline]
 pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
-    let messages = port.process.messages.borrow(port.held);
+    let messages = port.messenger.messages.borrow(port.held);
     if messages.state.refusals.is_empty() {
         return None;
     }
@@ -174,7 +175,7 @@ pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
 
 /// Why it can go no further, if a member has sent a message of another operation instead. For who waits for long.
 pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
-    let messages = port.process.messages.borrow(port.held);
+    let messages = port.messenger.messages.borrow(port.held);
     if messages.state.kept() == 0 || has_users_tag(port) {
         return None;
     }
@@ -185,29 +186,29 @@ pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
 /// anybody here. While something goes on in the background it may be for that. Who still waits in that operation is told.
 #[inline]
 pub(super) fn overdue(port: &CommPort<'_>) -> Option<Error> {
-    let none = port.process.messages.borrow(port.held).state.kept() == 0;
+    let none = port.messenger.messages.borrow(port.held).state.kept() == 0;
     if none { None } else { find_overdue(port) }
 }
 
 #[cold]
 fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
-    if has_users_tag(port) || !port.process.activities.borrow(port.held).is_empty() {
+    if has_users_tag(port) || !port.messenger.activities.borrow(port.held).is_empty() {
         return None;
     }
     let found =
-        port.process.messages.borrow(port.held).state.overdue(port.own_envelope(0), port.ticket.signature);
+        port.messenger.messages.borrow(port.held).state.overdue(port.own_envelope(0), port.ticket.signature);
     let (tag, error) = found?;
     tell_of(port, tag, &error);
     Some(error)
 }
 
 /// The same of all communicators, when all operations are over.
-pub(super) fn overdue_anywhere(held: &Held, process: &Process) -> Result<()> {
-    if !process.activities.borrow(held).is_empty() {
+pub(super) fn overdue_anywhere(held: &Held, messenger: &Messenger) -> Result<()> {
+    if !messenger.activities.borrow(held).is_empty() {
         return Ok(());
     }
     let is_collective = |number| ContextId::of_plane(number).plane(Plane::Collective) == number;
-    let found = process.messages.borrow(held).state.overdue_anywhere(is_collective);
+    let found = messenger.messages.borrow(held).state.overdue_anywhere(is_collective);
     let Some((context, error)) = found else { return Ok(()) };
     let place = name_of(held, ContextId::of_plane(context).0);
     Err(Error::new(error.class, format!("in {place}: {}", error.message)))
@@ -227,14 +228,14 @@ pub(super) fn tell(port: &CommPort<'_>, error: &Error) {
 /// The same of the operation with this tag.
 #[cold]
 fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
-    let (process, comm, held) = (port.process, port.comm, port.held);
+    let (messenger, comm, held) = (port.messenger, port.comm, port.held);
     let ends = matches!(*comm.error_handler.borrow(held), ErrorHandler::Fatal | ErrorHandler::Abort);
-    let mut messages = process.messages.borrow_mut(held);
+    let mut messages = messenger.messages.borrow_mut(held);
     if !ends && !has_users_tag(port) {
         let (envelope, class) = (Envelope { tag, ..port.own_envelope(0) }, error.class);
         let others = comm.inter().map_or(0, |inter| inter.remote.size());
         for member in 0..comm.size() + others {
-            if let Some(peer) = comm.process(member).filter(|peer| *peer != process.rank) {
+            if let Some(peer) = comm.process(member).filter(|peer| *peer != messenger.rank) {
                 messages.tell(peer, Packet::Refused { envelope, class: class as u16 });
             }
         }
@@ -252,10 +253,10 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
     }
     let own = port.own_envelope(0);
     let (comm, ticket) = (port.comm, &*port.ticket);
-    let mut messages = port.process.messages.borrow_mut(port.held);
+    let mut messages = port.messenger.messages.borrow_mut(port.held);
     let Awaited { sources, peers } = messages.state.requests.awaited(comm.context().0, own);
     let sources = sources.into_iter().filter_map(|source| comm.process(source));
-    let sources = sources.chain(peers).filter(|peer| *peer != port.process.rank);
+    let sources = sources.chain(peers).filter(|peer| *peer != port.messenger.rank);
     let mut asked: Vec<_> = sources.take(ASKED).collect();
     if ticket.turn.is_some() {
         // It waits for flags, which do not say whose they are.
@@ -279,7 +280,7 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
 #[cold]
 pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
     let own = port.own_envelope(0);
-    let mut messages = port.process.messages.borrow_mut(port.held);
+    let mut messages = port.messenger.messages.borrow_mut(port.held);
     let of_made = port.ticket.patience.made;
     let mut of = |tag, mine| {
         messages
@@ -296,7 +297,7 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
 #[cold]
 pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: Envelope, theirs: Signature) {
     let context = ContextId::of_plane(envelope.context);
-    let Some(comm) = process.communicators.borrow(held).get(&context.0).cloned() else { return };
+    let Some(comm) = process.library.communicators.borrow(held).get(&context.0).cloned() else { return };
     let Some(mine) = begun(held, &comm, envelope.tag) else { return };
     if accord::disagreement(theirs, mine, envelope.source).is_some() {
         let envelope = Envelope { source: comm.number(comm.rank(), false), ..envelope };

@@ -13,7 +13,8 @@ use crate::exchange::exchange;
 use crate::giant::{self, Held};
 use crate::group::Group;
 use crate::info::Info;
-use crate::process::{Activity, Process};
+use crate::messenger::{Activity, Messenger};
+use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
 
 /// Tag of the leaders of an intercommunicator among themselves.
@@ -145,10 +146,10 @@ pub(crate) fn agree_by(
     process: &Process,
     mut maximum: impl FnMut(&mut Held, u32) -> Result<u32>,
 ) -> Result<ContextId> {
-    let (mut agreement, mut value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
+    let (mut agreement, mut value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
     loop {
         let highest = maximum(held, value)?;
-        match agreement.advance(&mut process.contexts.borrow_mut(held), highest) {
+        match agreement.advance(&mut process.library.contexts.borrow_mut(held), highest) {
             Next::Maximum(next) => value = next,
             Next::Agreed(context) => return Ok(context),
         }
@@ -198,7 +199,7 @@ impl Communicator {
             let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
             self.is_first.store(first(&self.group) < first(&inter.remote), Ordering::Relaxed);
         }
-        process.communicators.borrow_mut(held).insert(context.0, Arc::clone(self));
+        process.library.communicators.borrow_mut(held).insert(context.0, Arc::clone(self));
     }
 }
 
@@ -281,7 +282,7 @@ impl Tags {
 
 impl Background {
     fn begin(held: &Held, process: &Process, comm: &Arc<Communicator>, tags: Tags) -> Result<Background> {
-        let (agreement, value) = Agreement::begin(&mut process.contexts.borrow_mut(held))?;
+        let (agreement, value) = Agreement::begin(&mut process.library.contexts.borrow_mut(held))?;
         let mut begun = Background { comm: Arc::clone(comm), tags, agreement, round: [None, None] };
         begun.start_round(held, process, value)?;
         Ok(begun)
@@ -305,7 +306,7 @@ impl Background {
         for part in self.round.iter_mut().filter_map(Option::take) {
             highest = highest.max(part.finish(held, process)?);
         }
-        let next = self.agreement.advance(&mut process.contexts.borrow_mut(held), highest);
+        let next = self.agreement.advance(&mut process.library.contexts.borrow_mut(held), highest);
         match next {
             Next::Agreed(context) => Ok(Some(context)),
             Next::Maximum(value) => self.start_round(held, process, value).map(|()| None),
@@ -314,7 +315,8 @@ impl Background {
 }
 
 impl Activity for Duplicate {
-    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &Held, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+        let process = started();
         let end = match self.go_on(held, process) {
             Ok(false) => return Some(self),
             end => end.err(),

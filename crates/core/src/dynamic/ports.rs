@@ -305,7 +305,7 @@ pub fn join(held: &mut Held, process: &Process, fd: i32) -> Result<Option<Arc<Co
     if part(&words, 1) != part(&theirs, 1) && !both_far {
         return Ok(None);
     }
-    let myself = Arc::clone(&process.myself);
+    let myself = Arc::clone(&process.library.myself);
     if own < other {
         return connect_from(held, process, &myself, Rank(0), || Ok(other)).map(Some);
     }

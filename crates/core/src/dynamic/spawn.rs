@@ -64,7 +64,7 @@ fn start(held: &mut Held, process: &Process, programs: Vec<Program>) -> Result<L
         .collect();
     variables.push((ENV_PARENT.as_bytes().to_vec(), port.name().as_bytes().to_vec()));
     let directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
-    let order = Order { job_id, parents: process.world.size(), directory, variables, programs };
+    let order = Order { job_id, parents: process.library.world.size(), directory, variables, programs };
     let launcher = launcher(process, job_id)?;
     let wait = move || {
         letter::send(&launcher, &order.encode(), &[]).map_err(Failed::System)?;
@@ -131,8 +131,9 @@ fn installed_launcher() -> Option<PathBuf> {
 pub fn meet_parents(held: &mut Held, process: &Process) -> Result<()> {
     let Ok(port) = std::env::var(ENV_PARENT) else { return Ok(()) };
     let root = Rank(0);
-    let line = (process.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
-    let world = Arc::clone(&process.world);
+    let line =
+        (process.library.world.rank() == root).then(|| ports::reach(held, process, &port, ErrorClass::Other));
+    let world = Arc::clone(&process.library.world);
     let parent = meet(held, process, &world, root, line, (Part::Connects, ErrorClass::Other))?;
     // MPI-5 section 7.8: that is its name.
     *parent.name.borrow_mut(held) = ObjectName::new(b"MPI_COMM_PARENT");

@@ -107,7 +107,7 @@ pub fn part(held: &mut Held, process: &Process, comm: &Communicator) -> Result<(
 /// Tells of a process whether a communicator other than `comm` names it.
 fn still_needed(held: &Held, process: &Process, comm: &Communicator) -> impl Fn(WorldRank) -> bool + use<> {
     let contexts = [Some(comm.context()), comm.inter().map(|inter| inter.local.context())];
-    let communicators = process.communicators.borrow(held);
+    let communicators = process.library.communicators.borrow(held);
     let rest = communicators.values().filter(|other| !contexts.contains(&Some(other.context())));
     let both = rest.flat_map(|other| [other.group().clone(), other.peers().clone()]);
     let groups: Vec<Group> =

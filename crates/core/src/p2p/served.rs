@@ -26,7 +26,7 @@ use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
-use crate::process::Process;
+use crate::messenger::Messenger;
 use crate::progress;
 use crate::request::{Request, RequestId, Work};
 use crate::wire::{Area, Packet};
@@ -37,14 +37,14 @@ use crate::wire::{Area, Packet};
 /// `Other` where the owner has no memory there.
 pub fn get(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     owner: WorldRank,
     envelope: Envelope,
     address: u64,
     into: Buffer,
 ) -> Result<()> {
-    let id = process.messages.borrow_mut(held).start_get(owner, envelope, address, into);
-    settle(held, process, owner, id)
+    let id = messenger.messages.borrow_mut(held).start_get(owner, envelope, address, into);
+    settle(held, messenger, owner, id)
 }
 
 /// Puts something into an area that `owner` has lent; it is there when this returns.
@@ -53,26 +53,26 @@ pub fn get(
 /// As [`get`].
 pub fn put(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     owner: WorldRank,
     envelope: Envelope,
     address: u64,
     from: Buffer,
 ) -> Result<()> {
-    let id = process.messages.borrow_mut(held).start_put(owner, address, from);
-    settle(held, process, owner, id)?;
+    let id = messenger.messages.borrow_mut(held).start_put(owner, address, from);
+    settle(held, messenger, owner, id)?;
     // Packets keep their order: this one is answered when the data are stored.
-    get(held, process, owner, envelope, address, Buffer::empty())
+    get(held, messenger, owner, envelope, address, Buffer::empty())
 }
 
 /// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into the lane.
-fn settle(held: &Held, process: &Process, owner: WorldRank, id: RequestId) -> Result<()> {
-    let mut waiter = process.waiter();
-    let sleeper = process.sleeper(held.lane());
-    let block = process.block();
+fn settle(held: &Held, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
+    let mut waiter = messenger.waiter();
+    let sleeper = messenger.sleeper(held.lane());
+    let block = messenger.block();
     let mut told = false;
-    while !completion::is_complete(held, process, id)? {
-        if progress::take_in(held, process) {
+    while !completion::is_complete(held, messenger, id)? {
+        if progress::take_in(held, messenger) {
             waiter.reset();
             continue;
         }
@@ -81,14 +81,14 @@ fn settle(held: &Held, process: &Process, owner: WorldRank, id: RequestId) -> Re
                 block.set_waiting(&format!("rank {owner} to copy from or to memory that it has lent"));
                 told = true;
             }
-            progress::take_in(held, process) || process.messages.borrow_mut(held).pending()
+            progress::take_in(held, messenger) || messenger.messages.borrow_mut(held).pending()
         });
     }
     if told {
         block.set_waiting("");
     }
-    progress::tell_threads(held, process);
-    completion::finish(held, process, id).result.map(drop)
+    progress::tell_threads(held, messenger);
+    completion::finish(held, messenger, id).result.map(drop)
 }
 
 impl<L: Link> PointToPoint<L> {

@@ -22,7 +22,7 @@ use crate::communicator::{Communicator, Partner};
 use crate::completion::{self, Finished};
 use crate::giant::{self, GiantCell, Held, Lane, engage};
 use crate::matching::{Envelope, Pattern};
-use crate::process::{Activity, AllLinks, Process};
+use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
 use crate::trace;
@@ -59,7 +59,7 @@ impl Matched {
 /// `Rank` or `Tag`, naming the argument.
 #[inline(always)]
 pub fn send_spec(
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     message: Typed<'_>,
     destination: i32,
@@ -67,7 +67,7 @@ pub fn send_spec(
     mode: Mode,
 ) -> Result<Option<SendSpec>> {
     let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(None) };
-    let signature = if process.config.check_types { signature(message.datatype, message.count) } else { 0 };
+    let signature = if messenger.config.check_types { signature(message.datatype, message.count) } else { 0 };
     Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
 }
 
@@ -106,20 +106,20 @@ pub fn pattern(comm: &Communicator, source: i32, tag: i32) -> Result<Option<Patt
 /// `Rank` or `Tag`, naming the argument.
 #[inline(always)]
 pub fn receive_spec(
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     message: Typed<'_>,
     source: i32,
     tag: i32,
 ) -> Result<Option<ReceiveSpec>> {
     let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
-    let check = check_of(process, message.datatype);
+    let check = check_of(messenger, message.datatype);
     let from = pattern.source.and_then(|source| comm.peers().get(Rank(source))).map(|world| Peer(world.0));
     Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, from, check }))
 }
 
-fn check_of(process: &Process, datatype: &Datatype) -> Check {
-    if process.config.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
+fn check_of(messenger: &Messenger, datatype: &Datatype) -> Check {
+    if messenger.config.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
 }
 
 /// MPI_Send, MPI_Ssend, MPI_Rsend.
@@ -127,16 +127,21 @@ fn check_of(process: &Process, datatype: &Datatype) -> Check {
 /// # Errors
 /// As [`send_spec`].
 #[inline]
-pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
+pub fn send(
+    held: &mut Held,
+    messenger: &Messenger,
+    comm: &Communicator,
+    spec: Option<SendSpec>,
+) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
-    if held.lane() == comm.lane() && process.messages.borrow_mut(held).send_now(&spec) {
+    if held.lane() == comm.lane() && messenger.messages.borrow_mut(held).send_now(&spec) {
         if trace::is_on() {
             trace::sent(&spec);
         }
         return Ok(());
     }
-    let id = start_send(held, process, comm, Some(spec));
-    completion::wait(held, process, id, "").result.map(|_| ())
+    let id = start_send(held, messenger, comm, Some(spec));
+    completion::wait(held, messenger, id, "").result.map(|_| ())
 }
 
 /// A standard send of one run of memory, if that takes no more than a copy into the transport: whether it is on its way.
@@ -146,44 +151,49 @@ pub fn send(held: &mut Held, process: &Process, comm: &Communicator, spec: Optio
 #[inline(never)]
 pub fn send_run(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     run: Run,
     destination: i32,
     tag: i32,
 ) -> Result<bool> {
     let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(false) };
-    if process.config.check_types || held.lane() != comm.lane() || trace::is_on() {
+    if messenger.config.check_types || held.lane() != comm.lane() || trace::is_on() {
         return Ok(false);
     }
-    Ok(process.messages.borrow_mut(held).send_run(peer, envelope, run))
+    Ok(messenger.messages.borrow_mut(held).send_run(peer, envelope, run))
 }
 
 /// MPI_Isend and its like: a request that is already running, or [`RequestId::DONE`] for a message that is on its way.
 #[inline]
-pub fn start_send(held: &Held, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> RequestId {
+pub fn start_send(
+    held: &Held,
+    messenger: &Messenger,
+    comm: &Communicator,
+    spec: Option<SendSpec>,
+) -> RequestId {
     if let Some(spec) = &spec
         && held.lane() == comm.lane()
-        && process.messages.borrow_mut(held).send_now(spec)
+        && messenger.messages.borrow_mut(held).send_now(spec)
     {
         if trace::is_on() {
             trace::sent(spec);
         }
         return RequestId::DONE;
     }
-    start_send_later(held, process, comm, spec)
+    start_send_later(held, messenger, comm, spec)
 }
 
 /// As [`start_send`], for what needs a request.
 fn start_send_later(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
 ) -> RequestId {
     let context = comm.context().0;
-    let near = spec.as_ref().and_then(|spec| lend(held, process, spec));
-    inside(held, process, comm, |messages| {
+    let near = spec.as_ref().and_then(|spec| lend(held, messenger, spec));
+    inside(held, messenger, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
         begin_send(messages, id, spec, near);
@@ -209,12 +219,12 @@ fn begin_send(
 
 /// Lends the buffer of a send to its receiver, where that is a process of the same host and the buffer is mapped, or is from
 /// now on. Threads in lanes of their own do not lend.
-fn lend(held: &Held, process: &Process, spec: &SendSpec) -> Option<LentMessage> {
+fn lend(held: &Held, messenger: &Messenger, spec: &SendSpec) -> Option<LentMessage> {
     // Those of other jobs have numbers beyond.
-    let is_own = spec.peer.0 < process.job.header().world_size && spec.peer != process.rank;
-    let is_near = is_own && process.job.local_rank(spec.peer.0).is_some();
+    let is_own = spec.peer.0 < messenger.job.header().world_size && spec.peer != messenger.rank;
+    let is_near = is_own && messenger.job.local_rank(spec.peer.0).is_some();
     (is_near && held.lane().is_first())
-        .then(|| spec.buffer.lend(&mut process.exposures.borrow_mut(held)))
+        .then(|| spec.buffer.lend(&mut messenger.exposures.borrow_mut(held)))
         .flatten()
 }
 
@@ -222,47 +232,47 @@ fn lend(held: &Held, process: &Process, spec: &SendSpec) -> Option<LentMessage> 
 #[inline]
 fn inside<R>(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     work: impl FnOnce(&mut PointToPoint<AllLinks>) -> R,
 ) -> R {
     engage(comm.lane());
-    process.in_lane(held, comm.lane(), |held| work(&mut process.messages.borrow_mut(held)))
+    messenger.in_lane(held, comm.lane(), |held| work(&mut messenger.messages.borrow_mut(held)))
 }
 
 /// MPI_Recv.
 #[inline]
 pub fn receive(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
 ) -> Finished {
     if let Some(spec) = &spec
         && held.lane() == comm.lane()
-        && let Some(finished) = receive_soon(held, process, spec)
+        && let Some(finished) = receive_soon(held, messenger, spec)
     {
         return finished;
     }
-    let id = start_receive(held, process, comm, spec);
-    completion::wait(held, process, id, "")
+    let id = start_receive(held, messenger, comm, spec);
+    completion::wait(held, messenger, id, "")
 }
 
 /// A blocking receive whose message arrives within a few looks: the usual case of a short message between
 /// processes that run.
 #[inline]
-fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Option<Finished> {
-    if held.lane().is_first() && !process.activities.borrow(held).is_empty() {
+fn receive_soon(held: &mut Held, messenger: &Messenger, spec: &ReceiveSpec) -> Option<Finished> {
+    if held.lane().is_first() && !messenger.activities.borrow(held).is_empty() {
         return None;
     }
-    let finished = look_for(held, process, spec, process.spin(), || true);
+    let finished = look_for(held, messenger, spec, messenger.spin(), || true);
     if finished.is_some() {
         return finished;
     }
-    let counterpart = process.counterpart(WorldRank(spec.from?.0))?;
-    let looks = process.partnership.borrow_mut(held).looks(&process.waiting.limits);
-    let finished = look_for(held, process, spec, Spin::new(looks), || !counterpart.is_away());
-    let mut partnership = process.partnership.borrow_mut(held);
+    let counterpart = messenger.counterpart(WorldRank(spec.from?.0))?;
+    let looks = messenger.partnership.borrow_mut(held).looks(&messenger.waiting.limits);
+    let finished = look_for(held, messenger, spec, Spin::new(looks), || !counterpart.is_away());
+    let mut partnership = messenger.partnership.borrow_mut(held);
     match &finished {
         Some(_) => partnership.helped(),
         None if looks > 0 && !counterpart.is_away() => partnership.was_in_vain(),
@@ -275,14 +285,14 @@ fn receive_soon(held: &mut Held, process: &Process, spec: &ReceiveSpec) -> Optio
 #[inline]
 fn look_for(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     spec: &ReceiveSpec,
     mut spin: Spin,
     while_so: impl Fn() -> bool,
 ) -> Option<Finished> {
     let mut look = 0u32;
-    while while_so() && spin.goes_on(&process.waiting.limits, clock::now_ns) {
-        let mut messages = process.messages.borrow_mut(held);
+    while while_so() && spin.goes_on(&messenger.waiting.limits, clock::now_ns) {
+        let mut messages = messenger.messages.borrow_mut(held);
         if !messages.may_receive_directly(spec) {
             return None;
         }
@@ -304,12 +314,12 @@ fn look_for(
 #[inline]
 pub fn start_receive(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     spec: Option<ReceiveSpec>,
 ) -> RequestId {
     let context = comm.context().0;
-    inside(held, process, comm, |messages| {
+    inside(held, messenger, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         messages.start_new_receive(spec, context)
     })
@@ -322,7 +332,7 @@ pub fn start_receive(
 #[inline(never)]
 pub fn start_receive_run(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     run: Run,
     source: i32,
@@ -330,18 +340,18 @@ pub fn start_receive_run(
 ) -> Result<Option<RequestId>> {
     let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
     let lane = comm.lane();
-    if process.config.check_types || held.lane() != lane {
+    if messenger.config.check_types || held.lane() != lane {
         return Ok(None);
     }
     engage(lane);
     let spec = ReceiveSpec { buffer: run.into(), pattern, from: None, check: Check::Nothing };
-    Ok(Some(process.messages.borrow_mut(held).start_new_receive(spec, comm.context().0)))
+    Ok(Some(messenger.messages.borrow_mut(held).start_new_receive(spec, comm.context().0)))
 }
 
 /// MPI_Send_init and MPI_Recv_init: an inactive persistent request. `None` is `MPI_PROC_NULL`.
 pub fn persistent(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     template: Option<Template>,
 ) -> RequestId {
@@ -352,7 +362,7 @@ pub fn persistent(
         })),
         ..Request::completed(Status::EMPTY, comm.context().0)
     };
-    inside(held, process, comm, |messages| messages.state.insert(request))
+    inside(held, messenger, comm, |messages| messages.state.insert(request))
 }
 
 /// MPI_Start. For who holds the first lane.
@@ -360,40 +370,40 @@ pub fn persistent(
 /// # Errors
 /// `Request` when it is not persistent or already active.
 #[inline]
-pub fn start(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+pub fn start(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
     let is_here = id.lane() == Some(held.lane());
-    if is_here && process.messages.borrow_mut(held).state.requests.dash(id, held) {
+    if is_here && messenger.messages.borrow_mut(held).state.requests.dash(id, held) {
         return Ok(());
     }
-    start_later(held, process, id)
+    start_later(held, messenger, id)
 }
 
 /// As [`start`], for what is not over at once.
-fn start_later(held: &Held, process: &Process, id: RequestId) -> Result<()> {
+fn start_later(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
     let lane = id.lane().unwrap_or(Lane::FIRST);
     engage(lane);
     let operation =
-        process.in_lane(held, lane, |held| process.messages.borrow_mut(held).state.requests.begin(id))?;
+        messenger.in_lane(held, lane, |held| messenger.messages.borrow_mut(held).state.requests.begin(id))?;
     if let Some(operation) = operation {
         let restarted = operation.restart(held, id);
-        return process.messages.borrow_mut(held).state.requests.started(id, restarted);
+        return messenger.messages.borrow_mut(held).state.requests.started(id, restarted);
     }
-    start_message(held, process, id, lane)
+    start_message(held, messenger, id, lane)
 }
 
 /// Starts a persistent request that has begun and is no collective operation.
-fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> Result<()> {
-    let template = process.in_lane(held, lane, |held| {
-        let messages = process.messages.borrow(held);
+fn start_message(held: &Held, messenger: &Messenger, id: RequestId, lane: Lane) -> Result<()> {
+    let template = messenger.in_lane(held, lane, |held| {
+        let messages = messenger.messages.borrow(held);
         let persistent = messages.state.requests.get(id).and_then(|request| request.persistent.as_ref());
         persistent.expect("a persistent request has begun").template.clone()
     });
     if let Template::BufferedSend(spec, attached) = &template {
-        send_buffered(held, process, lane, attached, spec.clone())?;
+        send_buffered(held, messenger, lane, attached, spec.clone())?;
     }
-    let near = if let Template::Send(spec) = &template { lend(held, process, spec) } else { None };
-    process.in_lane(held, lane, |held| {
-        let mut messages = process.messages.borrow_mut(held);
+    let near = if let Template::Send(spec) = &template { lend(held, messenger, spec) } else { None };
+    messenger.in_lane(held, lane, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         match template {
             Template::Nothing => {
                 if let Some(request) = messages.state.requests.get_mut(id) {
@@ -419,19 +429,19 @@ fn start_message(held: &Held, process: &Process, id: RequestId, lane: Lane) -> R
 /// `Buffer` when it does not fit.
 pub fn send_buffered(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     lane: Lane,
     attached: &Attached,
     spec: SendSpec,
 ) -> Result<()> {
-    let copy = attached.take_in(held, process, &spec.buffer)?;
+    let copy = attached.take_in(held, messenger, &spec.buffer)?;
     if trace::is_on() {
         trace::sent(&spec);
     }
     let bytes = copy.bytes();
     engage(lane);
-    let id = process.in_lane(held, lane, |held| {
-        let mut messages = process.messages.borrow_mut(held);
+    let id = messenger.in_lane(held, lane, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         let id = messages.state.insert(Request { detached: true, ..Request::new(Work::Other, 0) });
         messages.start_send(id, SendSpec { buffer: copy, ..spec });
         id
@@ -444,16 +454,16 @@ pub fn send_buffered(
 /// first lane.
 pub fn start_send_receive(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     send: Option<SendSpec>,
     receive: Option<ReceiveSpec>,
 ) -> RequestId {
-    let receiving = start_receive(held, process, comm, receive);
-    let sending = start_send(held, process, comm, send);
-    let whole = process.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
+    let receiving = start_receive(held, messenger, comm, receive);
+    let sending = start_send(held, messenger, comm, send);
+    let whole = messenger.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
     engage(Lane::FIRST);
-    process.add_activity(held, Box::new(SendReceive { sending, receiving, whole }));
+    messenger.add_activity(held, Box::new(SendReceive { sending, receiving, whole }));
     whole
 }
 
@@ -466,21 +476,26 @@ struct SendReceive {
 }
 
 impl Activity for SendReceive {
-    fn advance(mut self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
-        if self.go_on(held, process) { None } else { Some(self) }
+    fn advance(
+        mut self: Box<Self>,
+        held: &Held,
+        messenger: &Messenger,
+        _: bool,
+    ) -> Option<Box<dyn Activity>> {
+        if self.go_on(held, messenger) { None } else { Some(self) }
     }
 }
 
 impl SendReceive {
     /// Whether it is over.
-    fn go_on(&mut self, held: &Held, process: &Process) -> bool {
-        let over = |id| completion::is_complete(held, process, id).unwrap_or(true);
+    fn go_on(&mut self, held: &Held, messenger: &Messenger) -> bool {
+        let over = |id| completion::is_complete(held, messenger, id).unwrap_or(true);
         if !over(self.sending) || !over(self.receiving) {
             return false;
         }
-        let sent = completion::finish(held, process, self.sending);
-        let received = completion::finish(held, process, self.receiving);
-        let mut messages = process.messages.borrow_mut(held);
+        let sent = completion::finish(held, messenger, self.sending);
+        let received = completion::finish(held, messenger, self.receiving);
+        let mut messages = messenger.messages.borrow_mut(held);
         if let Some(request) = messages.state.requests.get_mut(self.whole) {
             request.status = received.status;
         }
@@ -492,24 +507,29 @@ impl SendReceive {
 /// MPI_Iprobe: what a receive would get now. Moves messages forward.
 pub fn probe_now(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     pattern: Option<Pattern>,
 ) -> Option<Status> {
     let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
     engage(comm.lane());
-    crate::progress::look(held, process);
-    inside(held, process, comm, |messages| messages.probe(pattern))
+    crate::progress::look(held, messenger);
+    inside(held, messenger, comm, |messages| messages.probe(pattern))
 }
 
 /// MPI_Probe.
-pub fn probe(held: &mut Held, process: &Process, comm: &Communicator, pattern: Option<Pattern>) -> Status {
+pub fn probe(
+    held: &mut Held,
+    messenger: &Messenger,
+    comm: &Communicator,
+    pattern: Option<Pattern>,
+) -> Status {
     let Some(wanted) = pattern else { return Status::PROC_NULL };
     let mut found = None;
     let what = || format!("a probe {}", describe(&giant::enter(), &wanted));
     engage(comm.lane());
-    crate::progress::wait_until(held, process, &what, |held| {
-        found = inside(held, process, comm, |messages| messages.probe(wanted));
+    crate::progress::wait_until(held, messenger, &what, |held| {
+        found = inside(held, messenger, comm, |messages| messages.probe(wanted));
         found.is_some()
     });
     found.unwrap_or(Status::EMPTY)
@@ -518,13 +538,13 @@ pub fn probe(held: &mut Held, process: &Process, comm: &Communicator, pattern: O
 /// MPI_Improbe: takes the message that a receive would get now. For who holds the first lane.
 pub fn match_now(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
 ) -> Option<(Status, Arc<Matched>)> {
     engage(comm.lane());
-    crate::progress::look(held, process);
-    let (status, message) = inside(held, process, comm, |messages| messages.matched_probe(pattern))?;
+    crate::progress::look(held, messenger);
+    let (status, message) = inside(held, messenger, comm, |messages| messages.matched_probe(pattern))?;
     let (context, lane) = (comm.context().0, comm.lane());
     Some((status, Arc::new(Matched { context, lane, inner: GiantCell::new(Some(message)) })))
 }
@@ -532,13 +552,13 @@ pub fn match_now(
 /// MPI_Mprobe. For who holds the first lane.
 pub fn match_message(
     held: &mut Held,
-    process: &Process,
+    messenger: &Messenger,
     comm: &Communicator,
     pattern: Pattern,
 ) -> (Status, Arc<Matched>) {
     loop {
-        probe(held, process, comm, Some(pattern));
-        if let Some(found) = match_now(held, process, comm, pattern) {
+        probe(held, messenger, comm, Some(pattern));
+        if let Some(found) = match_now(held, messenger, comm, pattern) {
             return found;
         }
     }
@@ -550,7 +570,7 @@ pub fn match_message(
 /// `Request` when the message was received already.
 pub fn start_receive_matched(
     held: &Held,
-    process: &Process,
+    messenger: &Messenger,
     message: &Matched,
     into: Typed<'_>,
 ) -> Result<RequestId> {
@@ -558,13 +578,13 @@ pub fn start_receive_matched(
     let Some((envelope, inner)) = taken else {
         return Err(Error::new(ErrorClass::Request, "the matched message was received already"));
     };
-    let check = check_of(process, into.datatype);
+    let check = check_of(messenger, into.datatype);
     let pattern =
         Pattern { context: envelope.context, source: Some(envelope.source), tag: Some(envelope.tag) };
     let spec = ReceiveSpec { buffer: into.buffer.clone(), pattern, from: None, check };
     engage(message.lane);
-    Ok(process.in_lane(held, message.lane, |held| {
-        let mut messages = process.messages.borrow_mut(held);
+    Ok(messenger.in_lane(held, message.lane, |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         let id = messages.state.insert(Request::new(Work::Other, message.context));
         messages.start_receive_message(id, spec, envelope, inner);
         id
@@ -575,9 +595,9 @@ pub fn start_receive_matched(
 ///
 /// # Errors
 /// `Request` for an unknown one; what the user's callback returned.
-pub fn cancel(held: &Held, process: &Process, id: RequestId) -> Result<()> {
-    let generalised = process.in_lane(held, id.lane().unwrap_or(held.lane()), |held| {
-        let mut messages = process.messages.borrow_mut(held);
+pub fn cancel(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
+    let generalised = messenger.in_lane(held, id.lane().unwrap_or(held.lane()), |held| {
+        let mut messages = messenger.messages.borrow_mut(held);
         let request = messages.state.requests.user(id)?;
         let complete = request.complete;
         let template = request.persistent.as_ref().map(|persistent| &persistent.template);

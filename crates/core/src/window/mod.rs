@@ -43,8 +43,8 @@ use crate::error_handler::ErrorHandler;
 use crate::giant::{GiantCell, Held, Lane};
 use crate::group::Group;
 use crate::info::Info;
+use crate::messenger::Messenger;
 use crate::names::ObjectName;
-use crate::process::Process;
 
 use access::Bound;
 use epoch::Epochs;
@@ -252,16 +252,16 @@ impl Window {
     }
 
     /// Wakes a member of this node, if it sleeps.
-    fn wake(&self, process: &Process, station: u32) {
+    fn wake(&self, messenger: &Messenger, station: u32) {
         // A name in a turnstile is a hint.
         if let Some(local) = self.near.get(station as usize) {
-            ring_doorbell(&process.job, *local, Lane::FIRST.number());
+            ring_doorbell(&messenger.job, *local, Lane::FIRST.number());
         }
     }
 
     /// Wakes those whose turn it is at the lock of a member.
-    fn wake_next(&self, process: &Process, station: u32) {
-        self.station_of(station).door.next_in_turn().for_each(|next| self.wake(process, next));
+    fn wake_next(&self, messenger: &Messenger, station: u32) {
+        self.station_of(station).door.next_in_turn().for_each(|next| self.wake(messenger, next));
     }
 
     /// MPI_Win_attach.

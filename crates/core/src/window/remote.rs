@@ -19,6 +19,7 @@ use crate::buffer::Buffer;
 use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, Numbered};
+use crate::messenger::Messenger;
 use crate::p2p::{Mode, SendSpec};
 use crate::process::Process;
 use crate::progress::wait_until;
@@ -132,7 +133,7 @@ impl Remote {
 
 impl Window {
     /// Sends a message to a member; nobody waits for it.
-    pub(super) fn send(&self, held: &Held, process: &Process, rank: u32, message: Vec<u8>) {
+    pub(super) fn send(&self, held: &Held, messenger: &Messenger, rank: u32, message: Vec<u8>) {
         let bytes = message.len() as u64;
         let envelope =
             Envelope { context: self.comm.context().plane(Plane::OneSided), source: self.rank(), tag: 0 };
@@ -144,7 +145,7 @@ impl Window {
             signature: 0,
         };
         // Active messages go in the first lane, whose holder moves activities.
-        let mut messages = process.messages.borrow_mut(held);
+        let mut messages = messenger.messages.borrow_mut(held);
         let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
         messages.start_send(id, spec);
         drop(messages);
@@ -152,17 +153,17 @@ impl Window {
         remote.sending.push_back((id, bytes));
         remote.sending_bytes += bytes;
         drop(remote);
-        self.see_off(held, process);
+        self.see_off(held, messenger);
     }
 
     /// Forgets messages that the transport has.
-    fn see_off(&self, held: &Held, process: &Process) {
+    fn see_off(&self, held: &Held, messenger: &Messenger) {
         let mut remote = self.remote.borrow_mut(held);
         while let Some(&(id, bytes)) = remote.sending.front() {
-            if !completion::is_complete(held, process, id).unwrap_or(true) {
+            if !completion::is_complete(held, messenger, id).unwrap_or(true) {
                 break;
             }
-            completion::finish(held, process, id);
+            completion::finish(held, messenger, id);
             remote.sending.pop_front();
             remote.sending_bytes -= bytes;
         }

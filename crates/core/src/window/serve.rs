@@ -20,8 +20,8 @@ use crate::buffer::{Buffer, combine_packed};
 use crate::completion;
 use crate::giant::{GiantCell, Held};
 use crate::matching::{Numbered, Pattern};
+use crate::messenger::{Activity, Messenger};
 use crate::p2p::{Check, ReceiveSpec};
-use crate::process::{Activity, Process};
 use crate::request::{Request, RequestId, Work};
 use std::sync::atomic::Ordering;
 
@@ -49,11 +49,11 @@ static SERVED: LazyLock<GiantCell<Served>> = LazyLock::new(GiantCell::default);
 const INCOMING: usize = 64;
 
 impl Activity for Service {
-    fn advance(self: Box<Self>, held: &Held, process: &Process, _: bool) -> Option<Box<dyn Activity>> {
+    fn advance(self: Box<Self>, held: &Held, messenger: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
         let window = &self.window;
-        let more = window.take_messages(held, process);
-        window.do_messages(held, process);
-        window.grant_locks(held, process);
+        let more = window.take_messages(held, messenger);
+        window.do_messages(held, messenger);
+        window.grant_locks(held, messenger);
         let remote = window.remote.borrow(held);
         if more || !remote.incoming.is_empty() || !remote.queue.is_empty() {
             drop(remote);
@@ -71,13 +71,13 @@ impl Activity for Service {
 
 /// Puts the windows to work that messages have come for.
 #[cold]
-pub(crate) fn answer_calls(held: &Held, process: &Process) {
+pub(crate) fn answer_calls(held: &Held, messenger: &Messenger) {
     loop {
-        let call = process.messages.borrow_mut(held).state.next_call();
+        let call = messenger.messages.borrow_mut(held).state.next_call();
         let Some(context) = call else { break };
         // Who is not served yet looks for itself when it is.
         let window = SERVED.borrow(held).0.get(&context).map(Arc::clone);
-        window.inspect(|window| window.serve(held, process));
+        window.inspect(|window| window.serve(held, messenger));
     }
 }
 
@@ -87,15 +87,15 @@ impl Window {
     /// # Errors
     /// `RmaRange` where the memory is not there.
     #[cold]
-    pub(super) fn turn_to_messages(&self, process: &Process, rank: u32, error: CopyError) -> Result<()> {
+    pub(super) fn turn_to_messages(&self, messenger: &Messenger, rank: u32, error: CopyError) -> Result<()> {
         if !error.is_of_the_way() {
             return Err(unreachable(error));
         }
-        if process.config.explain {
+        if messenger.config.explain {
             let target = self.world(rank);
             eprintln!(
                 "Tutti: rank {}: one-sided operations go to rank {target} by message: {error}",
-                process.rank
+                messenger.rank
             );
         }
         self.members[rank as usize].refused.store(true, Ordering::Relaxed);
@@ -103,16 +103,16 @@ impl Window {
     }
 
     /// Active messages to it are done from now on, those that have come before included.
-    pub(super) fn begin_service(self: &Arc<Window>, held: &Held, process: &Process) {
+    pub(super) fn begin_service(self: &Arc<Window>, held: &Held, messenger: &Messenger) {
         SERVED.borrow_mut(held).0.insert(self.service_context(), Arc::clone(self));
-        self.serve(held, process);
+        self.serve(held, messenger);
     }
 
     /// No more messages come: all members have said so.
-    pub(super) fn end_service(&self, held: &Held, process: &Process) {
+    pub(super) fn end_service(&self, held: &Held, messenger: &Messenger) {
         let context = self.service_context();
         SERVED.borrow_mut(held).0.remove(&context);
-        process.messages.borrow_mut(held).state.forget(context);
+        messenger.messages.borrow_mut(held).state.forget(context);
     }
 
     fn service_context(&self) -> u32 {
@@ -120,18 +120,18 @@ impl Window {
     }
 
     /// Does what there is to do when activities move next.
-    fn serve(self: &Arc<Window>, held: &Held, process: &Process) {
+    fn serve(self: &Arc<Window>, held: &Held, messenger: &Messenger) {
         if !self.is_at_work.swap(true, Ordering::Relaxed) {
-            process.add_activity(held, Box::new(Service { window: Arc::clone(self) }));
+            messenger.add_activity(held, Box::new(Service { window: Arc::clone(self) }));
         }
     }
 
     /// Begins to receive what has come; whether there may be more.
-    fn take_messages(&self, held: &Held, process: &Process) -> bool {
+    fn take_messages(&self, held: &Held, messenger: &Messenger) -> bool {
         let context = self.service_context();
         let pattern = Pattern { context, source: None, tag: None };
         let mut remote = self.remote.borrow_mut(held);
-        let mut messages = process.messages.borrow_mut(held);
+        let mut messages = messenger.messages.borrow_mut(held);
         while remote.incoming.len() < INCOMING
             && let Some(status) = messages.state.peek(pattern)
             && let Some((envelope, message)) = messages.state.take(pattern)
@@ -146,14 +146,14 @@ impl Window {
     }
 
     /// Does what has arrived. What an origin sent later waits for what it sent before.
-    fn do_messages(&self, held: &Held, process: &Process) {
+    fn do_messages(&self, held: &Held, messenger: &Messenger) {
         let mut waiting: Vec<u32> = Vec::new();
         let mut place = 0;
         loop {
             let next = {
                 let mut remote = self.remote.borrow_mut(held);
                 let Some(incoming) = remote.incoming.get(place) else { break };
-                let arrived = completion::is_complete(held, process, incoming.request).unwrap_or(true);
+                let arrived = completion::is_complete(held, messenger, incoming.request).unwrap_or(true);
                 if !arrived || waiting.contains(&incoming.source) {
                     waiting.push(incoming.source);
                     place += 1;
@@ -162,26 +162,26 @@ impl Window {
                 remote.incoming.remove(place)
             };
             let Some(incoming) = next else { break };
-            let received = completion::finish(held, process, incoming.request).result.map(drop);
+            let received = completion::finish(held, messenger, incoming.request).result.map(drop);
             let bytes = incoming.buffer.run().unwrap_or(&[]);
             let done = received
                 .and_then(|()| Active::decode(bytes))
-                .and_then(|active| self.act(held, process, incoming.source, &active));
+                .and_then(|active| self.act(held, messenger, incoming.source, &active));
             if let Err(error) = done {
                 let why = format!(
                     "Tutti: rank {}: one-sided operation of rank {} at {}: {}",
-                    process.rank,
+                    messenger.rank,
                     self.world(incoming.source),
                     self.describe(),
                     error.message
                 );
-                process.abort(1, &why);
+                messenger.abort(1, &why);
             }
-            process.messages.borrow_mut(held).state.requests.news = true;
+            messenger.messages.borrow_mut(held).state.requests.news = true;
         }
     }
 
-    fn act(&self, held: &Held, process: &Process, source: u32, active: &Active<'_>) -> Result<()> {
+    fn act(&self, held: &Held, messenger: &Messenger, source: u32, active: &Active<'_>) -> Result<()> {
         match active.kind {
             Kind::Put => {
                 self.check(held, active)?;
@@ -191,12 +191,12 @@ impl Window {
                 self.check(held, active)?;
                 let old = self.update_own(active)?;
                 if active.kind != Kind::Accumulate {
-                    self.answer(held, process, source, active.reply, &old);
+                    self.answer(held, messenger, source, active.reply, &old);
                 }
                 Ok(())
             }
             Kind::Flush => {
-                self.answer(held, process, source, active.reply, &[]);
+                self.answer(held, messenger, source, active.reply, &[]);
                 Ok(())
             }
             Kind::LockShared | Kind::LockExclusive => {
@@ -211,8 +211,8 @@ impl Window {
                 let ticket = ticket
                     .ok_or_else(|| Error::new(ErrorClass::RmaSync, "it unlocks what it has not locked"))?;
                 self.station_of(self.station).door.leave(ticket);
-                self.wake_next(process, self.station);
-                self.answer(held, process, source, active.reply, &[]);
+                self.wake_next(messenger, self.station);
+                self.answer(held, messenger, source, active.reply, &[]);
                 Ok(())
             }
             Kind::Post => {
@@ -228,7 +228,7 @@ impl Window {
                 let answered = self.remote.borrow_mut(held).answered(active.reply, active.data);
                 let over = answered.ok_or_else(|| Error::new(ErrorClass::Intern, "an answer to nothing"))?;
                 if let Some(request) = over {
-                    process.messages.borrow_mut(held).state.requests.complete(request, None);
+                    messenger.messages.borrow_mut(held).state.requests.complete(request, None);
                 }
                 Ok(())
             }
@@ -290,13 +290,13 @@ impl Window {
         }
     }
 
-    fn answer(&self, held: &Held, process: &Process, rank: u32, reply: u64, data: &[u8]) {
+    fn answer(&self, held: &Held, messenger: &Messenger, rank: u32, reply: u64, data: &[u8]) {
         let message = Active::bare(Kind::Reply, reply).encode(data.len(), |room| room.copy_from_slice(data));
-        self.send(held, process, rank, message);
+        self.send(held, messenger, rank, message);
     }
 
     /// Lets origins in whose turn it is.
-    fn grant_locks(&self, held: &Held, process: &Process) {
+    fn grant_locks(&self, held: &Held, messenger: &Messenger) {
         let door = &self.station_of(self.station).door;
         let mut remote = self.remote.borrow_mut(held);
         let mut granted = Vec::new();
@@ -310,8 +310,8 @@ impl Window {
         remote.holding.extend(granted.iter().map(|&(source, _, ticket)| (source, ticket)));
         drop(remote);
         for (source, reply, _) in granted {
-            self.wake_next(process, self.station);
-            self.answer(held, process, source, reply, &[]);
+            self.wake_next(messenger, self.station);
+            self.answer(held, messenger, source, reply, &[]);
         }
     }
 }
