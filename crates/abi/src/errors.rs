@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass};
-use tutti_core::communicator::by_context;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES, Outcome};
 use tutti_core::giant;
 use tutti_core::host;
 use tutti_core::names::ObjectName;
+use tutti_core::process::by_context;
 use tutti_core::process::process;
 use tutti_core::tool::settings;
 use tutti_io::file::handle_of_context;

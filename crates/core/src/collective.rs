@@ -13,35 +13,25 @@
 //! Nothing is read or written through the addresses that are kept of a call.
 #![allow(unsafe_code)]
 
-mod accord;
 mod again;
+mod bank_port;
 mod carrying;
-mod choices;
 mod deferred;
 pub mod files;
 mod flight;
 mod hosts;
 mod internal;
-mod learnings;
 mod loans;
 mod multicast;
-mod node;
 mod offloaded;
-mod operation;
 mod persistent;
-mod places;
 mod port;
 mod refusals;
-mod tuning;
-pub mod wishes;
-mod words;
 
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 use tutti_base::Result;
-use tutti_base::config::Tune;
-use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Order;
 use tutti_coll::select::Choice;
@@ -50,241 +40,50 @@ use tutti_coll::tune::{self, CallForm, Manner, Proposal};
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
-use tutti_transport::banks::{Banks, Said};
+use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
-use crate::giant::{GiantCell, Held};
+use crate::giant::Held;
 use crate::info::Info;
 pub use crate::messenger::Activity;
 use crate::messenger::Messenger;
-use crate::p2p::accord::{LANE_BITS, NUMBERS};
-use crate::process::Process;
+use crate::p2p::accord::LANE_BITS;
+use crate::process::{Process, name_of_context};
 use crate::progress;
-use crate::request::RequestId;
 use crate::tool::events;
 use crate::trace;
-use crate::wire::Signature;
 
 pub use again::{run_again, start_again};
-pub use choices::Choices;
 pub(crate) use deferred::tell_undecided;
 pub use flight::start;
 pub use internal::{
-    Gathering, Maximum, allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes,
-    last_barrier, maximum, start_allgather, start_maximum, swap_bytes,
+    allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, last_barrier, maximum,
+    start_allgather, start_maximum, swap_bytes,
 };
-pub use learnings::Learnings;
-pub(crate) use offloaded::parts;
-pub use operation::{Operation, Side};
 pub use persistent::persistent;
 pub(crate) use refusals::answer;
-pub use wishes::{Wishes, add_used};
-pub use words::Words;
 
-use accord::Accord;
-use choices::Whose;
+use bank_port::BankPort;
 use flight::start_keeping;
-use node::{BankPort, Neighbourhood, Offer, Room, Turn};
-use port::{CommPort, Ticket};
+use port::CommPort;
 
-/// What a communicator keeps for its collective operations.
-#[derive(Debug)]
-pub struct Collectives {
-    channel: Channel,
-    /// For members that meet outside: the ranks by which messages there name them.
-    names: Option<Box<[u32]>>,
-    state: GiantCell<State>,
-    near: places::Near,
-    node: Neighbourhood,
-    multicast: GiantCell<multicast::Terms>,
-    deferred: GiantCell<deferred::Deferred>,
-    offloaded: GiantCell<offloaded::Standing>,
-}
-
-/// Which messages belong to the collectives of a communicator.
-#[derive(Clone, Copy, Debug)]
-enum Channel {
-    /// The communicator's own plane, operations numbered in turn.
-    Own,
-    /// Another plane of a communicator that the members share: all operations have this number, and follow one
-    /// another.
-    Outside(i32),
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// What was asked for.
-    wishes: Wishes,
-    operations: u32,
-    persistent: u32,
-    /// What they were.
-    begun: refusals::Begun,
-    /// Executions that are at rest; `None` while one is under way.
-    rest: Vec<Option<Run>>,
-    /// The place of the execution that was done again last.
-    latest: usize,
-    /// The place whose execution goes next when there are too many.
-    oldest: usize,
-    /// For the next operation behind a request.
-    idle: Option<Box<flight::Running>>,
-    /// How often what was planned before was forgotten ([`State::forget_plans`]).
-    generation: u32,
-}
-
-impl State {
-    #[inline]
-    fn tune(&self, process: &Process) -> Tune {
-        self.wishes.tune_of(&process.config)
-    }
-
-    /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
-    /// here. Members who did not know of each other's rest would else take different plans.
-    fn forget_plans(&mut self) {
-        self.rest.clear();
-        (self.latest, self.oldest) = (0, 0);
-        self.generation += 1;
-    }
-}
-
-/// An execution and the call that it was made for.
-#[derive(Debug)]
-struct Prepared {
-    execution: Execution<RequestId>,
-    /// What its plan was allowed to use.
-    means: Means,
-    /// What the members must agree on.
-    said: Said,
-    /// What its messages say of it.
-    signature: Signature,
-    /// What it needs of a slot, if it is within the node.
-    room: Option<Room>,
-    /// Its algorithm is one that is tried or was learned, not what the model chooses.
-    tuned: bool,
-    /// How it moves on.
-    manner: Manner,
-    /// That of [`State`] when it was planned.
-    generation: u32,
-    words: Option<Words>,
-    /// With the words: see [`Operation::listed`].
-    lists: Vec<i64>,
-    given: Given,
-}
-
-/// Addresses that a user gave, to be compared and counted from.
-#[derive(Clone, Copy, Debug)]
-struct Given([*mut u8; 2]);
-
-// SAFETY: nothing is read or written through them.
-unsafe impl Send for Given {}
-
-/// Boxed, since it is handed around.
-type Run = Box<Prepared>;
+use crate::communicator::collectives::accord::Accord;
+pub use crate::communicator::collectives::choices::Choices;
+use crate::communicator::collectives::choices::Whose;
+pub use crate::communicator::collectives::collected::{Gathering, Maximum};
+pub use crate::communicator::collectives::learnings::Learnings;
+use crate::communicator::collectives::node::{Neighbourhood, Offer};
+pub use crate::communicator::collectives::operation::{Operation, Side};
+use crate::communicator::collectives::turn::{Room, Turn};
+pub use crate::communicator::collectives::wishes::{self, Wishes, add_used};
+pub use crate::communicator::collectives::words::Words;
+use crate::communicator::collectives::{
+    Channel, Given, Means, Prepared, Run, Ticket, accord, learnings, places, ticket,
+};
 
 /// Executions that a communicator keeps at rest.
 const KEPT: usize = 16;
-
-impl Default for Collectives {
-    fn default() -> Collectives {
-        Collectives {
-            channel: Channel::Own,
-            names: None,
-            state: GiantCell::default(),
-            near: places::Near::default(),
-            node: Neighbourhood::default(),
-            multicast: GiantCell::default(),
-            deferred: GiantCell::default(),
-            offloaded: GiantCell::default(),
-        }
-    }
-}
-
-impl Collectives {
-    /// Those of a group that meets inside a communicator it is a part of, under a tag of the user's
-    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place, and ranks in a
-    /// group would not tell their members from ours.
-    pub fn outside(tag: i32, names: Box<[u32]>) -> Collectives {
-        let tag = (tag as u32 % NUMBERS) << LANE_BITS;
-        Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
-    }
-
-    /// What messages call the member with this number.
-    #[inline]
-    fn name(&self, number: u32) -> u32 {
-        self.names.as_ref().map_or(number, |names| names[number as usize])
-    }
-
-    fn plane(&self) -> Plane {
-        match self.channel {
-            Channel::Own => Plane::Collective,
-            Channel::Outside(_) => Plane::Agreement,
-        }
-    }
-
-    /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
-    /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
-    pub fn next_tag(&self, held: &Held) -> i32 {
-        self.next_tag_of(held, 0)
-    }
-
-    /// The same for an operation that says this of itself.
-    fn next_tag_of(&self, held: &Held, signature: Signature) -> i32 {
-        let Channel::Own = self.channel else { return self.fixed_tag() };
-        self.state.borrow_mut(held).next_tag(signature)
-    }
-
-    /// The number of a new persistent operation, from 1 on.
-    fn next_persistent(&self, held: &Held, signature: Signature) -> u32 {
-        let mut state = self.state.borrow_mut(held);
-        state.persistent += 1;
-        state.begun.note_persistent(signature);
-        assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
-        state.persistent
-    }
-
-    /// An operation that has taken its number before says what it is.
-    fn note(&self, held: &Held, tag: i32, signature: Signature) {
-        let mut state = self.state.borrow_mut(held);
-        let operations = state.operations;
-        state.begun.note_late(tag, signature, operations);
-    }
-
-    /// Whether operations are tuned.
-    #[inline]
-    pub fn tune(&self, held: &Held, process: &Process) -> Tune {
-        self.state.borrow(held).tune(process)
-    }
-
-    /// What is asked for from now on. Nothing is under way that has not begun.
-    pub fn wish(&self, held: &Held, wishes: Wishes) {
-        let mut state = self.state.borrow_mut(held);
-        if state.wishes != wishes {
-            state.forget_plans();
-            state.wishes = wishes;
-        }
-    }
-
-    /// What an operation that begins now gets.
-    #[inline]
-    fn ticket(&self, held: &Held, run: &Run) -> Ticket {
-        self.ticket_under(held, self.next_tag_of(held, run.signature), run)
-    }
-
-    /// The same under a tag that it took when it was called for.
-    fn ticket_under(&self, held: &Held, tag: i32, run: &Run) -> Ticket {
-        match self.node.banks(held) {
-            Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
-            None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
-        }
-    }
-
-    fn fixed_tag(&self) -> i32 {
-        match self.channel {
-            Channel::Own => 0,
-            Channel::Outside(tag) => tag,
-        }
-    }
-}
 
 /// Where the members are; `None` where nobody is bound, so that nothing is known. All members get the same.
 pub(crate) fn near(process: &Process, comm: &Communicator) -> Option<Arc<simulate::Layout>> {
@@ -412,14 +211,6 @@ fn waits_for_all(collective: Collective) -> bool {
     reduces || matches!(collective, C::Barrier | C::Allgather | C::Allgatherv | C::Alltoall | C::Alltoallv)
 }
 
-/// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
-#[inline]
-fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
-    let turn = run.room.map(|room| Turn::take(banks, room, run.said.accord));
-    let accord = Accord::begin(banks, number, &run.said, turn.as_ref());
-    Ticket::new(tag, turn, accord, run.signature)
-}
-
 /// As [`ticket`], and does the operation if it is compiled, needs no more than a [`BankPort`], and need not wait: then there is no
 /// ticket.
 #[inline(always)]
@@ -456,7 +247,7 @@ fn advance(
     ticket: &mut Ticket,
     patient: bool,
 ) -> Result<Status> {
-    if let Some(refusal) = ticket.accord.refusal(comm) {
+    if let Some(refusal) = ticket.accord.refusal(|| name_of_context(comm.context().0)) {
         if node.numbers(messenger, comm).is_some() {
             // Those on other hosts have not lost step.
             refusals::tell(&CommPort::new(held, messenger, comm, ticket, None), &refusal);
@@ -508,7 +299,7 @@ fn doubt(
         let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
         place.map_or(member, |rank| rank as u32)
     };
-    let complaint = ticket.accord.complaint(&banks, comm, rank_of);
+    let complaint = ticket.accord.complaint(&banks, || name_of_context(comm.context().0), rank_of);
     let Some(complaint) = complaint else { return Ok(Status::Pending) };
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
@@ -521,15 +312,6 @@ fn doubt(
         refusals::tell(&port, &complaint);
     }
     Err(complaint)
-}
-
-/// What an operation may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Means {
-    /// Whatever there is.
-    All,
-    /// Messages only.
-    Messages,
 }
 
 fn is_within_node(plan: &Plan) -> bool {
@@ -604,7 +386,7 @@ fn prepared(
         Some(choice) => Plan::chosen(shape, choice.clone(), None),
         None => plan(held, process, comm, shape, means),
     });
-    let room = is_within_node(&plan).then(|| Room::of(process, &plan));
+    let room = is_within_node(&plan).then(|| Room::of(process.near_bytes, &plan));
     let banks = comm.collectives.node.banks(held);
     let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
     // Members of banks have other numbers there, which straight-line code does not know. An operation
@@ -745,7 +527,7 @@ fn plan_as(
 
 fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String {
     let root = root_of(collective, root).map_or(String::new(), |root| format!(" with root {root}"));
-    format!("{collective}{root} in {}", crate::communicator::name_of_context(comm.context().0))
+    format!("{collective}{root} in {}", name_of_context(comm.context().0))
 }
 
 /// The root of an operation, if it has one.

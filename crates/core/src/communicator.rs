@@ -3,6 +3,7 @@
 //! This file is the object and its lookups; `create` makes new ones, `split` makes them by colour or hardware,
 //! `intercommunicator` between two groups.
 
+pub mod collectives;
 mod color;
 pub mod create;
 pub mod intercommunicator;
@@ -11,20 +12,19 @@ pub mod split;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use crate::attached::Place;
 use crate::attributes::Attributes;
-use crate::collective::{self, Collectives};
 use crate::error_handler::ErrorHandler;
-use crate::giant::{GiantCell, Held, Lane};
+use crate::giant::{GiantCell, Lane};
 use crate::group::{Comparison, Group};
 use crate::info::Info;
 use crate::names::ObjectName;
-use crate::process::{Process, process};
 use crate::special::{ANY_SOURCE, PROC_NULL};
 use crate::topology::Topology;
+
+use collectives::Collectives;
 
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
@@ -278,28 +278,6 @@ impl Communicator {
         }
     }
 
-    /// MPI_Comm_free: the program gives it up. Messages under way still arrive.
-    ///
-    /// # Errors
-    /// The code that a delete callback of an attribute returned; the communicator then stays.
-    pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
-        self.attributes.delete_all(held, self.handle())?;
-        for part in collective::parts(held, self) {
-            part.free(held, process)?;
-        }
-        let mut communicators = process.library.communicators.borrow_mut(held);
-        communicators.remove(&self.context().0);
-        self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));
-        drop(communicators);
-        process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
-        process.in_lane(held, self.lane(), |held| {
-            let mut messages = process.messages.borrow_mut(held);
-            messages.state.forget(self.context().plane(Plane::PointToPoint));
-            messages.state.forget(self.context().plane(Plane::Partitioned));
-        });
-        Ok(())
-    }
-
     #[cold]
     fn wrong_rank(&self, argument: &str, rank: i32) -> Error {
         let last = i64::from(self.peers().size()) - 1;
@@ -307,27 +285,5 @@ impl Communicator {
             ErrorClass::Rank,
             format!("argument {argument} is {rank}; it must be 0 to {last} or MPI_PROC_NULL"),
         )
-    }
-}
-
-/// The communicator with this context, if it is not freed.
-pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
-    process()?.library.communicators.borrow(held).get(&context).cloned()
-}
-
-/// Its name, for messages to people. For who holds nothing, or the first lane.
-pub fn name_of_context(context: u32) -> String {
-    name_of(&crate::giant::enter(), context)
-}
-
-/// As [`name_of_context`].
-pub fn name_of(held: &Held, context: u32) -> String {
-    let unnamed = || format!("the communicator with context {context}");
-    match by_context(held, context) {
-        Some(comm) => match comm.name.borrow(held).as_bytes() {
-            [] => unnamed(),
-            name => String::from_utf8_lossy(name).into_owned(),
-        },
-        None => unnamed(),
     }
 }

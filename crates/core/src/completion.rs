@@ -10,10 +10,10 @@ use std::sync::Arc;
 use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
 
 use crate::apart::Counterpart;
-use crate::communicator::by_context;
 use crate::giant::{Held, engage};
+use crate::matching::Pattern;
 use crate::messenger::Messenger;
-use crate::p2p::user::describe;
+use crate::process::{by_context, name_of};
 use crate::progress;
 use crate::request::{Generalised, RequestId, SeenOff, Status, Work};
 
@@ -278,7 +278,7 @@ pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
     within(&held, messenger, id, |held_inside| {
         let messages = messenger.messages.borrow(held_inside);
         let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
-        let comm = || crate::communicator::name_of(&held, request.context);
+        let comm = || name_of(&held, request.context);
         match &request.work {
             Work::Receive { pattern, .. } => format!("a receive {}", describe(&held, pattern)),
             Work::Send { peer, tag, buffer, .. } => {
@@ -301,4 +301,12 @@ pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
             Work::Other => format!("an operation in {}", comm()),
         }
     })
+}
+
+/// In words, for a person who asks where a rank waits.
+pub fn describe(held: &Held, pattern: &Pattern) -> String {
+    let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
+    let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
+    let name = name_of(held, ContextId::of_plane(pattern.context).0);
+    format!("from {source}, {tag}, in {name}")
 }

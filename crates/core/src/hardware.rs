@@ -7,18 +7,18 @@ use tutti_sys::cpu;
 use tutti_topo::Machine;
 use tutti_topo::resource;
 
-use crate::process;
+use crate::host::Host;
 
-/// The machine of the job.
-pub(crate) fn machine() -> &'static Machine {
+/// The machine of the job; before there is a process, the one that it runs on.
+pub(crate) fn machine(host: Option<&Host>) -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
-    MACHINE.get_or_init(|| match process::process() {
-        Some(process) => Machine::of_job(process.job.machine()),
+    MACHINE.get_or_init(|| match host {
+        Some(host) => Machine::of_job(host.job.machine()),
         None => Machine::local(),
     })
 }
 
 /// Every type of resource, and whether this process is confined to one instance of it. Works before MPI_Init.
-pub fn confinement() -> Vec<(&'static str, bool)> {
-    resource::confinement(machine(), &cpu::affinity().unwrap_or_default())
+pub fn confinement(host: Option<&Host>) -> Vec<(&'static str, bool)> {
+    resource::confinement(machine(host), &cpu::affinity().unwrap_or_default())
 }

@@ -14,10 +14,11 @@ use tutti_base::{ContextId, Rank, Result};
 use tutti_transport::exposure::Exposures;
 
 use crate::boot::{self, Boot};
-use crate::collective::{Choices, Learnings};
 use crate::communicator::Communicator;
+use crate::communicator::collectives::choices::Choices;
+use crate::communicator::collectives::learnings::Learnings;
 use crate::context::Contexts;
-use crate::giant::{GiantCell, Held};
+use crate::giant::{self, GiantCell, Held};
 use crate::group::Group;
 use crate::host::{Host, ThreadLevel};
 use crate::matching::Numbered;
@@ -143,5 +144,27 @@ impl Library {
             learnings: GiantCell::default(),
             split,
         }
+    }
+}
+
+/// The communicator with this context, if it is not freed.
+pub fn by_context(held: &Held, context: u32) -> Option<Arc<Communicator>> {
+    process()?.library.communicators.borrow(held).get(&context).cloned()
+}
+
+/// Its name, for messages to people. For who holds nothing, or the first lane.
+pub fn name_of_context(context: u32) -> String {
+    name_of(&giant::enter(), context)
+}
+
+/// As [`name_of_context`].
+pub fn name_of(held: &Held, context: u32) -> String {
+    let unnamed = || format!("the communicator with context {context}");
+    match by_context(held, context) {
+        Some(comm) => match comm.name.borrow(held).as_bytes() {
+            [] => unnamed(),
+            name => String::from_utf8_lossy(name).into_owned(),
+        },
+        None => unnamed(),
     }
 }

@@ -203,7 +203,9 @@ pub fn get_processor_name(_call: &mut Call, name: TextOut, resultlen: Out<c_int>
 /// MPI_Get_hw_resource_info: the types of resources, each with whether the caller is confined to one of them.
 pub fn get_hw_resource_info(_call: &mut Call, hw_info: HandleOut<Info>) -> Result<()> {
     let mut entries = Entries::new();
-    for (resource, confined) in tutti_core::hardware::confinement() {
+    for (resource, confined) in
+        tutti_core::hardware::confinement(tutti_core::process::process().map(|process| &process.host))
+    {
         entries.set(resource, if confined { "true" } else { "false" })?;
     }
     hw_info.create(GiantCell::new(entries)).map(drop)

@@ -9,21 +9,17 @@
 use std::sync::Arc;
 
 use tutti_base::Result;
-use tutti_coll::select::Choice;
 
-use super::accord::Accord;
 use super::flight::{Attempt, hope, start_run};
-use super::port::{CommPort, Ticket};
-use super::{
-    Channel, Given, LANE_BITS, NUMBERS, Prepared, Run, State, Words, dash, finish, offloaded, refusals,
-    waiting_for,
-};
+use super::port::CommPort;
+use super::{Channel, LANE_BITS, Words, dash, finish, offloaded, refusals, waiting_for};
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Ticket;
+use crate::communicator::collectives::accord::Accord;
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
-use crate::wire::Signature;
 
 /// As [`run`] for the operation that `words` name on other memory, if it is at rest and simple enough.
 ///
@@ -139,66 +135,4 @@ unsafe fn attempt(
         }
     }
     Some(Attempt::Waits(state.rest[place].take().expect("it was just found"), ticket))
-}
-
-impl Prepared {
-    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
-    #[cold]
-    fn compile(&mut self) -> bool {
-        let Given(given) = self.given;
-        let compiled = !self.lists.is_empty() && self.execution.compile(given);
-        if !compiled && !self.lists.is_empty() {
-            self.words = None;
-        }
-        compiled
-    }
-}
-
-impl State {
-    /// See [`Collectives::next_tag`].
-    #[inline]
-    pub(super) fn next_tag(&mut self, signature: Signature) -> i32 {
-        let number = self.operations % NUMBERS;
-        self.begun.note(number, signature);
-        self.operations = self.operations.wrapping_add(1);
-        (number << LANE_BITS) as i32
-    }
-
-    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
-    ///
-    /// # Safety
-    /// As for [`run_again`].
-    #[inline]
-    unsafe fn awaken(
-        &mut self,
-        words: &Words,
-        has_lists: impl Fn(&[i64]) -> bool,
-        [send, recv]: [*mut u8; 2],
-        tuned: Option<&Choice>,
-    ) -> Option<usize> {
-        let is_meant = |run: &Run| match tuned {
-            None => !run.tuned,
-            Some(choice) => run.tuned && run.execution.plan().choice.is_same(choice),
-        };
-        let generation = self.generation;
-        let said = |run: &Option<Run>| {
-            run.as_ref().is_some_and(|run| {
-                run.words.as_ref() == Some(words)
-                    && run.generation == generation
-                    && is_meant(run)
-                    && has_lists(&run.lists)
-            })
-        };
-        // Most programs repeat what they did last.
-        if !self.rest.get(self.latest).is_some_and(said) {
-            self.latest = self.rest.iter().position(said)?;
-        }
-        let place = self.latest;
-        let run = self.rest[place].as_mut()?;
-        // SAFETY: passed on.
-        let ready = unsafe {
-            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
-        };
-        if ready { Some(place) } else { None }
-    }
 }

@@ -13,26 +13,26 @@
 //! the request is complete.
 #![allow(unsafe_code)]
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tutti_base::Result;
 use tutti_base::config::Tune;
 use tutti_coll::Shape;
 use tutti_coll::tune::cycle::Place;
-use tutti_coll::tune::{CallForm, Manner, UnitKey};
+use tutti_coll::tune::{CallForm, Manner};
 use tutti_sys::clock;
 
 use super::flight::start_under;
-use super::internal::{self, Maxima, Maximum};
+use super::internal;
 use super::learnings;
-use super::operation::Owned;
-use super::tuning::{Decided, News, Says, Tuning};
 use super::{
     Activity, Channel, Means, Operation, agree, finish, multicast, offloaded, prepare_as, refusals, root_of,
     surroundings, waiting_for,
 };
 use crate::communicator::Communicator;
+use crate::communicator::collectives::deferred::{Settling, Waiting};
+use crate::communicator::collectives::operation::Owned;
+use crate::communicator::collectives::tuning::{Decided, News, Says};
 use crate::completion;
 use crate::giant::Held;
 use crate::inside::{self, Reading};
@@ -49,48 +49,6 @@ const PUSHED_TIMES: f64 = 2.0;
 /// at least and at most so long.
 const LEAST_PUSHED_NS: u64 = 20_000;
 const MOST_PUSHED_NS: u64 = 20_000_000;
-
-/// What a communicator keeps of it.
-#[derive(Debug, Default)]
-pub(super) struct Deferred {
-    waiting: VecDeque<Waiting>,
-    /// What hosts have to offer is being found out.
-    settling: Option<Settling>,
-    /// An activity looks after what waits.
-    attended: bool,
-    pub(super) tuning: Tuning,
-    /// What units have contributed and not heard of.
-    words: HashMap<Place, Maxima>,
-    /// Tuned persistent operations that were made, by what they are.
-    made: HashMap<UnitKey, u32>,
-}
-
-impl Deferred {
-    /// A tuned persistent operation is made: how many equal ones were before.
-    pub(super) fn count_made(&mut self, key: UnitKey) -> u32 {
-        let made = self.made.entry(key).or_default();
-        *made += 1;
-        *made - 1
-    }
-}
-
-#[derive(Debug)]
-struct Settling {
-    maximum: Maximum,
-    /// Operations that have begun since.
-    begun: u32,
-}
-
-/// An operation that was called for.
-#[derive(Debug)]
-struct Waiting {
-    operation: Owned,
-    /// The number of the operation, and that of the agreement if it carries one along.
-    tags: [i32; 2],
-    request: RequestId,
-    /// If it is tuned: which one it is, and when it was called for.
-    unit: Option<(Place, Reading)>,
-}
 
 /// What the first one does.
 enum Next {

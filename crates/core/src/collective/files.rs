@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_coll::{Collective, Environment, Plan, Schedule, Shape};
 
-use super::accord::Accord;
-use super::port::{CommPort, Ticket};
+use super::port::CommPort;
 use super::{Activity, places, refusals};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Ticket;
+use crate::communicator::collectives::accord::Accord;
 use crate::engine::{Execution, Status};
 use crate::giant::Held;
 use crate::messenger::Messenger;

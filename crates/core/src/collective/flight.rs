@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_coll::tune::Manner;
 
-use super::accord::Accord;
-use super::persistent::Kept;
-use super::port::Ticket;
 use super::{Activity, Means, Operation, Run, advance, deferred, offloaded, prepare, rest, root_of};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Ticket;
+use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::under_way::{Flight, Kept, Running};
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::inside;
@@ -100,25 +100,6 @@ pub(super) fn start_under(
         Some(comm),
         Flight { run: Some(run), ticket, request, kept: None, _memory: None },
     );
-}
-
-/// An operation under way behind a request. The box is used again and again.
-#[derive(Debug)]
-pub(super) struct Running {
-    /// `None` for a persistent operation, which has its own, and while the box is idle.
-    comm: Option<Arc<Communicator>>,
-    flight: Option<Flight>,
-}
-
-#[derive(Debug)]
-struct Flight {
-    /// Until it is over.
-    run: Option<Run>,
-    ticket: Ticket,
-    request: RequestId,
-    /// Where a persistent operation goes when it is over; others go back to the communicator.
-    kept: Option<Arc<Kept>>,
-    _memory: Option<[Buffer; 2]>,
 }
 
 impl Activity for Running {

@@ -11,7 +11,7 @@
 //! of a host reduce into belongs to the activity, which outlives its parts.
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tutti_base::Result;
 use tutti_coll::{Collective, lower};
@@ -20,51 +20,21 @@ use tutti_offload::layout::AREA_BYTES;
 
 use super::flight;
 use super::offloaded::{BCAST, Kind, buffer};
-use super::operation::{Owned, Side};
 use super::{Activity, Operation};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::hosts::Hosts;
+use crate::communicator::collectives::operation::{Owned, Side};
 use crate::completion;
 use crate::engine::Array;
 use crate::giant::Held;
 use crate::messenger::Messenger;
-use crate::offload::{Call, Place};
+use crate::offload::Call;
 use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
 
 /// MPI_BYTE in the standard ABI.
 const BYTE: u32 = 0x247;
-
-/// The hosts of a communicator.
-#[derive(Debug)]
-pub(super) struct Hosts {
-    pub up: Arc<Communicator>,
-    pub down: Arc<Communicator>,
-    /// At those who speak for their hosts: all of these, and what they are in the kernel.
-    pub leaders: Option<Arc<Communicator>>,
-    pub place: Option<Arc<Place>>,
-    /// The host of each member, and which one on it that is.
-    pub members: Vec<(u32, u32)>,
-    pub turns: Mutex<Turns>,
-}
-
-/// How many operations were called, and have begun their parts.
-#[derive(Debug, Default)]
-pub(super) struct Turns {
-    next: u32,
-    called: u32,
-    descended: u32,
-}
-
-impl Hosts {
-    fn turns(&self) -> std::sync::MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_alone(&self) -> bool {
-        self.up.size() == 1
-    }
-}
 
 /// Where an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

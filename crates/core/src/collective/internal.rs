@@ -15,59 +15,18 @@ use tutti_data::{Datatype, Op, Reducer};
 use super::{Means, Operation, Side, multicast, refusals, run, run_by, start_keeping};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, Maximum, OfBytes};
 use crate::completion;
 use crate::engine::Array;
 use crate::exchange::exchange;
 use crate::giant::Held;
 use crate::process::Process;
-use crate::request::RequestId;
 
 /// Numbers of the standard ABI for the types and the operator used here.
 const UINT32: u32 = 0x251;
 const UINT64: u32 = 0x259;
 const BYTE: u32 = 0x247;
 const MAX: u32 = 0x23;
-
-/// Something that all members contribute to in the background: a maximum, maxima, or all parts. Its memory
-/// lives as long as the operation or this.
-#[derive(Debug)]
-pub struct Collected<T> {
-    /// Complete when it is known.
-    pub request: RequestId,
-    all: Buffer,
-    of: PhantomData<fn() -> T>,
-}
-
-/// One number: the maximum over all members.
-pub type Maximum = Collected<u32>;
-/// Element-wise maxima.
-pub type Maxima = Collected<Vec<u64>>;
-/// What each member gave, one after the other.
-pub type Gathering = Collected<Vec<u8>>;
-
-/// What is made of the bytes that have come.
-pub trait OfBytes {
-    /// It.
-    fn of_bytes(bytes: Vec<u8>) -> Self;
-}
-
-impl OfBytes for u32 {
-    fn of_bytes(bytes: Vec<u8>) -> u32 {
-        bytes.first_chunk().copied().map_or(0, u32::from_ne_bytes)
-    }
-}
-
-impl OfBytes for Vec<u64> {
-    fn of_bytes(bytes: Vec<u8>) -> Vec<u64> {
-        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
-    }
-}
-
-impl OfBytes for Vec<u8> {
-    fn of_bytes(bytes: Vec<u8>) -> Vec<u8> {
-        bytes
-    }
-}
 
 impl<T: OfBytes> Collected<T> {
     /// It, once the request is complete.

@@ -22,9 +22,9 @@ use tutti_transport::exposure::{self, Record, Window};
 use tutti_transport::single_copy::CopyError;
 
 use super::carrying::Carrier;
-use super::node::Turn;
 use super::port::CommPort;
 use crate::buffer::Buffer;
+use crate::communicator::collectives::turn::Turn;
 use crate::engine::{Exposed, Remote, copy_to_peer};
 use crate::p2p::served;
 

@@ -42,25 +42,6 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// See [`PATIENCE`].
 const TESTS: u32 = 4;
 
-/// What a communicator knows of it.
-#[derive(Debug, Default)]
-pub(super) struct Terms {
-    /// Blocking operations so far, and with which one it is asked next.
-    calls: u32,
-    next: u32,
-    /// Operations until it is asked again.
-    pause: u32,
-    tries: u32,
-    is_there: bool,
-}
-
-impl Terms {
-    /// Whether algorithms may use multicast.
-    pub fn is_there(&self) -> bool {
-        self.is_there
-    }
-}
-
 /// Agrees on it, if this is an operation at which that is done.
 ///
 /// # Errors

@@ -26,11 +26,12 @@ use tutti_offload::layout::{AREA_BYTES, OPERAND_BYTES, Operator, PEERS, PORT, PR
 use tutti_offload::seat::Seat;
 use tutti_transport::adaptive::tag::{Key, Use};
 
-use super::hosts::{self, Hosts};
-use super::operation::{Owned, Side};
+use super::hosts;
 use super::{Activity, Channel, Operation, internal, refusals, waiting_for};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::hosts::{Hosts, Standing};
+use crate::communicator::collectives::operation::{Owned, Side};
 use crate::completion;
 use crate::giant::{GiantCell, Held};
 use crate::messenger::Messenger;
@@ -48,20 +49,6 @@ pub(super) const BCAST: u8 = 2;
 /// may be busy.
 const TRIAL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_micros(50);
-
-/// Whether the members have the kernel's program.
-#[derive(Debug, Default)]
-pub(super) enum Standing {
-    /// Nobody has asked.
-    #[default]
-    Open,
-    /// They have not.
-    None,
-    /// They have; their hosts.
-    Ready(Arc<Place>, Arc<[Ipv4Addr]>),
-    /// Those have who speak for their hosts.
-    Several(Arc<Hosts>),
-}
 
 /// Finds out, with all members, whether the kernel does operations of a communicator, if nobody has before.
 ///
@@ -455,17 +442,6 @@ fn start_several(
     let root = hosts.members.get(operation.shape(comm).root as usize).map_or(0, |(host, _)| *host);
     let has_program = (root as usize) < PROGRAMS - usize::from(BCAST);
     has_program.then(|| hosts::start(held, process, comm, operation, (hosts, kind)))
-}
-
-/// What a communicator has of communicators for it.
-pub(crate) fn parts(held: &Held, comm: &Communicator) -> Vec<Arc<Communicator>> {
-    match &*comm.collectives.offloaded.borrow(held) {
-        Standing::Several(hosts) => {
-            let leaders = hosts.leaders.iter().map(Arc::clone);
-            leaders.chain([Arc::clone(&hosts.up), Arc::clone(&hosts.down)]).collect()
-        }
-        _ => Vec::new(),
-    }
 }
 
 /// As [`run`], behind a request.

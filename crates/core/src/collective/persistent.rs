@@ -15,17 +15,20 @@ use tutti_coll::select::Choice;
 use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{CallForm, UnitKey};
 
-use super::accord::Accord;
 use super::flight::{Attempt, hope, launch_kept, work_of};
-use super::internal::{self, Maxima};
-use super::node::Neighbourhood;
-use super::port::{CommPort, Ticket};
-use super::tuning::{News, Says, Unit};
+use super::internal;
+use super::port::CommPort;
 use super::{
     Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, dash, deferred, is_within_node,
     offloaded, plan_as, prepare_as, refusals,
 };
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Ticket;
+use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::collected::Maxima;
+use crate::communicator::collectives::node::Neighbourhood;
+use crate::communicator::collectives::tuning::{News, Says, Unit};
+use crate::communicator::collectives::under_way::Kept;
 use crate::completion;
 use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
@@ -34,7 +37,6 @@ use crate::messenger::Messenger;
 use crate::p2p::accord::PERSISTENT;
 use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
-use crate::wire::Signature;
 
 /// Algorithms that are tried of one operation: each has banks.
 const MOST_TRIED: usize = 6;
@@ -110,26 +112,6 @@ fn insert(held: &Held, process: &Process, comm: &Communicator, operation: Arc<dy
         ..Request::completed(RequestStatus::EMPTY, comm.context().0)
     };
     process.messages.borrow_mut(held).state.insert(request)
-}
-
-/// A persistent operation.
-#[derive(Debug)]
-pub(super) struct Kept {
-    run: GiantCell<Option<Run>>,
-    comm: Arc<Communicator>,
-    tag: i32,
-    /// The tag that making it took, and what that said.
-    made: (i32, Signature),
-    /// Its own, since its starts need not follow those of other operations.
-    banks: Option<Neighbourhood>,
-    /// It may be done without messages and without foreign code.
-    dashes: bool,
-    /// What a start has begun that was not over at once, until the same start goes on with it.
-    begun: GiantCell<Option<Ticket>>,
-    /// How often it was started.
-    starts: AtomicU32,
-    /// A run by messages has failed: what is still under way of it could be taken for the next one's, as all have one tag.
-    failed: AtomicBool,
 }
 
 /// An operation is handed to arbitrary code only by [`Kept::begin`], which needs the process.
@@ -214,24 +196,6 @@ impl Kept {
             starts: AtomicU32::new(0),
             failed: AtomicBool::new(false),
         })
-    }
-
-    /// Its communicator.
-    pub fn communicator(&self) -> &Communicator {
-        &self.comm
-    }
-
-    /// Its own banks.
-    pub fn banks(&self) -> Option<&Neighbourhood> {
-        self.banks.as_ref()
-    }
-
-    /// Its execution is at rest again, after it has failed or not.
-    pub fn put_back(&self, held: &Held, run: Option<Run>, has_failed: bool) {
-        if has_failed && self.banks.is_none() {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        *self.run.borrow_mut(held) = run;
     }
 
     /// Starts it, and does it if nothing is in the way.

@@ -6,13 +6,11 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Access;
 
 use super::LANE_BITS;
-use super::accord::Accord;
 use super::files::Windows;
 use super::loans::Found;
-use super::node::Turn;
-use super::refusals::Patience;
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
+use crate::communicator::collectives::Ticket;
 use crate::completion;
 use crate::engine::{Exposed, NodePort, Port, Remote, Started, note_readers, wants_look};
 use crate::giant::Held;
@@ -20,11 +18,9 @@ use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::request::{Request, RequestId, Work};
-use crate::wire::Signature;
 use crate::{repairs, trace};
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
-use tutti_transport::exposure::Record;
 use tutti_transport::line;
 
 /// Only schedules that have a turn take steps within the node.
@@ -43,41 +39,6 @@ pub struct CommPort<'a> {
     patience: u32,
     /// Of an operation on a file.
     windows: Option<&'a dyn Windows>,
-}
-
-/// What an operation has from its call to its end.
-#[derive(Clone, Debug)]
-pub struct Ticket {
-    /// Its messages have this tag (whose low bits become the lane).
-    pub tag: i32,
-    /// Its turn at the banks, for a schedule within the node.
-    pub turn: Option<Turn>,
-    /// What this process has exposed for it.
-    pub exposed: Vec<Record>,
-    /// Bytes that this process has put into its bank beside those of the schedule.
-    pub carried_bytes: usize,
-    /// Whether the members agree about it.
-    pub accord: Accord,
-    /// What its messages say of it.
-    pub signature: Signature,
-    /// How long it has waited.
-    pub(super) patience: Patience,
-}
-
-impl Ticket {
-    /// Of an operation whose messages have this tag.
-    #[inline]
-    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord, signature: Signature) -> Ticket {
-        Ticket {
-            tag,
-            turn,
-            exposed: Vec::new(),
-            carried_bytes: 0,
-            accord,
-            signature,
-            patience: Patience::default(),
-        }
-    }
 }
 
 impl<'a> CommPort<'a> {

@@ -23,118 +23,23 @@ use tutti_coll::{Collective, Shape};
 use tutti_sys::clock;
 
 use super::port::CommPort;
-use super::{Channel, State};
-use crate::communicator::{Communicator, name_of};
+use crate::communicator::Communicator;
+use crate::communicator::collectives::{Channel, OperationState};
 use crate::error_handler::ErrorHandler;
 use crate::giant::Held;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
-use crate::p2p::accord::{self, LANE_BITS, NUMBERS, PERSISTENT, Refusal};
-use crate::process::Process;
+use crate::p2p::accord::{self, Refusal};
+use crate::process::{Process, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
 
-/// Operations of a communicator that a member remembers.
-const REMEMBERED: usize = 64;
-/// A wait of so long is worth a question.
-const FIRST_NS: u64 = 1_000_000_000;
-/// The longest time between two questions.
-const LONGEST_NS: u64 = 32_000_000_000;
-/// Looks between two at the clock.
-const LOOKS: u32 = 256;
 /// Most members that are asked at a time; of those whose flags are waited for, the first time, and then twice
 /// as many.
 const ASKED: usize = 16;
 
 /// Of a signature, what the number of bytes hashes to.
 const BYTES_FIELD: Signature = 0x1f;
-
-/// What a member took the latest operations of a communicator for, by number.
-#[derive(Debug)]
-pub(super) struct Begun {
-    latest: [Signature; REMEMBERED],
-    persistent: Vec<Signature>,
-}
-
-impl Default for Begun {
-    fn default() -> Begun {
-        Begun { latest: [0; REMEMBERED], persistent: Vec::new() }
-    }
-}
-
-impl Begun {
-    /// An operation begins.
-    #[inline]
-    pub fn note(&mut self, number: u32, signature: Signature) {
-        self.latest[number as usize % REMEMBERED] = signature;
-    }
-
-    /// An operation that has said nothing of itself yet begins; `operations` were called for since the start.
-    pub fn note_late(&mut self, tag: i32, signature: Signature, operations: u32) {
-        if self.of(tag, operations).is_some() {
-            self.note((tag as u32) >> LANE_BITS, signature);
-        }
-    }
-
-    /// A persistent operation is made.
-    pub fn note_persistent(&mut self, signature: Signature) {
-        self.persistent.push(signature);
-    }
-
-    /// What the operation with this tag was taken for, if it has begun and is remembered. `operations` have
-    /// begun.
-    fn of(&self, tag: i32, operations: u32) -> Option<Signature> {
-        let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
-        if tag & PERSISTENT != 0 {
-            return self.persistent.get((number as usize).checked_sub(1)?).copied();
-        }
-        let ago = operations.wrapping_sub(1).wrapping_sub(number) % NUMBERS;
-        let known = (operations as usize).min(REMEMBERED);
-        ((ago as usize) < known).then(|| self.latest[number as usize % REMEMBERED])
-    }
-}
-
-/// How long an operation has waited, as far as that is known.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Patience {
-    looks: u32,
-    /// When to ask next, and how long after that again.
-    next_ns: u64,
-    step_ns: u64,
-    /// How often that was, up to 31.
-    asked: u32,
-    /// For a persistent operation: the tag under which it was made, and what that says.
-    pub made: Option<(i32, Signature)>,
-}
-
-impl Patience {
-    /// Another look was in vain; whether it is time to look at the clock.
-    #[inline]
-    pub fn looked(&mut self, is_about_to_sleep: bool) -> bool {
-        self.looks = self.looks.wrapping_add(1);
-        is_about_to_sleep || self.looks.is_multiple_of(LOOKS)
-    }
-
-    /// Whether it is time to ask.
-    #[cold]
-    pub fn is_over(&mut self, now_ns: u64) -> bool {
-        if self.step_ns == 0 {
-            (self.next_ns, self.step_ns) = (now_ns + FIRST_NS, FIRST_NS);
-        }
-        let over = now_ns >= self.next_ns;
-        if over {
-            self.asked = (self.asked + 1).min(31);
-            self.step_ns = (2 * self.step_ns).min(LONGEST_NS);
-            self.next_ns = now_ns + self.step_ns;
-        }
-        over
-    }
-
-    /// Whether it has been time to ask.
-    pub fn is_long(&self) -> bool {
-        self.asked > 0
-    }
-}
 
 /// What the messages of an operation say of it: no more than what all members have alike.
 pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
@@ -309,51 +214,11 @@ pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: 
 
 fn begun(held: &Held, comm: &Communicator, tag: i32) -> Option<Signature> {
     let state = comm.collectives.state.borrow(held);
-    let State { begun, operations, .. } = &*state;
+    let OperationState { begun, operations, .. } = &*state;
     begun.of(tag, *operations)
 }
 
 /// What making a persistent operation says of itself.
 pub(super) fn signature_of_making(collective: Collective) -> Signature {
     accord::making(collective)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latest_operations_are_remembered() {
-        let mut begun = Begun::default();
-        let tag = |number: u32| ((number % NUMBERS) << LANE_BITS) as i32;
-        assert_eq!(begun.of(tag(0), 0), None);
-        for first in [0, NUMBERS - 10, u32::MAX - 200] {
-            let numbers: Vec<u32> = (0..100).map(|number| first + number).collect();
-            for number in &numbers {
-                begun.note(number % NUMBERS, (number % 1000) as u16);
-            }
-            let check = |number: u32, known: bool| {
-                let expected = known.then_some((number % 1000) as u16);
-                assert_eq!(begun.of(tag(number), first + 100), expected, "{number} after {first}");
-            };
-            check(first + 99, true);
-            check(first + 99 - 63, true);
-            check(first + 99 - 64, false);
-            check(first + 100, false);
-        }
-        begun.note_persistent(7);
-        assert_eq!(begun.of(PERSISTENT | tag(1), 0), Some(7));
-        assert_eq!(begun.of(PERSISTENT | tag(2), 0), None);
-        assert_eq!(begun.of(PERSISTENT | tag(0), 0), None);
-    }
-
-    #[test]
-    fn questions_become_rarer() {
-        let mut patience = Patience::default();
-        let asked: Vec<u64> = (0..600).filter(|tenth| patience.is_over(tenth * 100_000_000)).collect();
-        assert_eq!(asked, [10, 30, 70, 150, 310]);
-        assert!(patience.is_long());
-        assert!(!Patience::default().is_long() && Patience::default().looked(true));
-        assert_eq!((0..1024).filter(|_| patience.looked(false)).count(), 4);
-    }
 }

@@ -12,6 +12,7 @@ use crate::collective;
 use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::hardware::machine;
+use crate::host::Host;
 use crate::process::Process;
 use crate::special::UNDEFINED;
 
@@ -46,7 +47,7 @@ pub fn color(
     how: Option<&HardwareSplit>,
 ) -> Result<Colored> {
     let unguided = how == Some(&HardwareSplit::Unguided);
-    let mine = unguided.then(|| machine().places(&cpu::affinity().unwrap_or_default()));
+    let mine = unguided.then(|| machine(Some(process)).places(&cpu::affinity().unwrap_or_default()));
     let among = comm.inter().map_or(comm, |inter| &inter.local);
     let mut all = collective::allgather_bytes(held, process, among, &record(mine))?;
     if comm.inter().is_some() {
@@ -55,11 +56,11 @@ pub fn color(
     }
     let spans_hosts = among.group().iter().any(|world| process.local_rank(world).is_none());
     let (place, resource) = match (how, mine) {
-        (Some(HardwareSplit::Guided(name)), _) => guided(name),
+        (Some(HardwareSplit::Guided(name)), _) => guided(process, name),
         (_, Some(_)) if spans_hosts => (0, Some(Resource::SharedMemory.name())),
         (_, Some(mine)) => {
             let others: Vec<Places> = all.chunks_exact(RECORD_BYTES).filter_map(places).collect();
-            resource::unguided(machine(), &others).map_or(NOWHERE, |level| at(&mine, level))
+            resource::unguided(machine(Some(process)), &others).map_or(NOWHERE, |level| at(&mine, level))
         }
         _ => NOWHERE,
     };
@@ -68,10 +69,10 @@ pub fn color(
     Ok((if place == UNDEFINED { place } else { on_host(place) }, resource))
 }
 
-fn guided(name: &str) -> Colored {
+fn guided(host: &Host, name: &str) -> Colored {
     let Some(resource) = Resource::from_name(name) else { return NOWHERE };
     let set = cpu::affinity().unwrap_or_default();
-    let place = resource::resource_of(machine(), &set, resource);
+    let place = resource::resource_of(machine(Some(host)), &set, resource);
     place.map_or(NOWHERE, |place| (place as i32, Some(resource.name())))
 }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
 use super::{Communicator, Inter};
 use crate::collective;
+use crate::communicator::collectives::Collectives;
 use crate::completion;
 use crate::context::{Agreement, Next};
 use crate::exchange::exchange;
@@ -118,7 +120,7 @@ pub fn create_group(
     let handler = comm.error_handler.borrow(held).clone();
     let mut among = Communicator::new(Some(comm.context()), group.clone(), rank, None, handler.clone());
     let names = group.iter().filter_map(|member| comm.group.rank_of(member)).map(|rank| rank.0).collect();
-    among.collectives = collective::Collectives::outside(tag, names);
+    among.collectives = Collectives::outside(tag, names);
     let context = agree(held, process, &among)?;
     Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, context)))
 }
@@ -340,5 +342,29 @@ impl Duplicate {
             self.background = Background::begin(held, process, &self.comm, self.tags)?;
         }
         Ok(is_over)
+    }
+}
+
+impl Communicator {
+    /// MPI_Comm_free: the program gives it up. Messages under way still arrive.
+    ///
+    /// # Errors
+    /// The code that a delete callback of an attribute returned; the communicator then stays.
+    pub fn free(&self, held: &Held, process: &Process) -> Result<()> {
+        self.attributes.delete_all(held, self.handle())?;
+        for part in self.collectives.parts(held) {
+            part.free(held, process)?;
+        }
+        let mut communicators = process.library.communicators.borrow_mut(held);
+        communicators.remove(&self.context().0);
+        self.inter.iter().for_each(|inter| drop(communicators.remove(&inter.local.context().0)));
+        drop(communicators);
+        process.messages.borrow_mut(held).state.forget(self.context().plane(Plane::Collective));
+        process.in_lane(held, self.lane(), |held| {
+            let mut messages = process.messages.borrow_mut(held);
+            messages.state.forget(self.context().plane(Plane::PointToPoint));
+            messages.state.forget(self.context().plane(Plane::Partitioned));
+        });
+        Ok(())
     }
 }

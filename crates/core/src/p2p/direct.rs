@@ -7,7 +7,8 @@
 use tutti_base::ContextId;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
-use super::incoming::{Arrival, status_of};
+use super::incoming::Arrival;
+use super::status::status_of;
 use super::{Check, PointToPoint, ReceiveSpec, State};
 use crate::completion::Finished;
 use crate::matching::Envelope;

@@ -6,6 +6,7 @@ use tutti_transport::link::KEEP;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
 use super::multicast;
+use super::status::{status_of, truncated};
 use super::ways::Reading;
 use super::withheld::Asked;
 use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord, is_counted};
@@ -481,10 +482,6 @@ fn sent_bytes(request: &Request) -> u64 {
     }
 }
 
-pub(super) fn status_of(envelope: Envelope, bytes: u64) -> Status {
-    Status { source: envelope.source as i32, tag: envelope.tag, bytes, cancelled: false }
-}
-
 impl Arrival {
     /// What is wrong with a message for a receive that has room for so many bytes.
     #[inline]
@@ -500,17 +497,6 @@ impl Arrival {
             Check::Nothing | Check::Accord(_) => None,
         }
     }
-}
-
-#[cold]
-pub(super) fn truncated(envelope: Envelope, bytes: u64, capacity: u64) -> Error {
-    let Envelope { source, tag, .. } = envelope;
-    Error::new(
-        ErrorClass::Truncate,
-        format!(
-            "a message of {bytes} bytes from rank {source} with tag {tag} does not fit into a buffer of {capacity} bytes"
-        ),
-    )
 }
 
 fn mismatch(arrival: &Arrival, datatype: &tutti_data::Datatype) -> Option<Error> {

@@ -30,6 +30,7 @@ pub mod partitioned;
 mod pulling;
 mod remote;
 pub mod served;
+mod status;
 #[cfg(test)]
 mod tests;
 pub mod user;

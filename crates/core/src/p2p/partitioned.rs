@@ -19,8 +19,8 @@ use std::ops::Range;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_transport::{Link, Peer};
 
-use super::incoming::{status_of, truncated};
 use super::outgoing::Piece;
+use super::status::{status_of, truncated};
 use super::{Body, Message, PointToPoint, Small, State, Stream};
 use crate::buffer::Buffer;
 use crate::matching::{Envelope, Pattern};

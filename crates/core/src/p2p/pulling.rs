@@ -11,7 +11,7 @@
 
 use tutti_transport::Peer;
 
-use super::incoming::status_of;
+use super::status::status_of;
 use super::{Message, State};
 use crate::matching::{Envelope, Pattern};
 use crate::request::{RequestId, Status};

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use tutti_base::ids::Plane;
-use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
+use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
 use tutti_data::Datatype;
 use tutti_sys::clock;
 use tutti_transport::Peer;
@@ -526,7 +526,7 @@ pub fn probe(
 ) -> Status {
     let Some(wanted) = pattern else { return Status::PROC_NULL };
     let mut found = None;
-    let what = || format!("a probe {}", describe(&giant::enter(), &wanted));
+    let what = || format!("a probe {}", completion::describe(&giant::enter(), &wanted));
     engage(comm.lane());
     crate::progress::wait_until(held, messenger, &what, |held| {
         found = inside(held, messenger, comm, |messages| messages.probe(wanted));
@@ -614,14 +614,6 @@ pub fn cancel(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
         })
     })?;
     generalised.map_or(Ok(()), |(callbacks, complete)| callbacks.cancel(complete))
-}
-
-/// In words, for a person who asks where a rank waits.
-pub fn describe(held: &Held, pattern: &Pattern) -> String {
-    let source = pattern.source.map_or("any source".to_string(), |source| format!("rank {source}"));
-    let tag = pattern.tag.map_or("any tag".to_string(), |tag| format!("tag {tag}"));
-    let name = crate::communicator::name_of(held, ContextId::of_plane(pattern.context).0);
-    format!("from {source}, {tag}, in {name}")
 }
 
 #[cold]

@@ -21,7 +21,7 @@ pub struct Learnings(Vec<(String, String)>);
 
 impl Learnings {
     /// A decision.
-    pub(super) fn learn(&mut self, key: String, label: String) {
+    pub(crate) fn learn(&mut self, key: String, label: String) {
         self.0.retain(|(known, _)| *known != key);
         if self.0.len() == MOST {
             self.0.remove(0);
@@ -30,7 +30,7 @@ impl Learnings {
     }
 
     /// Which of these was learned elsewhere in this process; ranks may differ in what they know.
-    pub(super) fn hint(&self, key: &str, proposals: &[Proposal]) -> Option<usize> {
+    pub(crate) fn hint(&self, key: &str, proposals: &[Proposal]) -> Option<usize> {
         let (_, label) = self.0.iter().find(|(known, _)| known == key)?;
         proposals.iter().position(|proposal| proposal.label() == *label)
     }
@@ -67,20 +67,20 @@ impl Learnings {
 }
 
 /// What earlier runs have learned, from the job's text of what machines cost.
-pub(super) fn earlier(job: &Job) -> &'static Learned {
+pub(crate) fn earlier(job: &Job) -> &'static Learned {
     static LEARNED: OnceLock<Learned> = OnceLock::new();
     LEARNED.get_or_init(|| learned::parse(std::str::from_utf8(job.model()).unwrap_or_default()))
 }
 
 /// The name of the job's programs, as the launcher has put it before that text: equal on all ranks. A word for
 /// any, if it has not.
-pub(super) fn program(job: &Job) -> &str {
+pub(crate) fn program(job: &Job) -> &str {
     let text = std::str::from_utf8(job.model()).unwrap_or_default();
     text.lines().next().and_then(|line| line.strip_prefix(PROGRAM_LINE)).unwrap_or("_")
 }
 
 /// Which of these an earlier run has found best; equal on all ranks of a job.
-pub(super) fn known(learned: &Learned, key: &str, proposals: &[Proposal]) -> Option<usize> {
+pub(crate) fn known(learned: &Learned, key: &str, proposals: &[Proposal]) -> Option<usize> {
     let label = learned.get(key)?;
     proposals.iter().position(|proposal| proposal.label() == *label)
 }

@@ -9,27 +9,21 @@
 //! Where the members are on several hosts, those of each host have banks of their own. Whether all have some is then agreed
 //! upon in the first operation that is blocking or made persistent ([`Neighbourhood::needs_accord`]); until then messages are sent. So
 //! it is for the banks of each persistent one, when it is made.
-//!
-//! [`BankPort`] is all that an operation needs which uses nothing but flags, banks and what travels by value: the usual small one.
 
 use std::cell::RefMut;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tutti_base::{BankSizes, Result, WorldRank};
+use tutti_base::{BankSizes, WorldRank};
 use tutti_coll::generator::Node;
-use tutti_coll::ir::Access;
 use tutti_coll::{Plan, simulate};
 use tutti_sys::job::Reach;
 use tutti_sys::regions::RegionKey;
-use tutti_transport::banks::{Banks, Class, Layout, Slot};
-use tutti_transport::line;
+use tutti_transport::banks::{Banks, Layout};
 
-use super::carrying::Carrier;
 use super::places;
-use crate::buffer::Buffer;
+use super::turn::Room;
 use crate::communicator::Communicator;
-use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 use crate::giant::{GiantCell, Held};
 use crate::messenger::Messenger;
 use crate::p2p::accord::{self, NUMBERS};
@@ -81,53 +75,6 @@ enum Door {
     Closed,
     /// With what the members may do to each other's memory.
     Open(Box<Banks>, Reach),
-}
-
-/// What one operation uses of the banks.
-#[derive(Clone, Copy, Debug)]
-pub struct Turn {
-    class: Class,
-    number: u64,
-    bytes: usize,
-    lends: bool,
-    streams: bool,
-    accord: u16,
-    slot: Option<Slot>,
-}
-
-/// What a plan needs of a slot.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Of the bank.
-    pub bytes: usize,
-    /// Exposed memory has tables and edges, for which not all slots have room.
-    lends: bool,
-    /// Copies of lent memory pass the caches by.
-    streams: bool,
-    /// What is lent to be read is lent where it is mapped, from so many bytes on.
-    pub near_bytes: u64,
-    /// Of which class its slots are, once it is known of which banks.
-    class: Option<Class>,
-}
-
-impl Room {
-    /// Of a schedule within the node.
-    pub fn of(messenger: &Messenger, plan: &Plan) -> Room {
-        let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
-        // The algorithm decides, not the rank's part: all need the same room.
-        let lends = plan.choice.generator.node() == Node::Exposed;
-        let streams = lends && plan.exceeds_cache();
-        Room { bytes, lends, streams, near_bytes: messenger.near_bytes, class: None }
-    }
-
-    /// In these banks, for which it was selected.
-    pub fn within(self, banks: &Banks) -> Room {
-        Room { class: Some(self.class_in(banks)), ..self }
-    }
-
-    fn class_in(&self, banks: &Banks) -> Class {
-        banks.layout().class_of(self.bytes, self.lends).expect("a plan's bank fits: it was selected so")
-    }
 }
 
 impl Offer {
@@ -215,7 +162,7 @@ impl Neighbourhood {
         // Members of operations that do not fit share nothing: what they need may differ, and each of them
         // waits for itself.
         let number = number | u32::from(accord::digest(signature)) << NUMBERS.ilog2();
-        let room = Room::of(messenger, plan);
+        let room = Room::of(messenger.near_bytes, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
         // What is lent in it was agreed upon for the communicator.
@@ -234,177 +181,6 @@ impl Neighbourhood {
         })
         .ok()
     }
-}
-
-impl Turn {
-    /// The turn of an operation that begins now.
-    #[inline]
-    pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, lends, streams, .. } = room;
-        let class = room.class.unwrap_or_else(|| room.class_in(banks));
-        Turn { class, number: banks.begin(class), bytes, lends, streams, accord, slot: None }
-    }
-
-    /// Asks whether it has come.
-    #[inline]
-    pub fn grant(&mut self, banks: &mut Banks) -> bool {
-        if self.slot.is_none() {
-            let granted = banks.grant(self.class, self.number, self.bytes, self.accord);
-            self.slot = match granted {
-                Some(slot) if !self.lends => Some(banks.spread(slot, self.number, self.bytes)),
-                granted => granted,
-            };
-        }
-        self.slot.is_some()
-    }
-
-    /// Whether it has come.
-    pub fn is_granted(&self) -> bool {
-        self.slot.is_some()
-    }
-
-    /// The number of the operation in its class.
-    #[inline]
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Of which class its slot is.
-    pub fn class(&self) -> Class {
-        self.class
-    }
-
-    /// Bytes of the bank of the schedule.
-    pub fn bank_bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Whether copies of lent memory pass the caches by: all of it together does not fit in there.
-    pub fn streams(&self) -> bool {
-        self.streams
-    }
-
-    /// What the operation uses, once its turn has come.
-    #[inline]
-    pub fn slot(&self) -> &Slot {
-        self.slot.as_ref().expect("a turn is granted before it is used")
-    }
-
-    /// It is over.
-    #[inline]
-    pub fn leave(&self, banks: &mut Banks) {
-        banks.leave(self.class, self.number);
-    }
-}
-
-/// The node for an operation that is granted its flags and banks, as long as what it exposes travels by value. All members of the
-/// communicator are here, and have the numbers there that their ranks are.
-#[derive(Debug)]
-pub struct BankPort<'a> {
-    /// The banks.
-    pub banks: &'a Banks,
-    /// Those of the operation.
-    pub slot: Slot,
-    /// Bytes of the bank of the schedule.
-    pub bank_bytes: usize,
-    /// What is carried beside it.
-    pub carried_bytes: usize,
-    /// What is read from so many bytes on is for a port that lends.
-    pub near_bytes: u64,
-    /// Looks at a flag beyond the first.
-    pub looks: u32,
-}
-
-/// The engine leaves all else to another port.
-const LIGHT: &str = "a light port only carries";
-
-impl BankPort<'_> {
-    fn carrier(&self) -> Carrier<'_> {
-        Carrier { banks: self.banks, slot: &self.slot, bank_bytes: self.bank_bytes, rank: self.banks.me() }
-    }
-
-    /// As [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
-    #[cold]
-    fn looks_out(&self, peer: u32, flag: u16, value: u64) -> bool {
-        let watched = line::watch(|| self.banks.is_reached(&self.slot, peer, flag, value));
-        note_readers(watched.line);
-        watched.came
-    }
-}
-
-impl NodePort for BankPort<'_> {
-    const LIGHT: bool = true;
-
-    #[inline]
-    fn carry(&mut self, number: u16, memory: Exposed<'_>, access: Access) -> bool {
-        if self.carrier().bytes(memory) >= self.near_bytes {
-            return false;
-        }
-        let mut used = self.carried_bytes;
-        let is_carried = self.carrier().carry(number, memory, access, &mut used);
-        self.carried_bytes = used;
-        is_carried
-    }
-
-    #[inline]
-    fn carried(&mut self, from: Remote) -> Option<*const u8> {
-        self.carrier().carried(from.peer, from)
-    }
-
-    fn granted(&mut self) -> bool {
-        true
-    }
-
-    #[inline(always)]
-    fn post(&mut self, flag: u16, value: u64) {
-        self.banks.post(&self.slot, flag, value);
-    }
-
-    #[inline(always)]
-    fn reached(&mut self, peer: u32, flag: u16, value: u64) -> bool {
-        if self.banks.is_reached(&self.slot, peer, flag, value) {
-            self.banks.look_ahead(&self.slot, peer, flag);
-            return true;
-        }
-        if wants_look() {
-            return self.looks_out(peer, flag, value);
-        }
-        for _ in 0..self.looks {
-            std::hint::spin_loop();
-            if self.banks.is_reached(&self.slot, peer, flag, value) {
-                return true;
-            }
-        }
-        false
-    }
-
-    #[inline(always)]
-    fn bank(&mut self, peer: u32) -> *mut u8 {
-        self.banks.bank(&self.slot, peer)
-    }
-
-    fn expose(&mut self, _: u16, _: Exposed<'_>, _: Access) -> Result<()> {
-        unreachable!("{LIGHT}")
-    }
-
-    #[inline(always)]
-    fn lends(&self) -> bool {
-        false
-    }
-
-    fn direct(&mut self, _: Remote, _: u64) -> Option<*const u8> {
-        unreachable!("{LIGHT}")
-    }
-
-    fn pull(&mut self, _: Remote, _: &Buffer) -> Result<()> {
-        unreachable!("{LIGHT}")
-    }
-
-    fn push(&mut self, _: &Buffer, _: Remote) -> Result<()> {
-        unreachable!("{LIGHT}")
-    }
-
-    fn leave(&mut self) {}
 }
 
 fn numbers(messenger: &Messenger, comm: &Communicator) -> Option<Box<[u32]>> {

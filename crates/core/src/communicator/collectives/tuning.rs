@@ -24,7 +24,7 @@ const ABSENT: u64 = 256;
 
 /// What a communicator knows of its units.
 #[derive(Debug)]
-pub(super) struct Tuning {
+pub(crate) struct Tuning {
     /// What was asked for when the first operation came; what is asked for later begins anew.
     mode: Tune,
     cycle: Cycle,
@@ -39,7 +39,7 @@ pub(super) struct Tuning {
 
 /// One unit: see [`tutti_coll::tune`].
 #[derive(Debug)]
-pub(super) struct Unit {
+pub(crate) struct Unit {
     tuner: Tuner,
     proposals: Arc<[Proposal]>,
     /// What it is called in what was learned.
@@ -53,7 +53,7 @@ pub(super) struct Unit {
 
 /// What is known of a unit that comes for the first time.
 #[derive(Debug)]
-pub(super) struct News {
+pub(crate) struct News {
     /// What there is to choose from; the default first.
     pub proposals: Vec<Proposal>,
     /// What it is called in what was learned.
@@ -68,7 +68,7 @@ pub(super) struct News {
 
 /// What an operation does.
 #[derive(Debug)]
-pub(super) enum Says {
+pub(crate) enum Says {
     /// What the model chooses.
     Default,
     /// This proposal; and it carries these words along.
@@ -86,7 +86,7 @@ pub(super) enum Says {
 
 /// A decision that was just made.
 #[derive(Debug)]
-pub(super) struct Decided {
+pub(crate) struct Decided {
     /// For a person.
     pub explanation: String,
     /// What is to be kept, unless it was known.

@@ -89,12 +89,12 @@ impl<'a> Operation<'a> {
     }
 
     /// As given to [`Operation::listed`], else empty and null.
-    pub(super) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
+    pub(crate) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
         (&self.lists, self.given)
     }
 
     /// The words of the call, if it was said that they tell all.
-    pub(super) fn words(&self) -> Option<Words> {
+    pub(crate) fn words(&self) -> Option<Words> {
         self.words
     }
 
@@ -104,17 +104,17 @@ impl<'a> Operation<'a> {
     }
 
     /// The send and the receive buffer.
-    pub(super) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
+    pub(crate) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
         (&self.send, &self.recv)
     }
 
     /// The operator, if there is one.
-    pub(super) fn reducer(&self) -> Option<&Reducer> {
+    pub(crate) fn reducer(&self) -> Option<&Reducer> {
         self.reducer.as_ref().map(|(reducer, _)| reducer)
     }
 
     /// The operator, and whether it commutes.
-    pub(super) fn operator(&self) -> Option<&(Reducer, bool)> {
+    pub(crate) fn operator(&self) -> Option<&(Reducer, bool)> {
         self.reducer.as_ref()
     }
 
@@ -152,7 +152,7 @@ impl<'a> Operation<'a> {
     }
 
     /// Gives the engine its memory.
-    pub(super) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
+    pub(crate) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
         use Collective as C;
         if let Some((reducer, _)) = &self.reducer {
             bindings.operate(reducer);
@@ -194,7 +194,7 @@ impl<'a> Operation<'a> {
 }
 
 /// An operation that is kept until it can begin.
-pub(super) struct Owned {
+pub(crate) struct Owned {
     operation: Operation<'static>,
     /// Keeps the datatypes of its arrays.
     _datatypes: Box<[Datatype]>,
@@ -205,7 +205,7 @@ impl Owned {
     ///
     /// # Safety
     /// The memory of the arrays stays what the operation's maker has promised.
-    pub(super) unsafe fn new(operation: &Operation<'_>) -> Owned {
+    pub(crate) unsafe fn new(operation: &Operation<'_>) -> Owned {
         let of = |side: &Side<'_>| -> Vec<Datatype> {
             match side {
                 Side::Block(array) => vec![array.datatype.clone()],
@@ -250,7 +250,7 @@ impl Owned {
     }
 
     /// It, for as long as `work` takes.
-    pub(super) fn with<R>(&self, work: impl FnOnce(&Operation<'_>) -> R) -> R {
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&Operation<'_>) -> R) -> R {
         work(&self.operation)
     }
 }

@@ -11,8 +11,7 @@ use tutti_base::{Error, ErrorClass};
 use tutti_coll::{Collective, Shape};
 use tutti_transport::banks::{Banks, Said};
 
-use super::node::Turn;
-use crate::communicator::Communicator;
+use super::turn::Turn;
 
 /// What an operation under way knows about the accord of the members.
 #[derive(Clone, Copy, Debug)]
@@ -108,25 +107,26 @@ impl Accord {
         self.noted && (is_about_to_sleep || self.odd != NOBODY)
     }
 
-    /// Why the operation can go no further, if it cannot even begin.
+    /// Why the operation can go no further, if it cannot even begin; `place` is the name of its communicator.
     #[inline]
-    pub fn refusal(&self, comm: &Communicator) -> Option<Error> {
-        if self.lost { Some(lost(comm)) } else { None }
+    pub fn refusal(&self, place: impl Fn() -> String) -> Option<Error> {
+        if self.lost { Some(lost(&place())) } else { None }
     }
 
-    /// Why the operation, which waits, can go no further, if members disagree about it. `rank_of` is the rank of a member.
+    /// Why the operation, which waits, can go no further, if members disagree about it. `rank_of` is the rank of a
+    /// member.
     #[cold]
     pub fn complaint(
         &mut self,
         banks: &Banks,
-        comm: &Communicator,
+        place: impl Fn() -> String,
         rank_of: impl Fn(u32) -> u32,
     ) -> Option<Error> {
         let number = self.number;
         let mine = banks.said(banks.me(), number);
         if self.odd != NOBODY {
             let rank = rank_of(self.odd);
-            return Some(disagreement(mine, banks.said(self.odd, number), rank, comm));
+            return Some(disagreement(mine, banks.said(self.odd, number), rank, &place()));
         }
         self.sleeps = self.sleeps.saturating_add(1);
         if self.sleeps < LONG {
@@ -137,26 +137,21 @@ impl Accord {
             // Who has given up at a later one has done its part of this.
             if banks.has_given_up(member, number) {
                 banks.give_up(number);
-                return Some(lost(comm));
+                return Some(lost(&place()));
             }
             let Some(theirs) = banks.said(member, number) else { continue };
             if theirs.turn != mine.turn {
                 banks.give_up(number);
             }
             if theirs != mine {
-                return Some(disagreement(Some(mine), Some(theirs), rank_of(member), comm));
+                return Some(disagreement(Some(mine), Some(theirs), rank_of(member), &place()));
             }
         }
         None
     }
 }
 
-fn place(comm: &Communicator) -> String {
-    crate::communicator::name_of_context(comm.context().0)
-}
-
-fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, comm: &Communicator) -> Error {
-    let place = place(comm);
+fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &str) -> Error {
     let (Some(mine), Some(theirs)) = (mine, theirs) else {
         let reason = format!("rank {member} of {place} does not call this operation with equal arguments");
         return Error::new(ErrorClass::Other, reason);
@@ -188,14 +183,14 @@ fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, comm: &Co
         let reason = format!("{own} has another root at rank {member} of {place} than at this rank");
         return Error::new(ErrorClass::Root, reason);
     }
-    lost(comm)
+    lost(place)
 }
 
 #[cold]
-fn lost(comm: &Communicator) -> Error {
+fn lost(place: &str) -> Error {
     let reason = format!(
         "the members of {} have disagreed about a collective operation before, and lost step; use another one",
-        place(comm)
+        place
     );
     Error::new(ErrorClass::Other, reason)
 }

@@ -43,9 +43,10 @@ fn near(messenger: &Messenger, comm: &Communicator) -> Option<Arc<Layout>> {
         return None;
     }
     match local_ranks(messenger, comm) {
-        Some(ranks) => {
-            layout(hardware::machine, ranks.iter().map(|local| job.block(*local).places()).collect())
-        }
+        Some(ranks) => layout(
+            || hardware::machine(Some(messenger)),
+            ranks.iter().map(|local| job.block(*local).places()).collect(),
+        ),
         None => {
             // What all members know alike: not how those of other hosts are bound.
             let hosts: Vec<u32> = comm.group().iter().map(|world| job.place(world.0).host).collect();

@@ -1,0 +1,375 @@
+//! What a communicator keeps for its collective operations: what its members have agreed upon, executions at
+//! rest, operations under way. What is done with it is in [`crate::collective`].
+//!
+//! # Safety
+//! Nothing is read or written through the addresses that are kept of a call.
+#![allow(unsafe_code)]
+
+pub(crate) mod accord;
+pub(crate) mod begun;
+pub mod choices;
+pub mod collected;
+pub(crate) mod deferred;
+pub(crate) mod hosts;
+pub mod learnings;
+pub(crate) mod node;
+pub mod operation;
+pub(crate) mod places;
+pub(crate) mod tuning;
+pub(crate) mod turn;
+pub(crate) mod under_way;
+pub mod wishes;
+pub mod words;
+
+use tutti_base::config::Tune;
+use tutti_base::ids::Plane;
+use tutti_coll::select::Choice;
+use tutti_coll::tune::Manner;
+use tutti_transport::banks::{Banks, Said};
+use tutti_transport::exposure::Record;
+
+use accord::Accord;
+use begun::{Begun, Patience};
+use deferred::Deferred;
+use hosts::Standing;
+use node::Neighbourhood;
+use places::Near;
+use turn::{Room, Turn};
+use under_way::Running;
+use wishes::Wishes;
+use words::Words;
+
+use crate::engine::Execution;
+use crate::giant::{GiantCell, Held};
+use crate::host::Host;
+use crate::p2p::accord::{LANE_BITS, NUMBERS};
+use crate::request::RequestId;
+use crate::wire::Signature;
+
+/// What a communicator keeps for its collective operations.
+#[derive(Debug)]
+pub struct Collectives {
+    pub(crate) channel: Channel,
+    /// For members that meet outside: the ranks by which messages there name them.
+    pub(crate) names: Option<Box<[u32]>>,
+    pub(crate) state: GiantCell<OperationState>,
+    pub(crate) near: Near,
+    pub(crate) node: Neighbourhood,
+    pub(crate) multicast: GiantCell<Terms>,
+    pub(crate) deferred: GiantCell<Deferred>,
+    pub(crate) offloaded: GiantCell<Standing>,
+}
+
+/// Which messages belong to the collectives of a communicator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Channel {
+    /// The communicator's own plane, operations numbered in turn.
+    Own,
+    /// Another plane of a communicator that the members share: all operations have this number, and follow one
+    /// another.
+    Outside(i32),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OperationState {
+    /// What was asked for.
+    pub(crate) wishes: Wishes,
+    pub(crate) operations: u32,
+    pub(crate) persistent: u32,
+    /// What they were.
+    pub(crate) begun: Begun,
+    /// Executions that are at rest; `None` while one is under way.
+    pub(crate) rest: Vec<Option<Run>>,
+    /// The place of the execution that was done again last.
+    pub(crate) latest: usize,
+    /// The place whose execution goes next when there are too many.
+    pub(crate) oldest: usize,
+    /// For the next operation behind a request.
+    pub(crate) idle: Option<Box<Running>>,
+    /// How often what was planned before was forgotten ([`OperationState::forget_plans`]).
+    pub(crate) generation: u32,
+}
+
+impl OperationState {
+    #[inline]
+    pub(crate) fn tune(&self, host: &Host) -> Tune {
+        self.wishes.tune_of(&host.config)
+    }
+
+    /// What was planned so far is not used again: what is at rest goes, and what is under way is not found when it comes back
+    /// here. Members who did not know of each other's rest would else take different plans.
+    pub(crate) fn forget_plans(&mut self) {
+        self.rest.clear();
+        (self.latest, self.oldest) = (0, 0);
+        self.generation += 1;
+    }
+}
+
+/// An execution and the call that it was made for.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) execution: Execution<RequestId>,
+    /// What its plan was allowed to use.
+    pub(crate) means: Means,
+    /// What the members must agree on.
+    pub(crate) said: Said,
+    /// What its messages say of it.
+    pub(crate) signature: Signature,
+    /// What it needs of a slot, if it is within the node.
+    pub(crate) room: Option<Room>,
+    /// Its algorithm is one that is tried or was learned, not what the model chooses.
+    pub(crate) tuned: bool,
+    /// How it moves on.
+    pub(crate) manner: Manner,
+    /// That of [`OperationState`] when it was planned.
+    pub(crate) generation: u32,
+    pub(crate) words: Option<Words>,
+    /// With the words: see [`Operation::listed`].
+    pub(crate) lists: Vec<i64>,
+    pub(crate) given: Given,
+}
+
+/// Addresses that a user gave, to be compared and counted from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given(pub(crate) [*mut u8; 2]);
+
+// SAFETY: nothing is read or written through them.
+unsafe impl Send for Given {}
+
+/// Boxed, since it is handed around.
+pub(crate) type Run = Box<Prepared>;
+
+impl Default for Collectives {
+    fn default() -> Collectives {
+        Collectives {
+            channel: Channel::Own,
+            names: None,
+            state: GiantCell::default(),
+            near: Near::default(),
+            node: Neighbourhood::default(),
+            multicast: GiantCell::default(),
+            deferred: GiantCell::default(),
+            offloaded: GiantCell::default(),
+        }
+    }
+}
+
+impl Collectives {
+    /// Those of a group that meets inside a communicator it is a part of, under a tag of the user's
+    /// (MPI_Comm_create_group). `names` are the members' ranks there: other groups meet in the same place, and ranks in a
+    /// group would not tell their members from ours.
+    pub fn outside(tag: i32, names: Box<[u32]>) -> Collectives {
+        let tag = (tag as u32 % NUMBERS) << LANE_BITS;
+        Collectives { channel: Channel::Outside(tag as i32), names: Some(names), ..Collectives::default() }
+    }
+
+    /// What messages call the member with this number.
+    #[inline]
+    pub(crate) fn name(&self, number: u32) -> u32 {
+        self.names.as_ref().map_or(number, |names| names[number as usize])
+    }
+
+    pub(crate) fn plane(&self) -> Plane {
+        match self.channel {
+            Channel::Own => Plane::Collective,
+            Channel::Outside(_) => Plane::Agreement,
+        }
+    }
+
+    /// The number of the next operation, as a tag. Members take numbers in the order of their calls, so whatever
+    /// goes on in the background takes its number when it is called for, and keeps it for all its rounds.
+    pub fn next_tag(&self, held: &Held) -> i32 {
+        self.next_tag_of(held, 0)
+    }
+
+    /// The same for an operation that says this of itself.
+    pub(crate) fn next_tag_of(&self, held: &Held, signature: Signature) -> i32 {
+        let Channel::Own = self.channel else { return self.fixed_tag() };
+        self.state.borrow_mut(held).next_tag(signature)
+    }
+
+    /// The number of a new persistent operation, from 1 on.
+    pub(crate) fn next_persistent(&self, held: &Held, signature: Signature) -> u32 {
+        let mut state = self.state.borrow_mut(held);
+        state.persistent += 1;
+        state.begun.note_persistent(signature);
+        assert!(state.persistent < NUMBERS, "a communicator has had 2^22 persistent operations");
+        state.persistent
+    }
+
+    /// An operation that has taken its number before says what it is.
+    pub(crate) fn note(&self, held: &Held, tag: i32, signature: Signature) {
+        let mut state = self.state.borrow_mut(held);
+        let operations = state.operations;
+        state.begun.note_late(tag, signature, operations);
+    }
+
+    /// Whether operations are tuned.
+    #[inline]
+    pub fn tune(&self, held: &Held, host: &Host) -> Tune {
+        self.state.borrow(held).tune(host)
+    }
+
+    /// What is asked for from now on. Nothing is under way that has not begun.
+    pub fn wish(&self, held: &Held, wishes: Wishes) {
+        let mut state = self.state.borrow_mut(held);
+        if state.wishes != wishes {
+            state.forget_plans();
+            state.wishes = wishes;
+        }
+    }
+
+    /// What an operation that begins now gets.
+    #[inline]
+    pub(crate) fn ticket(&self, held: &Held, run: &Run) -> Ticket {
+        self.ticket_under(held, self.next_tag_of(held, run.signature), run)
+    }
+
+    /// The same under a tag that it took when it was called for.
+    pub(crate) fn ticket_under(&self, held: &Held, tag: i32, run: &Run) -> Ticket {
+        match self.node.banks(held) {
+            Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
+            None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
+        }
+    }
+
+    pub(crate) fn fixed_tag(&self) -> i32 {
+        match self.channel {
+            Channel::Own => 0,
+            Channel::Outside(tag) => tag,
+        }
+    }
+}
+
+/// What a communicator knows of it.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    /// Blocking operations so far, and with which one it is asked next.
+    pub(crate) calls: u32,
+    pub(crate) next: u32,
+    /// Operations until it is asked again.
+    pub(crate) pause: u32,
+    pub(crate) tries: u32,
+    pub(crate) is_there: bool,
+}
+
+impl Terms {
+    /// Whether algorithms may use multicast.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+}
+
+/// What an operation may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// Whatever there is.
+    All,
+    /// Messages only.
+    Messages,
+}
+
+/// What an operation has from its call to its end.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// Its messages have this tag (whose low bits become the lane).
+    pub tag: i32,
+    /// Its turn at the banks, for a schedule within the node.
+    pub turn: Option<Turn>,
+    /// What this process has exposed for it.
+    pub exposed: Vec<Record>,
+    /// Bytes that this process has put into its bank beside those of the schedule.
+    pub carried_bytes: usize,
+    /// Whether the members agree about it.
+    pub accord: Accord,
+    /// What its messages say of it.
+    pub signature: Signature,
+    /// How long it has waited.
+    pub(crate) patience: Patience,
+}
+
+impl Ticket {
+    /// Of an operation whose messages have this tag.
+    #[inline]
+    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord, signature: Signature) -> Ticket {
+        Ticket {
+            tag,
+            turn,
+            exposed: Vec::new(),
+            carried_bytes: 0,
+            accord,
+            signature,
+            patience: Patience::default(),
+        }
+    }
+}
+
+/// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
+#[inline]
+pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
+    let turn = run.room.map(|room| Turn::take(banks, room, run.said.accord));
+    let accord = Accord::begin(banks, number, &run.said, turn.as_ref());
+    Ticket::new(tag, turn, accord, run.signature)
+}
+
+impl Prepared {
+    /// Compiles it for its lists, which have come again. If that cannot be done it is not tried a third time.
+    #[cold]
+    fn compile(&mut self) -> bool {
+        let Given(given) = self.given;
+        let compiled = !self.lists.is_empty() && self.execution.compile(given);
+        if !compiled && !self.lists.is_empty() {
+            self.words = None;
+        }
+        compiled
+    }
+}
+
+impl OperationState {
+    /// See [`Collectives::next_tag`].
+    #[inline]
+    pub(crate) fn next_tag(&mut self, signature: Signature) -> i32 {
+        let number = self.operations % NUMBERS;
+        self.begun.note(number, signature);
+        self.operations = self.operations.wrapping_add(1);
+        (number << LANE_BITS) as i32
+    }
+
+    /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
+    ///
+    /// # Safety
+    /// As for [`crate::collective::run_again`].
+    #[inline]
+    pub(crate) unsafe fn awaken(
+        &mut self,
+        words: &Words,
+        has_lists: impl Fn(&[i64]) -> bool,
+        [send, recv]: [*mut u8; 2],
+        tuned: Option<&Choice>,
+    ) -> Option<usize> {
+        let is_meant = |run: &Run| match tuned {
+            None => !run.tuned,
+            Some(choice) => run.tuned && run.execution.plan().choice.is_same(choice),
+        };
+        let generation = self.generation;
+        let said = |run: &Option<Run>| {
+            run.as_ref().is_some_and(|run| {
+                run.words.as_ref() == Some(words)
+                    && run.generation == generation
+                    && is_meant(run)
+                    && has_lists(&run.lists)
+            })
+        };
+        // Most programs repeat what they did last.
+        if !self.rest.get(self.latest).is_some_and(said) {
+            self.latest = self.rest.iter().position(said)?;
+        }
+        let place = self.latest;
+        let run = self.rest[place].as_mut()?;
+        // SAFETY: passed on.
+        let ready = unsafe {
+            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
+        };
+        if ready { Some(place) } else { None }
+    }
+}
