@@ -27,6 +27,7 @@ mod offloaded;
 mod persistent;
 mod port;
 mod refusals;
+mod served;
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ use tutti_transport::banks::Banks;
 
 use crate::communicator::Communicator;
 use crate::engine::{Execution, Status};
+use crate::events;
 use crate::giant::Held;
 use crate::info::Info;
 pub use crate::messenger::Activity;
@@ -51,7 +53,6 @@ use crate::messenger::Messenger;
 use crate::p2p::accord::LANE_BITS;
 use crate::process::{Process, name_of_context};
 use crate::progress;
-use crate::tool::events;
 use crate::trace;
 
 pub use again::{run_again, start_again};

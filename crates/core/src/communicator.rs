@@ -1,13 +1,11 @@
 //! Communicators: a context, a group or two, and what users hang on them (MPI-5 chapter 7).
 //!
-//! This file is the object and its lookups; `create` makes new ones, `split` makes them by colour or hardware,
-//! `intercommunicator` between two groups.
+//! This file is the object, `collectives` what it keeps for its collective operations, `neighbours` who is
+//! beside a rank in its topology. [`crate::constructors`] makes new ones, [`crate::intercommunicator`]
+//! between two groups.
 
 pub mod collectives;
-mod color;
-pub mod create;
-pub mod intercommunicator;
-pub mod split;
+mod neighbours;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -30,14 +28,14 @@ use collectives::Collectives;
 #[derive(Debug)]
 pub struct Communicator {
     /// The context; unknown (`u32::MAX`) while a non-blocking duplicate is being made.
-    context: AtomicU32,
-    lane: AtomicU32,
-    group: Group,
-    rank: Rank,
+    pub(crate) context: AtomicU32,
+    pub(crate) lane: AtomicU32,
+    pub(crate) group: Group,
+    pub(crate) rank: Rank,
     /// The other group and an intracommunicator of the own one, for an intercommunicator.
-    inter: Option<Inter>,
+    pub(crate) inter: Option<Inter>,
     /// See [`Communicator::is_first`]; known when the context is.
-    is_first: AtomicBool,
+    pub(crate) is_first: AtomicBool,
     /// The number by which the program knows it; 0 if it does not.
     handle: AtomicUsize,
     /// Attributes.
@@ -52,7 +50,7 @@ pub struct Communicator {
     pub buffer: Place,
     /// Plans and the count of collective operations.
     pub collectives: Collectives,
-    topology: OnceLock<Arc<Topology>>,
+    pub(crate) topology: OnceLock<Arc<Topology>>,
 }
 
 /// The other half of an intercommunicator.
@@ -88,7 +86,7 @@ pub enum Relation {
     Unequal,
 }
 
-const UNKNOWN_CONTEXT: u32 = u32::MAX;
+pub(crate) const UNKNOWN_CONTEXT: u32 = u32::MAX;
 
 impl Communicator {
     /// One that exists from the start.
@@ -104,7 +102,7 @@ impl Communicator {
         Arc::new(named)
     }
 
-    fn new(
+    pub(crate) fn new(
         context: Option<ContextId>,
         group: Group,
         rank: Rank,

@@ -15,20 +15,8 @@ use crate::matching::Pattern;
 use crate::messenger::Messenger;
 use crate::process::{by_context, name_of};
 use crate::progress;
+pub use crate::request::Finished;
 use crate::request::{Generalised, RequestId, SeenOff, Status, Work};
-
-/// How a request ended.
-#[derive(Debug)]
-pub struct Finished {
-    /// What it reports, or why it failed.
-    pub result: Result<Status>,
-    /// The status even if it failed (a truncated receive has one).
-    pub status: Status,
-    /// Its handle stays valid: it is persistent.
-    pub persistent: bool,
-    /// Context of its communicator, for the error handler.
-    pub context: u32,
-}
 
 /// Whether a request is over (or inactive). Does not move anything forward.
 ///

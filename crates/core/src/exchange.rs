@@ -9,8 +9,8 @@ use crate::completion;
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
-use crate::p2p::user::{start_receive, start_send};
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
+use crate::point_to_point::{start_receive, start_send};
 
 /// Sends `mine` to `partner` (a rank that messages on `comm` may name) and receives as many bytes as it says
 /// from it. Both call this with one tag.

@@ -11,7 +11,7 @@ use tutti_sys::job::{Job, RankState};
 use tutti_sys::{crash, debugger, this_process};
 
 use crate::collective::{self, tell_undecided};
-use crate::communicator::split;
+use crate::constructors::split;
 use crate::dynamic::{self, ties};
 use crate::giant::{self, Held};
 use crate::host::ThreadLevel;

@@ -10,7 +10,7 @@ use crate::communicator::{Communicator, Partner};
 use crate::giant::{Held, engage};
 use crate::matching::{Envelope, Pattern};
 use crate::p2p::partitioned::Partitions;
-use crate::p2p::user;
+use crate::point_to_point;
 use crate::process::Process;
 use crate::progress;
 use crate::request::{RequestId, Template};
@@ -69,7 +69,7 @@ pub fn send_init(
     };
     let envelope =
         Envelope { context: (comm.context().plane(Plane::Partitioned)), source: comm.rank().0, tag };
-    let id = user::persistent(held, process, comm, Some(Template::Partitioned));
+    let id = point_to_point::persistent(held, process, comm, Some(Template::Partitioned));
     let (layout, signature) = (message.layout(), message.signature(process));
     process.in_lane(held, comm.lane(), |held| {
         process.messages.borrow_mut(held).announce(id, layout, peer, envelope, signature);
@@ -100,7 +100,7 @@ pub fn receive_init(
         Partner::Process(_) => Some(Pattern { context, source: Some(source as u32), tag: Some(tag) }),
     };
     debug_assert!(pattern.is_none() || comm.peers().get(Rank(source as u32)).is_some());
-    let id = user::persistent(held, process, comm, Some(Template::Partitioned));
+    let id = point_to_point::persistent(held, process, comm, Some(Template::Partitioned));
     let (layout, signature) = (message.layout(), message.signature(process));
     process.in_lane(held, comm.lane(), |held| {
         process.messages.borrow_mut(held).expect(id, layout, pattern, signature);

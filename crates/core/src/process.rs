@@ -23,6 +23,7 @@ use crate::group::Group;
 use crate::host::{Host, ThreadLevel};
 use crate::matching::Numbered;
 use crate::messenger::{Above, Messenger};
+use crate::other_jobs::OtherJobs;
 use crate::trace;
 
 /// Context of `MPI_COMM_WORLD`.
@@ -57,6 +58,8 @@ pub struct Library {
     pub choices: GiantCell<Choices>,
     /// What tuning has learned in this process.
     pub learnings: GiantCell<Learnings>,
+    /// What is known of other jobs, and what their processes are called here.
+    pub other_jobs: GiantCell<OtherJobs>,
     /// Splits a communicator, by colour and key: collectives ask that of who is above them.
     pub(crate) split: Split,
 }
@@ -142,6 +145,7 @@ impl Library {
             contexts: GiantCell::new(Contexts::new(SELF_CONTEXT.0 + 1)),
             choices: GiantCell::default(),
             learnings: GiantCell::default(),
+            other_jobs: GiantCell::new(OtherJobs::new(Arc::clone(&host.job))),
             split,
         }
     }

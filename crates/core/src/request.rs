@@ -519,6 +519,19 @@ fn wrong(reason: &'static str) -> Error {
     Error::new(ErrorClass::Request, reason)
 }
 
+/// How a request ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it reports, or why it failed.
+    pub result: Result<Status>,
+    /// The status even if it failed (a truncated receive has one).
+    pub status: Status,
+    /// Its handle stays valid: it is persistent.
+    pub persistent: bool,
+    /// Context of its communicator, for the error handler.
+    pub context: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,10 +4,7 @@
 //! Here are names, meanings and values; handles, sessions and C types are the abi's. All of it can be asked for before
 //! MPI_Init and after MPI_Finalize: then the settings are those that a start would find, and counters stand still.
 
-mod chosen;
-pub mod events;
 pub mod settings;
 pub mod variables;
 
-/// Names of the values of an integer, by value.
-pub type Names = &'static [&'static str];
+pub use crate::events::{self, Names};

@@ -1,14 +1,11 @@
 //! Process topologies (MPI-5 chapter 8): who a communicator's members call their neighbours.
 //!
-//! This file is what the three kinds have in common; `neighbours` are those of a rank, in the order in which
-//! neighbourhood collectives lay out their blocks. [`cartesian`] and [`graph`] are the kinds, pure; [`create`] makes communicators that have one, and
-//! [`reorder`] finds out which process should take which rank.
+//! This file is what the three kinds have in common; [`cartesian`] and [`graph`] are the kinds, pure.
+//! Neighbours of a rank are in [`crate::communicator`]; [`crate::constructors`] makes communicators that have
+//! a topology, and finds out which process should take which rank.
 
 pub mod cartesian;
-pub mod create;
 pub mod graph;
-mod neighbours;
-mod reorder;
 
 use tutti_base::{Error, ErrorClass, Result};
 

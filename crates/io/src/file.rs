@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective;
-use tutti_core::communicator::{Communicator, create};
+use tutti_core::communicator::Communicator;
+use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES};
 use tutti_core::giant::{GiantCell, Held};
 use tutti_core::group::Group;

@@ -7,7 +7,12 @@ use super::imports::Import;
 
 /// The largest circle, its files in order; a single file, or none, where nothing goes round.
 pub fn largest(imports: &[Import]) -> Vec<String> {
-    let mut circles = components(imports.iter().map(|import| (import.from.as_str(), import.to.as_str())));
+    largest_of(imports.iter().map(|import| (import.from.as_str(), import.to.as_str())))
+}
+
+/// The same of any graph.
+pub fn largest_of<'a>(edges: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut circles = components(edges);
     circles.sort_by_key(Vec::len);
     circles.pop().unwrap_or_default()
 }

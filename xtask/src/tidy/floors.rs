@@ -30,6 +30,7 @@ pub fn check(root: &Path, files: &[String], lower: bool) -> Result<Vec<String>, 
         let known = read(root, files, &name)?;
         complaints.extend(stale(&table, &name, &known));
         complaints.extend(upward(&table, &name, &known));
+        complaints.extend(leaving(&table, &name, &known));
         let own = found.entry(name.clone()).or_default();
         own.circle = circles::largest(&known.imports);
         if RUN_TIME.contains(&name.as_str()) {
@@ -141,6 +142,23 @@ fn upward(table: &Table, name: &str, known: &Crate) -> Vec<String> {
     complaints
 }
 
+/// Circles that leave a file or folder of a section that is closed.
+fn leaving(table: &Table, name: &str, known: &Crate) -> Vec<String> {
+    let closed = sections(table, name).into_iter().filter(|(section, _)| section.closed);
+    let complaints = closed.filter_map(|(section, folder)| {
+        let parts = known.imports.iter().filter_map(|import| {
+            let both = (part(&import.from, &folder)?, part(&import.to, &folder)?);
+            (both.0 != both.1).then_some(both)
+        });
+        let circle = circles::largest_of(parts);
+        (circle.len() > 1).then(|| {
+            let parts = circle.join(" ");
+            format!("{}: a circle leaves its folder: {parts} use each other (xtask/floors.txt)", section.name)
+        })
+    });
+    complaints.collect()
+}
+
 /// Names that several public types have, and where.
 fn twice(types: &[TypeName]) -> BTreeMap<String, Vec<String>> {
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -229,6 +247,31 @@ mod tests {
                move what both need below (xtask/floors.txt)",
             ],
         );
+    }
+
+    #[test]
+    fn no_circle_leaves_a_folder_of_what_is_closed() {
+        let files = |inner: &str, outer: &str| {
+            let named = [
+                ("wire.rs", outer),
+                ("flow.rs", "pub struct Credit;"),
+                ("p2p/mod.rs", "mod a;\npub struct P;"),
+            ];
+            let own = named.into_iter().chain([("p2p/a.rs", inner)]);
+            let own: Vec<(String, String)> =
+                own.map(|(name, text)| (name.to_string(), text.to_string())).collect();
+            Crate::parse(&own).expect("it is Rust")
+        };
+        let complaints = |closed, known: &Crate| {
+            let own = Section { closed, ..section(&[&["wire", "flow", "p2p"]]) };
+            leaving(&Table { sections: vec![own], ..Table::default() }, "core", known)
+        };
+        let within = files("use super::P;\nuse crate::flow::Credit;", "");
+        assert_eq!(complaints(true, &within), Vec::<String>::new());
+        let beyond = files("use crate::wire::W;", "use crate::p2p::P;\npub struct W;");
+        let expected = "core: a circle leaves its folder: p2p wire use each other (xtask/floors.txt)";
+        assert_eq!(complaints(true, &beyond), [expected]);
+        assert_eq!(complaints(false, &beyond), Vec::<String>::new());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Section {
     pub circle: Option<usize>,
     /// Lines of comment or prose that are too long.
     pub wide: Option<usize>,
+    /// No circle leaves a file or folder of it.
+    pub closed: bool,
     /// Names that stand for several public types.
     pub twice: Vec<String>,
     /// What is on each floor, from the bottom.
@@ -56,9 +58,10 @@ impl Table {
             match (words.next().unwrap_or_default().as_str(), words.collect::<Vec<_>>()) {
                 ("circle", value) => section.circle = Some(number(&value)?),
                 ("wide", value) => section.wide = Some(number(&value)?),
+                ("closed", none) if none.is_empty() => section.closed = true,
                 ("twice", names) => section.twice.extend(names),
                 ("floor", names) => section.floors.push(names),
-                (word, _) => return Err(format!("{word}: neither floor, circle, wide nor twice")),
+                (word, _) => return Err(format!("{word}: neither floor, circle, wide, closed nor twice")),
             }
         }
         Ok(table)
@@ -72,6 +75,9 @@ impl Table {
             let numbers = [("circle", section.circle), ("wide", section.wide)];
             for (word, value) in numbers.iter().filter_map(|(word, value)| Some((word, (*value)?))) {
                 let _ = writeln!(text, "{word} {value}");
+            }
+            if section.closed {
+                text.push_str("closed\n");
             }
             let twice = (!section.twice.is_empty()).then_some(("twice", &section.twice));
             for (word, names) in twice.into_iter().chain(section.floors.iter().map(|floor| ("floor", floor)))
@@ -101,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_table_is_read_and_written() {
-        let text = "# why\n\n[base]\ncircle 2\nwide 7\ntwice Kind Slot\nfloor ids error\nfloor config\n\n[base/config]\nfloor mod\n";
+        let text = "# why\n\n[base]\ncircle 2\nwide 7\nclosed\ntwice Kind Slot\nfloor ids error\nfloor config\n\n[base/config]\nfloor mod\n";
         let mut table = Table::parse(text).expect("it is a table");
         assert_eq!(table.text(), text);
         assert_eq!(table.section("base").map(|base| base.floors.len()), Some(2));

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_core::collective;
-use tutti_core::communicator::intercommunicator::{self, Leaders};
-use tutti_core::communicator::split::{self, HardwareSplit, SplitType};
-use tutti_core::communicator::{Communicator, Relation, create};
+use tutti_core::communicator::{Communicator, Relation};
+use tutti_core::constructors::create;
+use tutti_core::constructors::split::{self, HardwareSplit, SplitType};
 use tutti_core::dynamic;
 use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::info::Info as Entries;
+use tutti_core::intercommunicator::{self, Leaders};
 use tutti_core::names::ObjectName;
 use tutti_core::session;
 

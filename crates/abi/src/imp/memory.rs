@@ -6,7 +6,7 @@
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::{Buffer, Run};
-use tutti_core::p2p::user::Typed;
+use tutti_core::point_to_point::Typed;
 use tutti_core::process::{self, Process};
 use tutti_data::Datatype;
 

@@ -8,8 +8,8 @@ use tutti_core::buffer::Buffer;
 use tutti_core::buffered;
 use tutti_core::communicator::Communicator;
 use tutti_core::completion::{self, Finished};
-use tutti_core::p2p::user::{self, Matched, Typed};
 use tutti_core::p2p::{self, SendSpec};
+use tutti_core::point_to_point::{self, Matched, Typed};
 use tutti_core::process::Process;
 use tutti_core::request::{RequestId, Status, Template};
 
@@ -66,7 +66,7 @@ pub fn send(
     if matches!(mode, Mode::Standard | Mode::Ready)
         && !matches!(form, Form::Persistent(..))
         && let Some((run, _)) = memory::run(buf, count, datatype)?
-        && user::send_run(&call.held, process, comm, run, dest, tag)?
+        && point_to_point::send_run(&call.held, process, comm, run, dest, tag)?
     {
         return match form {
             Form::Nonblocking(request) => request.set(handle_of(RequestId::DONE)),
@@ -74,16 +74,16 @@ pub fn send(
         };
     }
     let message = memory::message(buf, count, datatype)?;
-    let spec = user::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
+    let spec = point_to_point::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
     match form {
         Form::Blocking(_) if mode == Mode::Buffered => send_buffered(call, process, comm, spec),
-        Form::Blocking(_) => user::send(&mut call.held, process, comm, spec),
+        Form::Blocking(_) => point_to_point::send(&mut call.held, process, comm, spec),
         Form::Nonblocking(request) => {
             let id = if mode == Mode::Buffered {
                 send_buffered(call, process, comm, spec)?;
-                user::start_send(&call.held, process, comm, None)
+                point_to_point::start_send(&call.held, process, comm, None)
             } else {
-                user::start_send(&call.held, process, comm, spec)
+                point_to_point::start_send(&call.held, process, comm, spec)
             };
             request.set(handle_of(id))
         }
@@ -96,7 +96,7 @@ pub fn send(
                 }
                 (Some(spec), _) => Some(Template::Send(spec)),
             };
-            request.set(handle_of(user::persistent(&call.held, process, comm, template)))
+            request.set(handle_of(point_to_point::persistent(&call.held, process, comm, template)))
         }
     }
 }
@@ -104,7 +104,7 @@ pub fn send(
 fn send_buffered(call: &Call, process: &Process, comm: &Communicator, spec: Option<SendSpec>) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
     let attached = buffered::attached(&call.held, &comm.buffer)?;
-    user::send_buffered(&call.held, process, comm.lane(), &attached, spec)
+    point_to_point::send_buffered(&call.held, process, comm.lane(), &attached, spec)
 }
 
 /// MPI_Recv.
@@ -125,21 +125,28 @@ pub fn recv(
     if let Form::Nonblocking(request) = form {
         request.check()?;
         if let Some((run, _)) = memory::run(buf, count, datatype)?
-            && let Some(id) = user::start_receive_run(&call.held, process, comm, run, source, tag)?
+            && let Some(id) = point_to_point::start_receive_run(&call.held, process, comm, run, source, tag)?
         {
             return request.set(handle_of(id));
         }
     }
     let message = memory::message(buf, count, datatype)?;
-    let spec = user::receive_spec(process, comm, message.typed(), source, tag)?;
+    let spec = point_to_point::receive_spec(process, comm, message.typed(), source, tag)?;
     match form {
-        Form::Blocking(status) => finished(user::receive(&mut call.held, process, comm, spec), status),
+        Form::Blocking(status) => {
+            finished(point_to_point::receive(&mut call.held, process, comm, spec), status)
+        }
         Form::Nonblocking(request) => {
-            request.set(handle_of(user::start_receive(&call.held, process, comm, spec)))
+            request.set(handle_of(point_to_point::start_receive(&call.held, process, comm, spec)))
         }
         Form::Persistent(_, request) => {
             request.check()?;
-            request.set(handle_of(user::persistent(&call.held, process, comm, spec.map(Template::Receive))))
+            request.set(handle_of(point_to_point::persistent(
+                &call.held,
+                process,
+                comm,
+                spec.map(Template::Receive),
+            )))
         }
     }
 }
@@ -196,16 +203,17 @@ fn exchange(
     form: Form,
 ) -> Result<()> {
     let process = process()?;
-    let send = user::send_spec(process, comm, outgoing, dest, sendtag, p2p::Mode::Standard)?;
-    let receive = user::receive_spec(process, comm, incoming.typed(), source, recvtag)?;
+    let send = point_to_point::send_spec(process, comm, outgoing, dest, sendtag, p2p::Mode::Standard)?;
+    let receive = point_to_point::receive_spec(process, comm, incoming.typed(), source, recvtag)?;
     if let Form::Nonblocking(request) = form {
         request.check()?;
-        return request.set(handle_of(user::start_send_receive(&call.held, process, comm, send, receive)));
+        return request
+            .set(handle_of(point_to_point::start_send_receive(&call.held, process, comm, send, receive)));
     }
     let Form::Blocking(status) = form else { return Err(Error::new(ErrorClass::Intern, "no such form")) };
     call.go_to_lane_of(comm);
-    let receiving = user::start_receive(&call.held, process, comm, receive);
-    let sent = user::send(&mut call.held, process, comm, send);
+    let receiving = point_to_point::start_receive(&call.held, process, comm, receive);
+    let sent = point_to_point::send(&mut call.held, process, comm, send);
     let received = completion::wait(&mut call.held, process, receiving, "MPI_Sendrecv: ");
     finished(received, status).and(sent)
 }
@@ -214,8 +222,8 @@ fn exchange(
 pub fn probe(call: &mut Call, source: c_int, tag: c_int, comm: In<Comm>, status: StatusOut) -> Result<()> {
     let comm = comm.get()?;
     call.go_to_lane_of(comm);
-    let pattern = user::pattern(comm, source, tag)?;
-    status.set(report(user::probe(&mut call.held, process()?, comm, pattern)));
+    let pattern = point_to_point::pattern(comm, source, tag)?;
+    status.set(report(point_to_point::probe(&mut call.held, process()?, comm, pattern)));
     Ok(())
 }
 
@@ -230,8 +238,8 @@ pub fn iprobe(
 ) -> Result<()> {
     let comm = comm.get()?;
     call.go_to_lane_of(comm);
-    let pattern = user::pattern(comm, source, tag)?;
-    let found = user::probe_now(&mut call.held, process()?, comm, pattern);
+    let pattern = point_to_point::pattern(comm, source, tag)?;
+    let found = point_to_point::probe_now(&mut call.held, process()?, comm, pattern);
     if let Some(found) = found {
         status.set(report(found));
     }
@@ -249,8 +257,10 @@ pub fn mprobe(
 ) -> Result<()> {
     message.check()?;
     let comm = comm.get()?;
-    let Some(pattern) = user::pattern(comm, source, tag)? else { return no_process(message, status) };
-    let (found, matched) = user::match_message(&mut call.held, process()?, comm, pattern);
+    let Some(pattern) = point_to_point::pattern(comm, source, tag)? else {
+        return no_process(message, status);
+    };
+    let (found, matched) = point_to_point::match_message(&mut call.held, process()?, comm, pattern);
     status.set(report(found));
     message.create(matched).map(drop)
 }
@@ -267,11 +277,11 @@ pub fn improbe(
 ) -> Result<()> {
     message.check()?;
     let comm = comm.get()?;
-    let Some(pattern) = user::pattern(comm, source, tag)? else {
+    let Some(pattern) = point_to_point::pattern(comm, source, tag)? else {
         flag.set_flag(true)?;
         return no_process(message, status);
     };
-    let found = user::match_now(&mut call.held, process()?, comm, pattern);
+    let found = point_to_point::match_now(&mut call.held, process()?, comm, pattern);
     flag.set_flag(found.is_some())?;
     match found {
         None => message.set(MPI_MESSAGE_NULL),
@@ -316,7 +326,7 @@ pub fn imrecv(
     let process = process()?;
     let id = match receive_matched(call, buf, count, datatype, message)? {
         Some(id) => id,
-        None => user::start_receive(&call.held, process, &process.library.world, None),
+        None => point_to_point::start_receive(&call.held, process, &process.library.world, None),
     };
     request.set(handle_of(id))
 }
@@ -337,7 +347,7 @@ fn receive_matched(
     let matched: &Arc<Matched> = message.input()?.get()?;
     call.at = At::Context(matched.context());
     let into = memory::message(buf, count, datatype)?;
-    let id = user::start_receive_matched(&call.held, process()?, matched, into.typed())?;
+    let id = point_to_point::start_receive_matched(&call.held, process()?, matched, into.typed())?;
     message.remove()?;
     Ok(Some(id))
 }

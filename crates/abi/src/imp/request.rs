@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::completion::{self, Finished};
-use tutti_core::p2p::user;
+use tutti_core::point_to_point;
 use tutti_core::progress;
 use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, SeenOff, Status, Work};
 
@@ -410,7 +410,7 @@ pub fn free(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
 /// MPI_Cancel.
 pub fn cancel(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
     let id = some_id(request.input()?)?;
-    user::cancel(&call.held, process()?, id)
+    point_to_point::cancel(&call.held, process()?, id)
 }
 
 /// MPI_Start.
@@ -422,7 +422,7 @@ pub fn start(call: &mut Call, request: HandleOut<Request>) -> Result<()> {
 #[inline]
 fn start_one(call: &mut Call, id: RequestId) -> Result<()> {
     let process = process()?;
-    let started = user::start(&call.held, process, id);
+    let started = point_to_point::start(&call.held, process, id);
     if started.is_err()
         && let Ok(context) = completion::context_of(&call.held, process, id)
     {

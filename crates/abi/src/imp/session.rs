@@ -3,13 +3,14 @@
 use std::ffi::c_int;
 
 use tutti_base::{Error, ErrorClass, Rank, Result, WorldRank};
-use tutti_core::communicator::intercommunicator::{self, Leaders};
-use tutti_core::communicator::{Communicator, create};
+use tutti_core::communicator::Communicator;
+use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, HandlerKind};
 use tutti_core::giant::GiantCell;
 use tutti_core::group::Group as Members;
 use tutti_core::host::ThreadLevel;
 use tutti_core::info::Info as Entries;
+use tutti_core::intercommunicator::{self, Leaders};
 use tutti_core::lifecycle;
 use tutti_core::session::{self, Session as Opened};
 

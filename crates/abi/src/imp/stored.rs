@@ -37,7 +37,7 @@ stored! {
     Win: Arc<tutti_core::window::Window> = nothing;
     File: Arc<tutti_io::File> = nothing;
     Session: tutti_core::session::Session = nothing;
-    Message: Arc<tutti_core::p2p::user::Matched> = nothing;
+    Message: Arc<tutti_core::point_to_point::Matched> = nothing;
 }
 
 fn nothing<T>(_number: usize) -> Option<T> {

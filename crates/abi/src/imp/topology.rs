@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::communicator::Communicator;
+use tutti_core::constructors::topologies::{self, Edge};
 use tutti_core::dims;
-use tutti_core::topology::create::{self, Edge};
 use tutti_core::topology::graph::Edges;
 use tutti_core::topology::{Cartesian, Distributed, Graph, Topology};
 
@@ -45,7 +45,7 @@ pub fn cart_create(
     comm_cart.check()?;
     let comm = comm_old.get()?;
     let grid = grid_of(ndims, dims, periods)?;
-    give(comm_cart, create::cartesian(&mut call.held, process()?, comm, grid, reorder != 0)?)
+    give(comm_cart, topologies::cartesian(&mut call.held, process()?, comm, grid, reorder != 0)?)
 }
 
 /// MPI_Cart_map.
@@ -58,7 +58,7 @@ pub fn cart_map(
     newrank: Out<c_int>,
 ) -> Result<()> {
     let grid = grid_of(ndims, dims, periods)?;
-    mapped(newrank, create::cartesian_rank(process()?, comm.get()?, &grid)?)
+    mapped(newrank, topologies::cartesian_rank(process()?, comm.get()?, &grid)?)
 }
 
 /// MPI_Cart_sub.
@@ -72,7 +72,7 @@ pub fn cart_sub(
     let comm = comm.get()?;
     let dims = Topology::cartesian(comm.topology())?.dims().len() as i64;
     let remain: Vec<bool> = remain_dims.slice(dims)?.iter().map(|remains| *remains != 0).collect();
-    give(newcomm, create::sub(&mut call.held, process()?, comm, &remain)?)
+    give(newcomm, topologies::sub(&mut call.held, process()?, comm, &remain)?)
 }
 
 /// MPI_Cartdim_get.
@@ -153,7 +153,7 @@ pub fn graph_create(
     comm_graph.check()?;
     let comm = comm_old.get()?;
     let graph = graph_of(nnodes, indx, edges)?;
-    give(comm_graph, create::graph(&mut call.held, process()?, comm, graph, reorder != 0)?)
+    give(comm_graph, topologies::graph(&mut call.held, process()?, comm, graph, reorder != 0)?)
 }
 
 /// MPI_Graph_map.
@@ -166,7 +166,7 @@ pub fn graph_map(
     newrank: Out<c_int>,
 ) -> Result<()> {
     let graph = graph_of(nnodes, indx, edges)?;
-    mapped(newrank, create::graph_rank(process()?, comm.get()?, &graph)?)
+    mapped(newrank, topologies::graph_rank(process()?, comm.get()?, &graph)?)
 }
 
 /// MPI_Graphdims_get.
@@ -251,7 +251,7 @@ pub fn dist_graph_create(
         .map(|(source, (destination, weight))| Edge { source, destination: *destination, weight: *weight })
         .collect();
     let weighted = given.is_some();
-    let new = create::distributed(&mut call.held, process()?, comm, &told, weighted, reorder != 0)?;
+    let new = topologies::distributed(&mut call.held, process()?, comm, &told, weighted, reorder != 0)?;
     give(comm_dist_graph, new)
 }
 
@@ -285,7 +285,7 @@ pub fn dist_graph_create_adjacent(
         )?,
         weighted: come.is_some() && go.is_some(),
     };
-    give(comm_dist_graph, create::adjacent(&mut call.held, process()?, comm, edges, reorder != 0)?)
+    give(comm_dist_graph, topologies::adjacent(&mut call.held, process()?, comm, edges, reorder != 0)?)
 }
 
 /// MPI_Dist_graph_neighbors_count.

@@ -2,7 +2,7 @@
 //!
 //! An owner publishes a record of its memory ([`tutti_transport::exposure`]) in its slot of the operation. What is short and only
 //! read travels by value instead ([`super::carrying`]). Where the system does not let a peer at the memory, its owner copies for it
-//! ([`crate::p2p::served`]).
+//! ([`super::served`]).
 //!
 //! # Safety
 //! Records, tables and what is carried lie in the slot of the operation, which is this operation's until all have left it; they
@@ -23,10 +23,10 @@ use tutti_transport::single_copy::CopyError;
 
 use super::carrying::Carrier;
 use super::port::CommPort;
+use super::served;
 use crate::buffer::Buffer;
 use crate::communicator::collectives::turn::Turn;
 use crate::engine::{Exposed, Remote, copy_to_peer};
-use crate::p2p::served;
 
 /// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
 const STREAMED_BYTES: u64 = 16 << 10;

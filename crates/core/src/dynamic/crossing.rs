@@ -21,11 +21,11 @@ use tutti_transport::{Directory, FabricLink, Link, Peer};
 
 use super::line::{Line, derive};
 use super::meeting::{Introduction, Part, damaged};
-use super::{are_several, encode, names};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::group::Group;
+use crate::other_jobs::{are_several, names};
 use crate::process::Process;
 
 /// An address in a list of them: its length, and room for the longest.
@@ -142,10 +142,10 @@ pub(super) fn enter(
     swap: &mut impl FnMut(&mut Held, Vec<u8>) -> Result<Vec<u8>>,
 ) -> Result<io::Result<Group>> {
     let remote: Group = {
-        let mut dynamic = super::known(process).borrow_mut(held);
-        names(members).map(|name| dynamic.meet(name)).collect()
+        let mut others = process.library.other_jobs.borrow_mut(held);
+        names(members).map(|name| others.meet(name)).collect()
     };
-    if !are_several(&encode(held, process, comm.group()), members) {
+    if !are_several(&process.library.other_jobs.borrow(held).encode(comm.group()), members) {
         return Ok(Ok(remote));
     }
     let (first, second) = match part {

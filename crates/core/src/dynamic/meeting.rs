@@ -26,13 +26,14 @@ use tutti_transport::{Peer, ShmLink};
 use super::background::wait_for;
 use super::crossing::{self, Crossing};
 use super::line::Line;
+use super::ports;
 use super::ties::{look_out, tie};
-use super::{Name, encode, names, ports};
 use crate::collective;
-use crate::communicator::intercommunicator::between;
-use crate::communicator::{Communicator, create};
+use crate::communicator::Communicator;
+use crate::constructors::create::{self, between};
 use crate::giant::Held;
 use crate::group::Group;
+use crate::other_jobs::{NAME_BYTES, Name, names};
 use crate::process::Process;
 
 /// Which part a group takes.
@@ -226,7 +227,7 @@ fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>)
         lend(&own.with(secret), &[])?;
         return Ok(Met { theirs, descriptors: Vec::new(), crossing });
     }
-    let ranks = (own.members.len() + theirs.members.len()) / super::NAME_BYTES;
+    let ranks = (own.members.len() + theirs.members.len()) / NAME_BYTES;
     let ring_bytes = own.ring_bytes.max(theirs.ring_bytes);
     let bridge = Job::create(&Plan { ring_bytes, ..Plan::one_host(ranks as u32) })?;
     let bridge = bridge.fd().try_clone_to_owned()?;
@@ -243,13 +244,13 @@ fn own_introduction(
     process: &Process,
     comm: &Communicator,
 ) -> io::Result<(Introduction, Vec<OwnedFd>)> {
-    let members = encode(held, process, comm.group());
+    let others = process.library.other_jobs.borrow(held);
+    let members = others.encode(comm.group());
     let interface = ports::interface(process).map(|address| address.to_string()).unwrap_or_default();
-    let dynamic = super::known(process).borrow(held);
     let mut jobs: Vec<Arc<Job>> = vec![Arc::clone(&process.job)];
     let mut is_spread = false;
     for member in comm.group().iter() {
-        match dynamic.home(process, member) {
+        match others.home(process, member) {
             None => is_spread = true,
             Some(home) if !jobs.iter().any(|job| Arc::ptr_eq(job, &home.job)) => jobs.push(home.job),
             Some(_) => {}
@@ -361,27 +362,27 @@ fn enter(
 ) -> io::Result<Group> {
     let mut descriptors = descriptors.into_iter();
     let bridge = Arc::new(Job::attach(descriptors.next().ok_or_else(damaged)?)?);
-    let mut dynamic = super::known(process).borrow_mut(held);
+    let mut others = process.library.other_jobs.borrow_mut(held);
     for &bells in &notice.bells {
         let job = Job::attach(descriptors.next().ok_or_else(damaged)?)?;
         let bells: Vec<OwnedFd> = descriptors.by_ref().take(bells as usize).collect();
-        if dynamic.job(job.header().job_id).is_none() {
+        if others.job(job.header().job_id).is_none() {
             if !bells.is_empty() {
                 job.set_bells(bells);
             }
-            dynamic.jobs.insert(job.header().job_id, Arc::new(job));
+            others.jobs.insert(job.header().job_id, Arc::new(job));
         }
     }
     let theirs: Vec<Name> = names(&notice.members).collect();
-    let remote: Group = theirs.iter().map(|name| dynamic.meet(*name)).collect();
+    let remote: Group = theirs.iter().map(|name| others.meet(*name)).collect();
     let (first, second) = match part {
         Part::Accepts => (comm.group(), &remote),
         Part::Connects => (&remote, comm.group()),
     };
     let all: Vec<WorldRank> = first.iter().chain(second.iter()).collect();
     let me = all.iter().position(|member| *member == process.rank).ok_or_else(damaged)?;
-    let homes: Option<Box<[Home]>> = all.iter().map(|member| dynamic.home(process, *member)).collect();
-    drop(dynamic);
+    let homes: Option<Box<[Home]>> = all.iter().map(|member| others.home(process, *member)).collect();
+    drop(others);
     let homes = homes.filter(|homes| homes.len() == bridge.header().local_ranks as usize);
     let link = ShmLink::bridge(bridge, me as u32, homes.ok_or_else(damaged)?)?;
     let members = all.iter().map(|member| Peer(member.0)).collect();
@@ -451,7 +452,7 @@ impl Introduction {
         }
         let count = fields.count().ok_or_else(damaged)?;
         let bells = (0..count).map(|_| fields.number()).collect::<Option<_>>().ok_or_else(damaged)?;
-        if members.is_empty() || !members.len().is_multiple_of(super::NAME_BYTES) {
+        if members.is_empty() || !members.len().is_multiple_of(NAME_BYTES) {
             return Err(damaged());
         }
         let is_spread = fields.number().ok_or_else(damaged)? != 0;

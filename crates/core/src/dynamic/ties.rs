@@ -14,12 +14,12 @@ use tutti_sys::process as system;
 use tutti_transport::Peer;
 use tutti_transport::shm::Home;
 
-use super::Name;
 use super::line::{End, Line};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::group::Group;
+use crate::other_jobs::Name;
 use crate::process::Process;
 use crate::progress;
 
@@ -127,8 +127,9 @@ fn forget(held: &Held, process: &Process, gone: &[Peer]) {
 pub(super) fn tie(held: &Held, process: &Process) {
     let known: Vec<Peer> = process.messages.borrow_mut(held).link.bridges().known().collect();
     let mut dynamic = super::known(process).borrow_mut(held);
-    let names: Vec<_> = known.iter().map(|peer| dynamic.name(WorldRank(peer.0))).collect();
-    let homes = names.iter().filter_map(|name| dynamic.home_of(*name)).collect();
+    let mut others = process.library.other_jobs.borrow_mut(held);
+    let names: Vec<_> = known.iter().map(|peer| others.name(WorldRank(peer.0))).collect();
+    let homes = names.iter().filter_map(|name| others.home_of(*name)).collect();
     let mut lookouts = std::mem::take(&mut dynamic.tied.lookouts);
     lookouts.retain(|lookout| lookout.members.iter().any(|member| names.contains(member)));
     dynamic.tied = Ties { homes, lookouts, ..Ties::default() };
@@ -137,7 +138,7 @@ pub(super) fn tie(held: &Held, process: &Process) {
     jobs.dedup();
     process.block().set_ties(jobs.iter().copied());
     process.guests.store(known.len() as u32, Ordering::Relaxed);
-    dynamic.jobs.retain(|job, _| jobs.binary_search(job).is_ok());
+    others.jobs.retain(|job, _| jobs.binary_search(job).is_ok());
 }
 
 /// Looks at one of the processes that this one is connected with; asked before each sleep of a wait. Ends this job when it has been

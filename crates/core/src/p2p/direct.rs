@@ -10,9 +10,8 @@ use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 use super::incoming::Arrival;
 use super::status::status_of;
 use super::{Check, PointToPoint, ReceiveSpec, State};
-use crate::completion::Finished;
 use crate::matching::Envelope;
-use crate::request::{RequestId, Status};
+use crate::request::{Finished, RequestId, Status};
 use crate::trace;
 use crate::wire::{Packet, Signature};
 

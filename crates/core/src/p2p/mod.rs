@@ -33,7 +33,6 @@ pub mod served;
 mod status;
 #[cfg(test)]
 mod tests;
-pub mod user;
 mod ways;
 mod withheld;
 
@@ -44,13 +43,13 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_base::{ContextId, Error, WorldRank};
 use tutti_transport::{Link, Peer, line};
 
+use crate::events::{self, Kind};
 use crate::flow::{ReceiveWindow, Reserve, SendWindow, initial_window};
 use crate::giant::Lane;
 use crate::matching::{Envelope, Matcher};
 use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 pub use crate::specs::{Check, Mode, ReceiveSpec, SendSpec};
-use crate::tool::events::{self, Kind};
 use crate::wire::{Area, Claim, Offer, Packet, Signature};
 use pace::Pace;
 use pulling::Pulling;

@@ -1,9 +1,10 @@
 //! Memory that its owner reads and writes for a peer.
 //!
-//! The members of a collective operation get at memory that they lend each other by mappings and by calls of the system. Either
-//! may be refused to one of them, from the beginning by a namespace or in the middle of a job by a filter. Who has lent memory is in
-//! the operation until the others have said that they are done with it, so it can be asked as well: [`get`] has it send what
-//! is there, [`put`] has it store what the peer sends. Both take two copies and wait for the owner to be in MPI.
+//! The members of a collective operation get at memory that they lend each other by mappings and by calls of
+//! the system. Either may be refused to one of them, from the beginning by a namespace or in the middle of a
+//! job by a filter. Who has lent memory is in the operation until the others have said that they are done
+//! with it, so it can be asked as well: `get` has it send what is there, `put` has it store what the peer
+//! sends. Both take two copies and wait for the owner to be in MPI.
 //!
 //! | packet | answer |
 //! |---|---|
@@ -17,83 +18,25 @@
 //! flag that ends its access, which it does when the answer has come. Memory that is not mapped is refused.
 #![allow(unsafe_code)]
 
-use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_base::{Error, ErrorClass, WorldRank};
 use tutti_sys::remap;
 use tutti_transport::{Link, Peer};
 
 use super::{Body, Check, PointToPoint, Small, State, Stream};
 use crate::buffer::Buffer;
-use crate::completion;
-use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
-use crate::messenger::Messenger;
-use crate::progress;
 use crate::request::{Request, RequestId, Work};
 use crate::wire::{Area, Packet};
 
-/// Gets what `owner` has in an area that it has lent; `envelope` says in which operation.
-///
-/// # Errors
-/// `Other` where the owner has no memory there.
-pub fn get(
-    held: &Held,
-    messenger: &Messenger,
-    owner: WorldRank,
-    envelope: Envelope,
-    address: u64,
-    into: Buffer,
-) -> Result<()> {
-    let id = messenger.messages.borrow_mut(held).start_get(owner, envelope, address, into);
-    settle(held, messenger, owner, id)
-}
-
-/// Puts something into an area that `owner` has lent; it is there when this returns.
-///
-/// # Errors
-/// As [`get`].
-pub fn put(
-    held: &Held,
-    messenger: &Messenger,
-    owner: WorldRank,
-    envelope: Envelope,
-    address: u64,
-    from: Buffer,
-) -> Result<()> {
-    let id = messenger.messages.borrow_mut(held).start_put(owner, address, from);
-    settle(held, messenger, owner, id)?;
-    // Packets keep their order: this one is answered when the data are stored.
-    get(held, messenger, owner, envelope, address, Buffer::empty())
-}
-
-/// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into the lane.
-fn settle(held: &Held, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
-    let mut waiter = messenger.waiter();
-    let sleeper = messenger.sleeper(held.lane());
-    let block = messenger.block();
-    let mut told = false;
-    while !completion::is_complete(held, messenger, id)? {
-        if progress::take_in(held, messenger) {
-            waiter.reset();
-            continue;
-        }
-        waiter.pause(sleeper, || {
-            if !told {
-                block.set_waiting(&format!("rank {owner} to copy from or to memory that it has lent"));
-                told = true;
-            }
-            progress::take_in(held, messenger) || messenger.messages.borrow_mut(held).pending()
-        });
-    }
-    if told {
-        block.set_waiting("");
-    }
-    progress::tell_threads(held, messenger);
-    completion::finish(held, messenger, id).result.map(drop)
-}
-
 impl<L: Link> PointToPoint<L> {
-    /// Starts [`get`].
-    fn start_get(&mut self, owner: WorldRank, envelope: Envelope, address: u64, into: Buffer) -> RequestId {
+    /// Starts `get`.
+    pub(crate) fn start_get(
+        &mut self,
+        owner: WorldRank,
+        envelope: Envelope,
+        address: u64,
+        into: Buffer,
+    ) -> RequestId {
         let Envelope { context, source, tag } = envelope;
         let area = Area { address, bytes: into.bytes() };
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
@@ -102,8 +45,8 @@ impl<L: Link> PointToPoint<L> {
         receiver
     }
 
-    /// Starts the first half of [`put`]: it is over when all has been handed to the transport.
-    fn start_put(&mut self, owner: WorldRank, address: u64, from: Buffer) -> RequestId {
+    /// Starts the first half of `put`: it is over when all has been handed to the transport.
+    pub(crate) fn start_put(&mut self, owner: WorldRank, address: u64, from: Buffer) -> RequestId {
         let area = Area { address, bytes: from.bytes() };
         let work = Work::Send { peer: owner.0, tag: 0, buffer: from, sent: 0 };
         let sender = self.state.insert(Request::new(work, 0));

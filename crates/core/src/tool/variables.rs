@@ -9,8 +9,8 @@ use tutti_transport::FarCounters;
 use tutti_transport::multicast::Counters as CastingCounters;
 
 use super::Names;
-use super::chosen::CHOSEN;
-pub use super::chosen::{AREAS, algorithms, chosen, collectives, number_of};
+use crate::events::chosen::CHOSEN;
+pub use crate::events::chosen::{AREAS, algorithms, chosen, collectives, number_of};
 use crate::giant::{self, Held};
 use crate::process::process;
 

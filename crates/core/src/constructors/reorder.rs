@@ -7,12 +7,12 @@ use tutti_base::{Rank, Result};
 use tutti_coll::hierarchy::mapping::Traffic;
 use tutti_coll::simulate::Layout;
 
-use super::graph::{Distributed, Edges};
-use super::{Cartesian, Graph};
 use crate::collective;
 use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::process::Process;
+use crate::topology::graph::{Distributed, Edges};
+use crate::topology::{Cartesian, Graph};
 
 /// More ranks stay where they are: the mapping would take seconds.
 const MOST: u32 = 1 << 14;

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
-use super::{Communicator, Inter};
 use crate::collective;
 use crate::communicator::collectives::Collectives;
+use crate::communicator::{Communicator, Inter};
 use crate::completion;
 use crate::context::{Agreement, Next};
 use crate::exchange::exchange;
@@ -93,7 +93,7 @@ pub fn create(
         }));
     };
     // On an intercommunicator both sides name their own subset (MPI-5 section 7.4.2).
-    let remote = crate::dynamic::other_group(held, process, comm, group)?.with_origin(group.origin());
+    let remote = other_group(held, process, comm, group)?.with_origin(group.origin());
     let local = create(held, process, &inter.local, group)?;
     Ok(match (local, group.rank_of(process.rank)) {
         (Some(local), Some(rank)) if !remote.is_empty() => {
@@ -138,7 +138,7 @@ pub(crate) fn duplicate_bare(
 }
 
 /// Agrees with all members of `comm` (both groups of an intercommunicator) on a context.
-pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<ContextId> {
+pub(crate) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<ContextId> {
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn agree_by(
 }
 
 /// The maximum over all members of `comm`, of both groups of an intercommunicator.
-pub(super) fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
+pub(crate) fn maximum(held: &mut Held, process: &Process, comm: &Communicator, value: u32) -> Result<u32> {
     let Some(inter) = &comm.inter else { return collective::maximum(held, process, comm, value) };
     let own = collective::maximum(held, process, &inter.local, value)?;
     let mut highest = own.to_le_bytes().to_vec();
@@ -174,7 +174,7 @@ pub(super) fn maximum(held: &mut Held, process: &Process, comm: &Communicator, v
 
 impl Communicator {
     /// Makes a communicator known under its context.
-    pub(super) fn publish(self, held: &Held, process: &Process, context: ContextId) -> Arc<Communicator> {
+    pub(crate) fn publish(self, held: &Held, process: &Process, context: ContextId) -> Arc<Communicator> {
         let comm = Arc::new(self);
         comm.open(held, process, context);
         comm
@@ -197,7 +197,7 @@ impl Communicator {
         self.lane.store(self.lane_for(process, context), Ordering::Relaxed);
         if let Some(inter) = &self.inter {
             // Numbers of processes of other jobs are not the same everywhere, names are.
-            let names = crate::dynamic::known(process).borrow(held);
+            let names = process.library.other_jobs.borrow(held);
             let first = |group: &Group| group.get(Rank(0)).map(|member| names.name(member));
             self.is_first.store(first(&self.group) < first(&inter.remote), Ordering::Relaxed);
         }
@@ -367,4 +367,30 @@ impl Communicator {
         });
         Ok(())
     }
+}
+
+/// The group that the other side of an intercommunicator names, for the one that this side names.
+///
+/// # Errors
+/// What went wrong with a message.
+fn other_group(held: &mut Held, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
+    let words = process.library.other_jobs.borrow(held).encode(mine);
+    let theirs = collective::swap_bytes(held, process, comm, words)?;
+    process.library.other_jobs.borrow(held).decode(&theirs)
+}
+
+/// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is
+/// for the library's use.
+pub(crate) fn between(
+    held: &Held,
+    process: &Process,
+    comm: &Communicator,
+    local: Arc<Communicator>,
+    remote: Group,
+    context: ContextId,
+) -> Arc<Communicator> {
+    let handler = comm.error_handler.borrow(held).clone();
+    let inter = Some(Inter { remote: remote.with_origin(comm.group().origin()), local });
+    let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
+    new.publish(held, process, context)
 }

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use tutti_base::{ContextId, Error, ErrorClass, Rank, Result};
+use tutti_base::{Error, ErrorClass, Rank, Result};
 
-use super::create::{agree, agree_by, duplicate_bare};
-use super::{Communicator, Inter};
 use crate::collective;
-use crate::dynamic;
+use crate::communicator::Communicator;
+use crate::constructors::create::{agree, agree_by, between, duplicate_bare};
 use crate::dynamic::meeting::{Part, meet};
 use crate::dynamic::ports;
 use crate::exchange::exchange;
 use crate::giant::Held;
-use crate::group::Group;
+use crate::other_jobs::are_several;
 use crate::process::Process;
 
 /// Who speaks for the two groups, where they can speak to one another.
@@ -39,17 +38,17 @@ pub fn create(
     leaders: Leaders<'_>,
 ) -> Result<Arc<Communicator>> {
     let speaks = comm.rank() == leaders.local;
-    let own = dynamic::encode(held, process, comm.group());
+    let own = process.library.other_jobs.borrow(held).encode(comm.group());
     let mut theirs = Vec::new();
     if speaks {
         let partner = remote_leader(leaders)?;
         theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own.clone())?;
     }
     collective::broadcast_bytes(held, process, comm, leaders.local, &mut theirs)?;
-    if dynamic::are_several(&own, &theirs) && have_strangers(held, process, comm, leaders, &theirs)? {
+    if are_several(&own, &theirs) && have_strangers(held, process, comm, leaders, &theirs)? {
         return introduce(held, process, comm, leaders, own < theirs);
     }
-    let remote = dynamic::decode(held, process, &theirs)?;
+    let remote = process.library.other_jobs.borrow(held).decode(&theirs)?;
     if let Some(both) = remote.iter().find(|member| comm.group().contains(*member)) {
         return Err(Error::new(ErrorClass::Comm, format!("rank {both} of the world is in both groups")));
     }
@@ -76,7 +75,7 @@ fn have_strangers(
     leaders: Leaders<'_>,
     theirs: &[u8],
 ) -> Result<bool> {
-    let unknown = u32::from(dynamic::decode(held, process, theirs).is_err());
+    let unknown = u32::from(process.library.other_jobs.borrow(held).decode(theirs).is_err());
     let own = collective::maximum(held, process, comm, unknown)?;
     let mut either = vec![own as u8];
     if comm.rank() == leaders.local {
@@ -104,21 +103,6 @@ fn introduce(
     });
     let part = if accepts { Part::Accepts } else { Part::Connects };
     meet(held, process, comm, leaders.local, line, (part, ErrorClass::Comm))
-}
-
-/// The intercommunicator of the group of `comm` and another, once all have agreed on its context. `local` is for the library's use.
-pub(crate) fn between(
-    held: &Held,
-    process: &Process,
-    comm: &Communicator,
-    local: Arc<Communicator>,
-    remote: Group,
-    context: ContextId,
-) -> Arc<Communicator> {
-    let handler = comm.error_handler.borrow(held).clone();
-    let inter = Some(Inter { remote: remote.with_origin(comm.group().origin()), local });
-    let new = Communicator::new(None, comm.group().clone(), comm.rank(), inter, handler);
-    new.publish(held, process, context)
 }
 
 /// MPI_Intercomm_merge: the side that says `high` comes second; if both say the same, the group whose first

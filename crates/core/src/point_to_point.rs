@@ -15,7 +15,6 @@ use tutti_transport::Peer;
 use tutti_transport::exposure::LentMessage;
 use tutti_transport::waiting::Spin;
 
-use super::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::buffer::{Buffer, Run, signature};
 use crate::buffered::Attached;
 use crate::communicator::{Communicator, Partner};
@@ -23,6 +22,7 @@ use crate::completion::{self, Finished};
 use crate::giant::{self, GiantCell, Held, Lane, engage};
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::{Activity, AllLinks, Messenger};
+use crate::p2p::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
 use crate::trace;

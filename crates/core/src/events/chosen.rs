@@ -16,7 +16,7 @@ pub const AREAS: [(&str, &str); 4] = [
 ];
 
 /// The algorithm that was chosen last for each collective: its place among those of the collective, or -1.
-pub(super) static CHOSEN: [AtomicI32; Collective::EVERY.len()] =
+pub(crate) static CHOSEN: [AtomicI32; Collective::EVERY.len()] =
     [const { AtomicI32::new(-1) }; Collective::EVERY.len()];
 
 /// Notes a choice; the place of the algorithm among those of its collective.

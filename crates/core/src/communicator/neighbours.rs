@@ -3,8 +3,8 @@
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::Neighbours;
 
-use super::{Topology, graph};
 use crate::communicator::Communicator;
+use crate::topology::{Topology, graph};
 
 impl Communicator {
     /// With whom the caller exchanges blocks in neighbourhood collectives; nobody, without a topology.

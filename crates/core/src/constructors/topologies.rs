@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
 
-use super::{Cartesian, Distributed, Graph, Topology, reorder};
+use super::{create, reorder, split};
 use crate::collective;
-use crate::communicator::{Communicator, create, split};
+use crate::communicator::Communicator;
 use crate::giant::Held;
 use crate::group::Group;
 use crate::process::Process;
+use crate::topology::{Cartesian, Distributed, Graph, Topology};
 
 /// One of the arguments of MPI_Dist_graph_create: an edge that any member may tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

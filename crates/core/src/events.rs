@@ -4,14 +4,16 @@
 //! happened: a callback may then call MPI. Nobody pays more than a look at a word that says that nobody listens. Events
 //! that find the queue full are dropped and counted.
 
+pub mod chosen;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tutti_sys::clock;
 
-use super::Names;
-use super::chosen;
+/// Names of the values of an integer, by value.
+pub type Names = &'static [&'static str];
 
 /// What can happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

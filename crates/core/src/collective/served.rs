@@ -1,0 +1,73 @@
+//! Memory of a member that its owner copies for another one, where the system does not let that one at it: by
+//! the messages of [`crate::p2p::served`].
+
+use tutti_base::{Result, WorldRank};
+
+use crate::buffer::Buffer;
+use crate::completion;
+use crate::giant::Held;
+use crate::matching::Envelope;
+use crate::messenger::Messenger;
+use crate::progress;
+use crate::request::RequestId;
+
+/// Gets what `owner` has in an area that it has lent; `envelope` says in which operation.
+///
+/// # Errors
+/// `Other` where the owner has no memory there.
+pub fn get(
+    held: &Held,
+    messenger: &Messenger,
+    owner: WorldRank,
+    envelope: Envelope,
+    address: u64,
+    into: Buffer,
+) -> Result<()> {
+    let id = messenger.messages.borrow_mut(held).start_get(owner, envelope, address, into);
+    settle(held, messenger, owner, id)
+}
+
+/// Puts something into an area that `owner` has lent; it is there when this returns.
+///
+/// # Errors
+/// As [`get`].
+pub fn put(
+    held: &Held,
+    messenger: &Messenger,
+    owner: WorldRank,
+    envelope: Envelope,
+    address: u64,
+    from: Buffer,
+) -> Result<()> {
+    let id = messenger.messages.borrow_mut(held).start_put(owner, address, from);
+    settle(held, messenger, owner, id)?;
+    // Packets keep their order: this one is answered when the data are stored.
+    get(held, messenger, owner, envelope, address, Buffer::empty())
+}
+
+/// Takes in messages until a request is over: others may ask this process meanwhile. Nobody else gets into
+/// the lane.
+fn settle(held: &Held, messenger: &Messenger, owner: WorldRank, id: RequestId) -> Result<()> {
+    let mut waiter = messenger.waiter();
+    let sleeper = messenger.sleeper(held.lane());
+    let block = messenger.block();
+    let mut told = false;
+    while !completion::is_complete(held, messenger, id)? {
+        if progress::take_in(held, messenger) {
+            waiter.reset();
+            continue;
+        }
+        waiter.pause(sleeper, || {
+            if !told {
+                block.set_waiting(&format!("rank {owner} to copy from or to memory that it has lent"));
+                told = true;
+            }
+            progress::take_in(held, messenger) || messenger.messages.borrow_mut(held).pending()
+        });
+    }
+    if told {
+        block.set_waiting("");
+    }
+    progress::tell_threads(held, messenger);
+    completion::finish(held, messenger, id).result.map(drop)
+}
