@@ -2,75 +2,52 @@
 //!
 //! # What is where
 //!
-//! The command `tutti`: `trace` (events of a program or a simulation as a picture: `read`, `path` for the
-//! critical path, `picture`), `info` (machine, settings, functions, what is chosen for a collective and
-//! why), `sim` (predicted times on any recorded machine, and of starting jobs of any size), `probe`
-//! (measures what this machine costs and keeps it in a file, which the launcher hands to the ranks of every
-//! job in the job object), `tune` (measures whole operations by all their algorithms and keeps, in the same
-//! file, by how much the model misses each; with `--hosts` also by each of a few lengths of segments),
-//! `bench` and `compare` (the same C programs, in `bench/`, on each library; tables, plots, goals, lost
-//! cells). The jobs of all libraries are alive at once and measure one cell each in turn (`session`,
-//! `crew`), because a shared machine changes its speed within seconds; between two cells ranks sleep
-//! outside MPI. On virtual machines something idle keeps the processors awake meanwhile (`awake`), as a
-//! hypervisor takes those that sleep away from whom it likes. `bench/reference.h` is what the machine does
-//! without MPI, in the same processes. `hosts` runs the same comparison on several hosts that `testbed`
-//! makes (`compare --hosts`; `bench/wire.c` is one TCP connection without MPI), after `network` has probed
-//! what goes between two of them (`probe --hosts`), `connections` the patterns of the NAS kernels
-//! (`bench/patterns.c`) with what the ranks count of their connections. `headlines` holds the papers'
-//! ratios as data (`headlines::list`): two ways of one operation, each the best of some algorithms under
-//! some settings, measured as jobs in turn or simulated by `coll` on recorded machines. `asp` measures a
-//! program of broadcasts on hosts of the testbed, and simulates it at the paper's size (`asp::simulated`;
-//! `asp::flat` is Open MPI's broadcast as a schedule, which nothing else uses; `cluster` has the paper's
-//! clusters). `tuning` has hundreds of scenarios in which programs find their algorithms while they run.
-//! `consistency` holds its rules as data too (`rules`) and applies them in pure functions
-//! (`check`). Entry points: `compare::run`, `hosts::run`, `connections::run`, `headlines::run`,
-//! `consistency::run`, `info::run`. Reading of output, medians, ratios, tables and plots are pure
-//! functions. Absent: any run-time crate of the library; libraries are measured from outside, as programs
-//! see them.
+//! `commands` has the subcommands, one each; `measure` what several of them measure with; `simulate` what
+//! several of them simulate on. Entry points are `commands::*::run`. Reading of output, medians, ratios,
+//! tables and plots are pure functions. Absent: any run-time crate of the library; libraries are measured
+//! from outside, as programs see them.
+//!
+//! - `info`: machine, settings, functions, what is chosen for a collective and why.
+//! - `trace`: events of a program or a simulation as a picture: `read`, `path` for the critical path,
+//!   `picture`.
+//! - `sim`: predicted times on any recorded machine, and of starting jobs of any size.
+//! - `probe`: measures what this machine costs and keeps it in a file, which the launcher hands to the ranks
+//!   of every job in the job object; `--hosts`: what goes between two of them.
+//! - `tune`: measures whole operations by all their algorithms and keeps, in the same file, by how much the
+//!   model misses each; with `--hosts` also by each of a few lengths of segments.
+//! - `bench`, `compare`: the same C programs, in `bench/`, on each library; tables, plots, goals, lost cells;
+//!   `compare --hosts` on hosts that `testbed` makes (`bench/wire.c` is one TCP connection without MPI).
+//! - `bench tune` (`tuning`): hundreds of scenarios in which programs find their algorithms while they run.
+//! - `connections`: the patterns of the NAS kernels (`bench/patterns.c`) with what ranks count of
+//!   connections.
+//! - `headlines`: the papers' ratios as data (`list`): two ways of one operation, each the best of some
+//!   algorithms under some settings, measured as jobs in turn or simulated by `coll` on recorded machines.
+//! - `asp`: a program of broadcasts on hosts of the testbed, and simulated at the paper's size (`flat` is
+//!   Open MPI's broadcast as a schedule, which nothing else uses).
+//! - `consistency`: rules as data (`rules`), applied in pure functions (`check`).
+//!
+//! The jobs of all libraries are alive at once and measure one cell each in turn (`measure::session`,
+//! `crew`), because a shared machine changes its speed within seconds; between two cells ranks sleep outside
+//! MPI. On virtual machines something idle keeps the processors awake meanwhile (`awake`), as a hypervisor
+//! takes those that sleep away from whom it likes. `bench/reference.h` is what the machine does without MPI,
+//! in the same processes.
 #![deny(unsafe_code)]
 
 mod amounts;
-mod asp;
-mod awake;
-mod cells;
-mod checkpoint;
-mod cluster;
-mod compare;
-mod connections;
-mod consistency;
-mod crew;
-mod files;
-mod headlines;
-mod hosts;
-mod info;
-mod io_server;
-mod job_end;
+mod commands;
 mod kept;
-mod library;
-mod machines;
-mod manual;
-mod network;
-mod options;
+mod measure;
 mod output;
-mod overlap;
-mod probe;
-mod programs;
-mod reorder;
-mod report;
-mod results;
-mod run;
-mod sample;
-mod session;
-mod sim;
-mod spread;
-mod start;
-mod trace;
-mod tune;
-mod tuning;
-mod waits;
+mod simulate;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+
+use commands::{
+    asp, checkpoint, compare, connections, consistency, files, headlines, info, io_server, manual, overlap,
+    probe, sim, trace, tune, tuning, waits,
+};
+use measure::{awake, library, options};
 
 /// Tutti, an MPI library: information and measurements.
 #[derive(Parser)]

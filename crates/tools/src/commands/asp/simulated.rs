@@ -1,0 +1,302 @@
+//! `tutti sim asp`: what ASP would take on a cluster that is not here. The broadcasts of some rows in the
+//! middle of the matrix, with all ranks' computation between them, are simulated one after the other as ranks
+//! go through them, and stand for all rows.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tutti_coll::select::Choice;
+use tutti_coll::simulate::{Load, Series, Turn, follow};
+use tutti_coll::{Collective, Environment, Schedule, Shape, select};
+
+use super::{FLAT, Sample, flat, table};
+use crate::simulate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
+use crate::simulate::machines;
+use crate::simulate::spread::Near;
+
+/// Options of `tutti sim asp`.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// The paper's cluster with Ethernet, its cluster with InfiniBand, or current servers with 100 Gbit/s.
+    #[arg(long, value_delimiter = ',', default_value = "stremi", value_parser = ["stremi", "parapluie", "servers"])]
+    cluster: Vec<String>,
+    /// Hosts.
+    #[arg(long, default_value_t = STREMI.hosts, value_parser = clap::value_parser!(u32).range(1..))]
+    hosts: u32,
+    /// Ranks on each, a core each.
+    #[arg(long, default_value_t = STREMI.ranks_per_host, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_host: u32,
+    /// Whether neighbours are side by side (core), or dealt out like cards, on different hosts (node).
+    #[arg(long, value_delimiter = ',', default_value = "core,node")]
+    map_by: Vec<Near>,
+    /// Cities: that many broadcasts of four bytes for each of them.
+    #[arg(long, default_value_t = 16384, value_parser = clap::value_parser!(u32).range(3..))]
+    cities: u32,
+    /// The hosts are one machine, as containers of it are: they share its processors.
+    #[arg(long)]
+    hosts_share: bool,
+    /// What machines and the network cost, as `tutti probe` found it; by default what the cluster is known
+    /// for.
+    #[arg(long)]
+    model: Option<PathBuf>,
+    /// Nanoseconds that a rank takes to ask whether one way is shorter; by default what the paper's took.
+    #[arg(long)]
+    update_ns: Option<f64>,
+    /// Also by these algorithms, as TUTTI_ALGORITHM names them (hierarchical:segment=16K).
+    #[arg(long, value_delimiter = ',')]
+    algorithms: Vec<String>,
+}
+
+/// A library, and its seconds in broadcasts and in all.
+type Said = (&'static str, f64, f64);
+
+/// What the paper says of a number of cities (Ma 2012, table 5.2; HierKNEM, table II).
+/// On 32 hosts of 24 ranks, Gigabit Ethernet, side by side.
+const PAPER: [(u32, [Said; 4]); 2] = [
+    (
+        16384,
+        [
+            ("HierKNEM", 20.3, 97.4),
+            ("Tuned", 229.0, 308.0),
+            ("Hierarch", 31.7, 109.0),
+            ("MPICH2", 128.0, 204.0),
+        ],
+    ),
+    (
+        32768,
+        [
+            ("HierKNEM", 79.0, 711.0),
+            ("Tuned", 929.0, 1560.0),
+            ("Hierarch", 173.0, 806.0),
+            ("MPICH2", 417.0, 1020.0),
+        ],
+    ),
+];
+/// Rows that stand for all, at least,
+const ROWS: u32 = 20;
+/// but not those of more owners than so many.
+const OWNERS: usize = 12;
+/// So many rows of another owner come before, in which ranks that begin together find their pace.
+const BEFORE: u32 = 8;
+
+/// How rows are broadcast.
+enum Way {
+    /// As Tutti chooses, or as it is forced.
+    Chosen(Choice),
+    /// As Open MPI does.
+    SplitBinary,
+}
+
+/// Prints the tables.
+///
+/// # Errors
+/// There are fewer cities than ranks, or no such algorithm.
+pub fn run(options: &Options) -> Result<(), String> {
+    for name in &options.cluster {
+        for near in &options.map_by {
+            let known = [STREMI, PARAPLUIE, SERVERS].into_iter().find(|cluster| cluster.name == name);
+            let cluster = Cluster {
+                hosts: options.hosts,
+                ranks_per_host: options.ranks_per_host,
+                by_node: *near == Near::Node,
+                ..known.expect("the option takes these names")
+            };
+            crate::output::show(&(placement(options, &cluster)? + "\n"));
+        }
+    }
+    Ok(())
+}
+
+/// The table of one cluster and placement.
+fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
+    let (cities, ranks) = (options.cities, cluster.ranks());
+    if cities < ranks {
+        return Err(format!("{cities} cities are fewer than {ranks} ranks"));
+    }
+    let model = match &options.model {
+        Some(path) => machines::model(path)?,
+        None => cluster.model(),
+    };
+    let environment = cluster.environment(model, options.hosts_share)?;
+    let shape = Shape::new(Collective::Bcast, ranks, 0, 4 * u64::from(cities));
+    let update_seconds = options.update_ns.map_or(papers_update_seconds(), |ns| ns * 1e-9);
+    let mut rows: Vec<(String, Sample)> = Vec::new();
+    for (name, way) in ways(options, &shape, &environment)? {
+        rows.push((name, simulated(&way, &shape, &environment, update_seconds)));
+    }
+    let is_known = options.model.is_none() && !options.hosts_share;
+    let is_papers =
+        is_known && (cluster.name, cluster.ranks_per_host, cluster.hosts) == (STREMI.name, 24, 32);
+    let said = PAPER.iter().filter(|(theirs, _)| is_papers && *theirs == cities);
+    let title = format!(
+        "ASP, {cities} cities, {} hosts x {} ranks of {}{} by {}, simulated; an update takes {:.2} ns{}",
+        cluster.hosts,
+        cluster.ranks_per_host,
+        cluster.name,
+        if options.hosts_share { " that are one machine" } else { "" },
+        if cluster.by_node { "node" } else { "core" },
+        update_seconds * 1e9,
+        if options.update_ns.is_none() { " as in the paper" } else { "" },
+    );
+    let mut text = table(&title, &rows);
+    for (_, libraries) in said {
+        let sample =
+            |&(name, in_broadcasts, seconds): &Said| (name.to_string(), Sample { seconds, in_broadcasts });
+        let measured: Vec<(String, Sample)> = libraries.iter().map(sample).collect();
+        text += &table("measured in the paper, by core", &measured);
+    }
+    Ok(text)
+}
+
+/// What is compared.
+fn ways(options: &Options, shape: &Shape, environment: &Environment) -> Result<Vec<(String, Way)>, String> {
+    let chosen = select(shape, environment, None);
+    let name = format!("tutti: {} ({})", chosen.generator.name, chosen.params);
+    let mut ways = vec![(name, Way::Chosen(chosen))];
+    let flat = FLAT.iter().map(|(name, value)| (*name, value.trim_start_matches("bcast=")));
+    let own = options.algorithms.iter().map(|value| (value.as_str(), value.as_str()));
+    let scatter = [("scatter and ring, as MPICH", "scatter_ring")];
+    for (name, value) in own.chain(flat).chain(scatter) {
+        let choice = select(shape, environment, Some(value));
+        if !choice.is_forced() {
+            return Err(format!("no algorithm {value:?} for this broadcast"));
+        }
+        ways.push((name.to_string(), Way::Chosen(choice)));
+    }
+    ways.push(("split binary tree, as Open MPI".to_string(), Way::SplitBinary));
+    Ok(ways)
+}
+
+/// What all rows take: some of them, as often as they go into all.
+fn simulated(way: &Way, shape: &Shape, environment: &Environment, update_seconds: f64) -> Sample {
+    let cities = (shape.count / 4) as u32;
+    let owners = owners(cities, shape.ranks);
+    let write = |owner: &u32| -> Vec<Schedule> {
+        let one = |rank| way.schedule(&Shape { rank, root: *owner, ..*shape }, environment);
+        (0..shape.ranks).map(one).collect()
+    };
+    let operations: Vec<Vec<Schedule>> = owners.iter().map(write).collect();
+    let rows = |place: usize| {
+        let all = rows_of(cities, shape.ranks, owners[place]);
+        (if place == 0 { all.min(BEFORE) } else { all }) as usize
+    };
+    let order: Vec<usize> =
+        (0..owners.len()).flat_map(|place| std::iter::repeat_n(place, rows(place))).collect();
+    let computing: Vec<f64> = (0..shape.ranks)
+        .map(|rank| f64::from(rows_of(cities, shape.ranks, rank)) * f64::from(cities) * update_seconds)
+        .collect();
+    let series = Series::new(&operations, order, &computing);
+    let turns = follow(&series, &Load::new(shape), &environment.stage());
+    scaled(&turns, rows(0), cities)
+}
+
+/// From the rows after the first `skipped` to all.
+fn scaled(turns: &[Turn], skipped: usize, cities: u32) -> Sample {
+    let shown = &turns[skipped..];
+    let times = f64::from(cities) / shown.len() as f64;
+    let all = turns[turns.len() - 1].end_seconds - turns[skipped - 1].end_seconds;
+    let in_broadcasts: f64 = shown.iter().map(|turn| turn.end_seconds - turn.begin_seconds).sum();
+    Sample { seconds: all * times, in_broadcasts: in_broadcasts * times }
+}
+
+/// The ranks whose rows are simulated, from the middle on.
+fn owners(cities: u32, ranks: u32) -> Vec<u32> {
+    let owner = |place: u32| (ranks / 2 + place) % ranks;
+    let mut owners = vec![owner(0)];
+    let mut rows = 0;
+    while rows < ROWS && owners.len() <= OWNERS {
+        let next = owner(owners.len() as u32);
+        rows += rows_of(cities, ranks, next);
+        owners.push(next);
+    }
+    owners
+}
+
+/// How many rows `rank` has, as in asp.c.
+fn rows_of(cities: u32, ranks: u32, rank: u32) -> u32 {
+    let begin = |rank: u32| u64::from(cities) * u64::from(rank) / u64::from(ranks);
+    (begin(rank + 1) - begin(rank)) as u32
+}
+
+/// What the paper's ranks took for one update: what was not in broadcasts.
+fn papers_update_seconds() -> f64 {
+    let (cities, [(_, in_broadcasts, seconds), ..]) = PAPER[0];
+    (seconds - in_broadcasts) * f64::from(STREMI.ranks()) / f64::from(cities).powi(3)
+}
+
+impl Way {
+    fn schedule(&self, shape: &Shape, environment: &Environment) -> Schedule {
+        match self {
+            Way::Chosen(Choice { generator, params, .. }) => {
+                generator.generate_on(shape, params, Some(environment.layout.hierarchy()))
+            }
+            Way::SplitBinary => flat::split_binary(shape),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// Both tables, or why there is none.
+    fn check(line: &str, expected: Result<&[&str], &str>) {
+        let line = Line::try_parse_from(std::iter::once("asp").chain(line.split_whitespace())).unwrap();
+        let tables =
+            |by_node| placement(&line.options, &Cluster { hosts: 2, ranks_per_host: 3, by_node, ..STREMI });
+        match (tables(false).and_then(|first| Ok(first + &tables(true)?)), expected) {
+            (Ok(text), Ok(parts)) => parts.iter().for_each(|part| assert!(text.contains(part), "{text}")),
+            (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),
+            (got, _) => panic!("{got:?}"),
+        }
+    }
+
+    #[test]
+    fn tables_have_what_is_chosen_and_what_is_flat() {
+        check(
+            "--cities 60",
+            Ok(&[
+                "tutti: ",
+                "binomial tree",
+                "as Open MPI",
+                "by core",
+                "by node",
+                "13.46 ns as in the paper",
+            ]),
+        );
+        check(
+            "--cities 60 --update-ns 1.5 --algorithms levels:segment=4K",
+            Ok(&["levels:segment=4K", "takes 1.50 ns\n"]),
+        );
+        check("--cities 60 --hosts-share", Ok(&["stremi that are one machine by node"]));
+        check("--cities 60 --model /nowhere/model", Err("cannot read /nowhere/model"));
+        check("--cities 60 --algorithms nothing", Err("no algorithm \"nothing\""));
+        check("--cities 5", Err("5 cities are fewer than 6 ranks"));
+    }
+
+    #[test]
+    fn some_rows_stand_for_all() {
+        let turn = |begin_seconds, end_seconds| Turn { begin_seconds, end_seconds };
+        let turns = [turn(0.0, 5.0), turn(6.0, 8.0), turn(9.0, 10.0)];
+        assert_eq!(scaled(&turns, 1, 20), Sample { seconds: 50.0, in_broadcasts: 30.0 });
+        assert_eq!([0, 1, 2].map(|rank| rows_of(8, 3, rank)), [2, 3, 3]);
+        // 21 or 22 rows each: of one owner some, then all of another one.
+        assert_eq!(owners(16384, 768), [384, 385]);
+        assert_eq!((owners(44, 2), owners(1000, 1)), (vec![1, 0], vec![0, 0]));
+        assert_eq!(owners(768, 768), (384..=396).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn without_broadcasts_only_the_computation_is_left() {
+        let (cities, [(_, in_broadcasts, seconds), ..]) = PAPER[0];
+        let updates = f64::from(cities).powi(3) / 768.0;
+        assert!((papers_update_seconds() * updates - (seconds - in_broadcasts)).abs() < 1e-9);
+    }
+}

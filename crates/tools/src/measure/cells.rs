@@ -1,0 +1,50 @@
+//! Which cells are measured: operations, ways and sizes, in their order.
+
+use crate::measure::options::{IN_THREADS, Options};
+use crate::measure::session::Ask;
+
+/// Whether the operation has no data, or always the same, hence no sizes.
+pub fn has_no_data(op: &str) -> bool {
+    op.ends_with("barrier") || op == "line" || op == "fetch_and_op"
+}
+
+/// All cells, in the order in which they are measured.
+pub fn asks(options: &Options) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    for mode in &options.modes {
+        // A barrier has no data that could change, and threads do not look at theirs.
+        for op in options.ops.iter().filter(|op| mode == "plain" || !(has_no_data(op) || *op == IN_THREADS)) {
+            let sizes = if has_no_data(op) { vec![0] } else { options.sizes.to_vec() };
+            asks.extend(sizes.into_iter().map(|bytes| Ask { op: op.clone(), mode: mode.clone(), bytes }));
+        }
+    }
+    asks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn every_cell_is_asked_for_once() {
+        let line = "x --ops latency,barrier --sizes 8,64";
+        let options = Line::parse_from(line.split(' ')).options;
+        let shown: Vec<_> =
+            asks(&options).iter().map(|ask| format!("{} {} {}", ask.op, ask.mode, ask.bytes)).collect();
+        let expected = [
+            "latency plain 8",
+            "latency plain 64",
+            "barrier plain 0",
+            "latency changing 8",
+            "latency changing 64",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,17 @@
+//! Measuring libraries from outside, as programs see them: the machine, the libraries, the programs, jobs
+//! that are alive at once and measure one cell each in turn, and what follows from the times.
+
+pub mod awake;
+pub mod cells;
+pub mod crew;
+pub mod job_end;
+pub mod library;
+pub mod machine;
+pub mod network;
+pub mod options;
+pub mod programs;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod sample;
+pub mod session;

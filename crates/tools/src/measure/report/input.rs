@@ -1,0 +1,51 @@
+//! What a report is made from.
+
+use crate::measure::library::Library;
+use crate::measure::options::{Options, Shape};
+use crate::measure::results::{Goal, KILLED, Results, START, goals, goals_of_hosts};
+
+/// What a report is made from.
+pub struct Input<'a> {
+    /// What was asked for: gives the order of operations, ranks and modes.
+    pub options: &'a Options,
+    /// The libraries; the first is compared with the others.
+    pub libraries: &'a [Library],
+    /// The measured times.
+    pub results: &'a Results,
+    /// The machine, a line each.
+    pub machine: Vec<String>,
+}
+
+impl Input<'_> {
+    /// What was promised, and what came out.
+    pub fn goals(&self) -> Vec<Goal> {
+        if self.options.hosts.is_none() {
+            return goals(self.results, self.subject());
+        }
+        let starts: Vec<String> = self.options.starts.iter().map(|shape| shape.event()).collect();
+        goals_of_hosts(self.results, self.subject(), &starts)
+    }
+
+    /// Names and titles of the job events.
+    pub fn events(&self) -> Vec<(String, String)> {
+        if self.options.hosts.is_some() {
+            let title = |shape: &Shape| {
+                format!("Start of {} hosts x {} ranks (init, barrier, finalize)", shape.hosts, shape.ranks)
+            };
+            return self.options.starts.iter().map(|shape| (shape.event(), title(shape))).collect();
+        }
+        let start = format!("Start of {} ranks (init, barrier, finalize)", self.options.start_ranks);
+        let killed = "End of a job after one rank was killed".to_string();
+        vec![(START.to_string(), start), (KILLED.to_string(), killed)]
+    }
+
+    /// The library that is compared with the others.
+    pub fn subject(&self) -> &str {
+        &self.libraries[0].name
+    }
+
+    /// Whether there is anything to compare with.
+    pub fn compares(&self) -> bool {
+        self.libraries.len() > 1
+    }
+}

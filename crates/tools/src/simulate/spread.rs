@@ -1,0 +1,114 @@
+//! How ranks are spread over hosts: what is simulated, and what a job on such hosts would choose.
+
+use std::sync::Arc;
+
+use clap::Args;
+use tutti_base::Machines;
+use tutti_coll::generator::Node;
+use tutti_coll::simulate::{Binding, Layout, Reach};
+use tutti_coll::{Environment, Model};
+use tutti_topo::{Level, Machine};
+
+/// How ranks are spread over hosts, as a user writes it.
+#[derive(Args, Clone, Debug)]
+pub struct Spread {
+    /// Hosts of one kind, joined by a network.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub hosts: u32,
+    /// The hosts are one machine, as containers of it are: they share its processors.
+    #[arg(long)]
+    pub hosts_share: bool,
+    /// Which of them each rank is on: neighbours side by side (core), or dealt out like cards (node).
+    #[arg(long, default_value = "core")]
+    pub map_by: Near,
+    /// The network between them copies what one sends to all: reliable multicast works.
+    #[arg(long)]
+    pub multicast: bool,
+}
+
+/// Where neighbours are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Near {
+    /// Side by side.
+    Core,
+    /// Dealt out like cards, on different hosts.
+    Node,
+}
+
+impl Spread {
+    /// No more hosts than ranks.
+    fn hosts_for(&self, ranks: u32) -> u32 {
+        self.hosts.clamp(1, ranks.max(1))
+    }
+
+    /// The host of each of so many ranks.
+    pub fn hosts_of(&self, ranks: u32) -> Vec<u32> {
+        let hosts = self.hosts_for(ranks);
+        let host = |rank| match self.map_by {
+            Near::Core => rank / ranks.div_ceil(hosts),
+            Near::Node => rank % hosts,
+        };
+        (0..ranks).map(host).collect()
+    }
+
+    /// Which hosts are one machine of so many processors.
+    pub fn machines(&self, processors: u32) -> Machines {
+        if self.hosts_share {
+            Machines::shared(self.hosts, processors)
+        } else {
+            Machines::apart(self.hosts, processors)
+        }
+    }
+
+    /// What so many ranks on hosts like `machine` are simulated on, which reach each other's memory there.
+    pub fn environment(&self, machine: &Machine, binding: &Binding, ranks: u32, model: Model) -> Environment {
+        let hosts = self.hosts_for(ranks);
+        let cores = machine.count(Level::Core).max(1) as u32;
+        let layout = match (self.hosts_share, self.map_by) {
+            // As a job sees them: how ranks of other hosts are bound, nobody knows.
+            (true, _) => Layout::on_machines(&self.hosts_of(ranks), &self.machines(cores)),
+            (false, Near::Core) => Layout::bound(machine, binding, ranks, hosts),
+            (false, Near::Node) => Layout::dealt(machine, binding, ranks, hosts),
+        };
+        Environment {
+            cores: (cores / layout.hosts_on_machine()).max(1),
+            ranks_on_node: ranks.div_ceil(hosts),
+            oversubscribed: layout.crowded(),
+            node: Node::Exposed,
+            reach: Reach::Mapped,
+            multicast: self.multicast,
+            layout: Arc::new(layout),
+            model: Arc::new(model),
+            ..Environment::flat(ranks, 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAPTOP: &str = include_str!("../../../../fixtures/machines/laptop-4x2.txt");
+
+    fn check(hosts: u32, map_by: Near, ranks: u32, expected: &[u32]) {
+        let spread = |hosts_share| Spread { hosts, hosts_share, map_by, multicast: false };
+        assert_eq!(spread(false).hosts_of(ranks), expected);
+        let machine = Machine::parse(LAPTOP).expect("it is right");
+        let most = |share| {
+            let environment = spread(share).environment(&machine, &Binding::Compact, ranks, Model::default());
+            let on: Vec<u32> = (0..ranks).map(|rank| environment.layout.place(rank).host).collect();
+            assert_eq!(on, expected);
+            environment.layout.hosts_on_machine()
+        };
+        let several = expected.iter().max().map_or(1, |last| last + 1);
+        assert_eq!((most(false), most(true)), (1, several));
+    }
+
+    #[test]
+    fn ranks_are_side_by_side_or_dealt_out() {
+        check(2, Near::Core, 5, &[0, 0, 0, 1, 1]);
+        check(2, Near::Node, 5, &[0, 1, 0, 1, 0]);
+        check(9, Near::Core, 3, &[0, 1, 2]);
+        check(1, Near::Node, 3, &[0, 0, 0]);
+    }
+}
