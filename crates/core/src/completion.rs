@@ -103,7 +103,7 @@ fn wait_for(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'
     }
 }
 
-/// Whether the one runs whose doing completes a request ([`Process::counterpart`]).
+/// Whether the one runs whose doing completes a request ([`crate::host::Host::counterpart`]).
 fn counterpart<'a>(held: &Held, messenger: &'a Messenger, id: RequestId) -> Option<Counterpart<'a>> {
     let messages = messenger.messages.borrow(held);
     let (world, buffer) = match &messages.state.requests.get(id)?.work {

@@ -5,8 +5,8 @@
 //!
 //! # What is where
 //!
-//! MPI semantics. Entry points: `lifecycle::init`, `p2p::user`, `completion`, `collective`,
-//! `communicator::{create, split, intercommunicator}`.
+//! MPI semantics. Entry points: `lifecycle::init`, `point_to_point`, `completion`, `collective`,
+//! `constructors`, `intercommunicator`.
 //!
 //! | module | what |
 //! |---|---|
@@ -15,18 +15,32 @@
 //! | `boot` | who am I: by what our launcher handed down; by another starter (`starter`: `pmix`, and `pmi` whose `wire` and `protocol` are pure), where the ranks of a host find each other (`meeting`) and make the job object themselves (`hosted`) and, under Slurm, leave a process that ends the job when a rank dies (`guardian`); or alone |
 //! | `buffer` | user memory, validated once: the only module with raw user pointers; a `Run` is the usual case in two words |
 //! | `matching`, `flow`, `wire`, `context` | pure state machines: the matcher, credit for what is kept unexpected (`flow` has the reasons why nothing stands still), packets, agreement on context numbers |
-//! | `p2p`, `partitioned` | eager, rendezvous, messages to oneself, messages in partitions, over any `Link`; `withheld` and `pulling`: messages for which their receiver has no room, and how it gets those it has posted a receive for; `cancel`: sends that their receivers have not matched are taken back; `accord`: what messages of collectives say of their operation, and operations that were given up |
+//! | `p2p`; `point_to_point`, `partitioned` above | eager, rendezvous, messages to oneself, messages in
+//! partitions, over any `Link`; `withheld` and `pulling`: messages for which their receiver has no room, and
+//! how it gets those it has posted a receive for; `cancel`: sends that their receivers have not matched are
+//! taken back; `accord`: what messages of collectives say of their operation, and operations that were given
+//! up |
 //! | `request`, `completion` | operations under way, addressed by index and generation; waiting for them |
 //! | `progress` | moving everything forward; bounded spinning, yielding, parking (a collective that waits for more ranks than there are processors gives its own away first; a message from one who runs just now is waited for on the processor; of two that answer each other on one processor one moves to another, `apart`); how long it looks, gives way and sleeps `transport::waiting` decides; what a rank waits for |
 //! | `progress_thread` | `TUTTI_PROGRESS_THREAD`: takes in messages while the program computes, so that targets on other hosts, and receivers of long messages, need not call MPI. One thread more of a process that locks as for MPI_THREAD_MULTIPLE; it calls nothing of the program's (`Activity::is_unattended`) and never spins. `repairs`: whether something that was multicast has to be looked after, which a smaller thread does |
-//! | `collective` | from a user's call to an execution: `again` recognises one that was done before, `flight` has those behind a request, `node` has the banks of a communicator and an operation's turn at them, `loans` the memory that ranks lend each other and `carrying` what of it travels by value, `port` gives both and messages to the engine, `accord` finds out members that disagree about an operation, `refusals` tells all members of one that has failed at one of them, `places` says who is near whom, `costs` what things cost, from what the launcher left in the job object |
+//! | `communicator` | the object; in `collectives` what it keeps for its collective operations: executions at
+//! rest and under way, its banks (`node`) and an operation's `turn` at them, what its members agree about
+//! (`accord`), who is near whom (`places`) |
+//! | `collective` | from a user's call to an execution: `again` recognises one that was done before, `flight`
+//! has those behind a request, `loans` the memory that ranks lend each other and `carrying` what of it
+//! travels by value, `port` gives banks and messages to the engine, `refusals` tells all members of one that
+//! has failed at one of them |
+//! | `constructors`, `intercommunicator` | communicators made of others: duplicates and parts, by colour or
+//! hardware, with a topology and ranks reordered; between two groups |
 //! | `engine` | runs a schedule: `execution` step by step, `compiled` as straight-line code where buffers are single runs and no message is sent, `node` the steps on banks and exposed memory, `memory` where everything lies |
-//! | `dynamic` | processes of other jobs (below) |
-//! | `communicator`, `group`, `session`, `type_object`, `attributes`, `info`, `error_handler`, `error_codes`, `names` | the objects |
-//! | `tool` | what MPI_T shows: settings, counters, events; handles and C types are the abi's |
+//! | `other_jobs`, `dynamic` | what processes of other jobs are called, and how they meet (below) |
+//! | `group`, `session`, `type_object`, `attributes`, `info`, `error_handler`, `error_codes`, `names` | the
+//! objects |
+//! | `events`, `tool` | what MPI_T shows: events, and above them settings and counters; handles and C types
+//! are the abi's |
 //! | `trace`, `trace_file` | the record of a rank under `TUTTI_TRACE`, and how rank 0 gets them all
 //! | `window` | one-sided communication: `epoch` knows what is allowed when, `memory` where a target's memory is (mapped here, in reach of the system's calls, or only by messages) and how it is read, written and combined, `access` has the operations, `sync` the synchronisations, `polls` what calls do that have nothing to wait for; `remote` and `serve` are origin and target of active messages, in the format of `wire`. A window is among the activities of progress only while it is asked for something |
-//! | `topology` | grids, graphs and distributed graphs, pure, and how communicators that have one are made (`create`), with ranks reordered (`reorder`); `dims`: balanced grids |
+//! | `topology` | grids, graphs and distributed graphs, pure; `dims`: balanced grids |
 //!
 //! Invariants: no C types; no raw user pointer outside `buffer` and the engine's memory module; no borrow
 //! is alive while a user's callback runs; a process keeps memory only for peers it has spoken to, and at

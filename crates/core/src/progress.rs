@@ -174,7 +174,7 @@ pub fn wait_until(
     wait_for(held, messenger, None, what, done);
 }
 
-/// As [`wait_until`], for something that `counterpart` does ([`Process::counterpart`]).
+/// As [`wait_until`], for something that `counterpart` does ([`crate::host::Host::counterpart`]).
 pub fn wait_for(
     held: &mut Held,
     messenger: &Messenger,
@@ -298,9 +298,9 @@ fn is_soon(held: &mut Held, messenger: &Messenger, done: &mut impl FnMut(&Held) 
     false
 }
 
-/// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a wait that cannot end
-/// before others have run here ([`Process::gives_way`]): each look delays them, and with them everybody who
-/// waits for them. A yield that met somebody who computes is the last.
+/// Gives the processor away and asks whether it is `done` then, before all else that may have happened. For a
+/// wait that cannot end before others have run here ([`crate::host::Host::gives_way`]): each look delays
+/// them, and with them everybody who waits for them. A yield that met somebody who computes is the last.
 pub fn give_way(held: &mut Held, messenger: &Messenger, mut done: impl FnMut(&Held) -> bool) -> bool {
     for _ in 0..messenger.waiting.limits.first_yields() {
         let begun_ns = clock::now_ns();

@@ -26,7 +26,7 @@
 //! communicating. A process of another job has a number beyond the ranks of the own world; between
 //! processes its `Name` travels (job, rank). Groups, matching, requests, contexts and collectives do not
 //! know of it, but for this: members of several jobs share no banks, and choose algorithms by nothing but
-//! what all know (`collective::places::mixed`). So
+//! what all know (`communicator::collectives::places::mixed`). So
 //!
 //! - MPI_Comm_accept and connect are a meeting at a port; MPI_Comm_join is one at a port told over the
 //!   socket; a published name is a socket that says the port;
