@@ -13,20 +13,20 @@
 //! Nothing is read or written through the addresses that are kept of a call.
 #![allow(unsafe_code)]
 
-mod again;
 mod bank_port;
-mod carrying;
 mod deferred;
+mod failures;
 pub mod files;
-mod flight;
 mod hosts;
+mod inline_payload;
 mod internal;
 mod loans;
 mod multicast;
+mod nonblocking;
 mod offloaded;
 mod persistent;
 mod port;
-mod refusals;
+mod replay;
 mod served;
 
 use std::ptr::null_mut;
@@ -50,37 +50,37 @@ use crate::giant::Held;
 use crate::info::Info;
 pub use crate::messenger::Activity;
 use crate::messenger::Messenger;
-use crate::p2p::accord::LANE_BITS;
+use crate::p2p::agreement::LANE_BITS;
 use crate::process::{Process, name_of_context};
 use crate::progress;
 use crate::trace;
 
-pub use again::{run_again, start_again};
 pub(crate) use deferred::tell_undecided;
-pub use flight::start;
+pub(crate) use failures::answer;
 pub use internal::{
     allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, last_barrier, maximum,
     start_allgather, start_maximum, swap_bytes,
 };
+pub use nonblocking::start;
 pub use persistent::persistent;
-pub(crate) use refusals::answer;
+pub use replay::{replay, start_replay};
 
 use bank_port::BankPort;
-use flight::start_keeping;
+use nonblocking::start_keeping;
 use port::CommPort;
 
-use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::agreement::OperationAgreement;
 pub use crate::communicator::collectives::choices::Choices;
 use crate::communicator::collectives::choices::Whose;
 pub use crate::communicator::collectives::collected::{Gathering, Maximum};
 pub use crate::communicator::collectives::learnings::Learnings;
-use crate::communicator::collectives::node::{Neighbourhood, Offer};
+use crate::communicator::collectives::node::{HostOffer, Neighbourhood};
 pub use crate::communicator::collectives::operation::{Operation, Side};
-use crate::communicator::collectives::turn::{Room, Turn};
+use crate::communicator::collectives::turn::{BankTurn, SlotNeeds};
 pub use crate::communicator::collectives::wishes::{self, Wishes, add_used};
 pub use crate::communicator::collectives::words::Words;
 use crate::communicator::collectives::{
-    Channel, Given, Means, Prepared, Run, Ticket, accord, learnings, places, ticket,
+    Channel, Given, Means, Prepared, Run, Ticket, agreement, learnings, places, ticket,
 };
 
 /// Executions that a communicator keeps at rest.
@@ -168,7 +168,7 @@ fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> 
         return Ok(());
     }
     deferred::settle_all(held, process, comm)?;
-    if let Some(offer) = its.node.needs_accord(held, process, comm) {
+    if let Some(offer) = its.node.needs_agreement(held, process, comm) {
         let offer = internal::maximum(held, process, comm, offer)?;
         its.node.settle(held, offer);
     }
@@ -201,7 +201,7 @@ fn finish(
     }
     rest(held, comm, run);
     result?;
-    refusals::overdue(&CommPort::new(held, messenger, comm, &mut ticket, None)).map_or(Ok(()), Err)
+    failures::overdue(&CommPort::new(held, messenger, comm, &mut ticket, None)).map_or(Ok(()), Err)
 }
 
 /// Whether an operation ends nowhere before all members have begun it. In the others those that are waited for may be ahead, with
@@ -215,26 +215,26 @@ fn waits_for_all(collective: Collective) -> bool {
 /// As [`ticket`], and does the operation if it is compiled, needs no more than a [`BankPort`], and need not wait: then there is no
 /// ticket.
 #[inline(always)]
-fn dash(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> Option<Ticket> {
+fn fast_path(tag: i32, number: u32, banks: &mut Banks, run: &mut Run, looks: u32) -> Option<Ticket> {
     let Some(room) = run.room.filter(|_| run.execution.is_compiled()) else {
         return Some(ticket(tag, number, banks, run));
     };
-    let mut turn = Turn::take(banks, room, run.said.accord);
-    let accord = Accord::begin(banks, number, &run.said, Some(&turn));
-    if !accord.is_lost() && turn.grant(banks) {
+    let mut turn = BankTurn::take(banks, room, run.said.accord);
+    let agreement = OperationAgreement::begin(banks, number, &run.said, Some(&turn));
+    if !agreement.is_lost() && turn.grant(banks) {
         let slot = *turn.slot();
         let (bank_bytes, near_bytes) = (room.bytes, room.near_bytes);
         let mut port = BankPort { banks, slot, bank_bytes, carried_bytes: 0, near_bytes, looks };
-        let status = run.execution.dash(&mut port);
+        let status = run.execution.fast_path(&mut port);
         let carried_bytes = port.carried_bytes;
         if let Status::Done = status {
             turn.leave(banks);
             return None;
         }
-        let ticket = Ticket::new(tag, Some(turn), accord, run.signature);
+        let ticket = Ticket::new(tag, Some(turn), agreement, run.signature);
         return Some(Ticket { carried_bytes, ..ticket });
     }
-    Some(Ticket::new(tag, Some(turn), accord, run.signature))
+    Some(Ticket::new(tag, Some(turn), agreement, run.signature))
 }
 
 /// Does what can be done now; `node` has the banks of the operation.
@@ -248,16 +248,16 @@ fn advance(
     ticket: &mut Ticket,
     patient: bool,
 ) -> Result<Status> {
-    if let Some(refusal) = ticket.accord.refusal(|| name_of_context(comm.context().0)) {
+    if let Some(refusal) = ticket.agreement.refusal(|| name_of_context(comm.context().0)) {
         if node.numbers(messenger, comm).is_some() {
             // Those on other hosts have not lost step.
-            refusals::tell(&CommPort::new(held, messenger, comm, ticket, None), &refusal);
+            failures::tell(&CommPort::new(held, messenger, comm, ticket, None), &refusal);
         }
         return Err(refusal);
     }
     let mut banks = if ticket.turn.is_some() { node.banks(held) } else { None };
     let mut port = CommPort::new(held, messenger, comm, ticket, banks.as_deref_mut());
-    if let Some(refusal) = refusals::of(&port) {
+    if let Some(refusal) = failures::of(&port) {
         run.execution.abandon(&mut port);
         return Err(refusal);
     }
@@ -267,18 +267,18 @@ fn advance(
     let sleeps = messenger.is_about_to_sleep();
     let mut doubts = sleeps;
     if matches!(result, Ok(Status::Pending)) && port.ticket.patience.looked(sleeps) {
-        refusals::ask(&mut port);
+        failures::ask(&mut port);
         doubts |= port.ticket.patience.is_long();
-        if doubts && let Some(error) = refusals::dissent(&port).or_else(|| refusals::answered(&port)) {
+        if doubts && let Some(error) = failures::dissent(&port).or_else(|| failures::answered(&port)) {
             run.execution.abandon(&mut port);
             result = Err(error);
         }
     }
     if let Err(error) = &result {
-        refusals::tell(&port, error);
+        failures::tell(&port, error);
     }
     drop(banks);
-    if matches!(result, Ok(Status::Pending)) && ticket.accord.is_doubtful(doubts) {
+    if matches!(result, Ok(Status::Pending)) && ticket.agreement.is_doubtful(doubts) {
         return doubt(held, messenger, comm, node, run, ticket);
     }
     result
@@ -300,17 +300,17 @@ fn doubt(
         let place = numbers.and_then(|all| all.iter().position(|number| *number == member));
         place.map_or(member, |rank| rank as u32)
     };
-    let complaint = ticket.accord.complaint(&banks, || name_of_context(comm.context().0), rank_of);
+    let complaint = ticket.agreement.complaint(&banks, || name_of_context(comm.context().0), rank_of);
     let Some(complaint) = complaint else { return Ok(Status::Pending) };
     if ticket.turn.as_ref().is_some_and(|turn| !turn.is_granted()) {
         // Its turn will not come, and so none after it.
-        banks.give_up(ticket.accord.number());
+        banks.give_up(ticket.agreement.number());
     }
     let mut port = CommPort::new(held, messenger, comm, ticket, Some(&mut banks));
     run.execution.abandon(&mut port);
     if numbers.is_some() {
         // Those on other hosts do not see the banks of this one.
-        refusals::tell(&port, &complaint);
+        failures::tell(&port, &complaint);
     }
     Err(complaint)
 }
@@ -387,7 +387,7 @@ fn prepared(
         Some(choice) => Plan::chosen(shape, choice.clone(), None),
         None => plan(held, process, comm, shape, means),
     });
-    let room = is_within_node(&plan).then(|| Room::of(process.near_bytes, &plan));
+    let room = is_within_node(&plan).then(|| SlotNeeds::of(process.near_bytes, &plan));
     let banks = comm.collectives.node.banks(held);
     let room = room.map(|room| banks.map_or(room, |banks| room.within(&banks)));
     // Members of banks have other numbers there, which straight-line code does not know. An operation
@@ -399,11 +399,13 @@ fn prepared(
     Box::new(Prepared {
         execution,
         means,
-        said: tuned
-            .map_or_else(|| accord::said(shape), |choice| accord::said_by(shape, refusals::mixed(choice))),
+        said: tuned.map_or_else(
+            || agreement::said(shape),
+            |choice| agreement::said_by(shape, failures::mixed(choice)),
+        ),
         signature: tuned.map_or_else(
-            || refusals::signature_of(shape, comm),
-            |choice| refusals::signature_by(shape, comm, choice),
+            || failures::signature_of(shape, comm),
+            |choice| failures::signature_by(shape, comm, choice),
         ),
         room,
         generation,
@@ -441,7 +443,7 @@ fn surroundings(
     let header = process.job.header();
     let offer = match (means, comm.collectives.channel) {
         (Means::All, Channel::Own) => comm.collectives.node.of_communicator(held, process, comm),
-        _ => Offer::Messages,
+        _ => HostOffer::Messages,
     };
     let model = places::model(process);
     let near = near(process, comm).filter(|_| comm.inter().is_none());

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use tutti_base::{ContextId, Error, Rank, Result, WorldRank};
 
-use crate::apart::Counterpart;
 use crate::giant::{Held, engage};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
 use crate::process::{by_context, name_of};
 use crate::progress;
 pub use crate::request::Finished;
-use crate::request::{Generalised, RequestId, SeenOff, Status, Work};
+use crate::request::{Generalised, RequestId, Retired, Status, Work};
+use crate::separation::Counterpart;
 
 /// Whether a request is over (or inactive). Does not move anything forward.
 ///
@@ -88,7 +88,7 @@ fn is_collective(held: &Held, messenger: &Messenger, id: RequestId) -> bool {
 /// Waits until `id` is over, which it is not yet.
 fn wait_for(held: &mut Held, messenger: &Messenger, id: RequestId, operation: &'static str) {
     engage(id.lane().unwrap_or(held.lane()));
-    progress::hurry(held, messenger);
+    progress::advance_alone(held, messenger);
     let done = |held: &Held| is_over(held, messenger, id);
     if done(held) {
         return;
@@ -141,8 +141,8 @@ fn finish_here(held: &Held, messenger: &Messenger, id: RequestId) -> Finished {
 
 /// Sees off a request of the lane that is held if it is over and has nothing to say but its status, as most. `None` for others.
 #[inline]
-pub fn see_off(held: &Held, messenger: &Messenger, id: RequestId) -> Option<SeenOff> {
-    messenger.messages.borrow_mut(held).state.requests.see_off(id)
+pub fn retire_plain(held: &Held, messenger: &Messenger, id: RequestId) -> Option<Retired> {
+    messenger.messages.borrow_mut(held).state.requests.retire_plain(id)
 }
 
 /// Sees off a request if it is over; `None` while it runs.

@@ -13,9 +13,9 @@ use tutti_sys::this_process;
 use tutti_transport::waiting::{Spin, Waiting};
 use tutti_transport::{Waiter, Watch};
 
-use crate::apart::Counterpart;
 use crate::boot::starter::Starter;
 use crate::giant::{self, Lane};
+use crate::separation::Counterpart;
 
 /// Thread levels (MPI-5 section 11.6), in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -18,18 +18,21 @@
 //! | `p2p`; `point_to_point`, `partitioned` above | eager, rendezvous, messages to oneself, messages in
 //! partitions, over any `Link`; `withheld` and `pulling`: messages for which their receiver has no room, and
 //! how it gets those it has posted a receive for; `cancel`: sends that their receivers have not matched are
-//! taken back; `accord`: what messages of collectives say of their operation, and operations that were given
-//! up |
+//! taken back; `agreement`: what messages of collectives say of their operation, and operations that were
+//! given up |
 //! | `request`, `completion` | operations under way, addressed by index and generation; waiting for them |
-//! | `progress` | moving everything forward; bounded spinning, yielding, parking (a collective that waits for more ranks than there are processors gives its own away first; a message from one who runs just now is waited for on the processor; of two that answer each other on one processor one moves to another, `apart`); how long it looks, gives way and sleeps `transport::waiting` decides; what a rank waits for |
+//! | `progress` | moving everything forward; bounded spinning, yielding, parking (a collective that waits for
+//! more ranks than there are processors gives its own away first; a message from one who runs just now is
+//! waited for on the processor; of two that answer each other on one processor one moves to another,
+//! `separation`); how long it looks, gives way and sleeps `transport::waiting` decides; what a rank waits for
+//! |
 //! | `progress_thread` | `TUTTI_PROGRESS_THREAD`: takes in messages while the program computes, so that targets on other hosts, and receivers of long messages, need not call MPI. One thread more of a process that locks as for MPI_THREAD_MULTIPLE; it calls nothing of the program's (`Activity::is_unattended`) and never spins. `repairs`: whether something that was multicast has to be looked after, which a smaller thread does |
 //! | `communicator` | the object; in `collectives` what it keeps for its collective operations: executions at
 //! rest and under way, its banks (`node`) and an operation's `turn` at them, what its members agree about
-//! (`accord`), who is near whom (`places`) |
-//! | `collective` | from a user's call to an execution: `again` recognises one that was done before, `flight`
-//! has those behind a request, `loans` the memory that ranks lend each other and `carrying` what of it
-//! travels by value, `port` gives banks and messages to the engine, `refusals` tells all members of one that
-//! has failed at one of them |
+//! (`agreement`), who is near whom (`places`) | | `collective` | from a user's call to an execution: `replay`
+//! recognises one that was done before, `nonblocking` has those behind a request, `loans` the memory that
+//! ranks lend each other and `inline_payload` what of it travels by value, `port` gives banks and messages to
+//! the engine, `failures` tells all members of one that has failed at one of them |
 //! | `constructors`, `intercommunicator` | communicators made of others: duplicates and parts, by colour or
 //! hardware, with a topology and ranks reordered; between two groups |
 //! | `engine` | runs a schedule: `execution` step by step, `compiled` as straight-line code where buffers are single runs and no message is sent, `node` the steps on banks and exposed memory, `memory` where everything lies |
@@ -49,7 +52,6 @@
 //! packet's) is recognised by its generation.
 #![deny(unsafe_code)]
 
-pub mod apart;
 mod attached;
 pub mod attributes;
 pub mod boot;
@@ -91,6 +93,7 @@ pub mod progress_thread;
 mod repairs;
 pub mod request;
 mod request_id;
+pub mod separation;
 pub mod session;
 pub mod single_copy;
 pub mod special;

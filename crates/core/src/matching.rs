@@ -172,7 +172,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
     }
 
     /// Keeps a message that no posted receive wanted.
-    pub fn keep(&mut self, envelope: Envelope, message: M) {
+    pub fn push_unexpected(&mut self, envelope: Envelope, message: M) {
         self.order += 1;
         self.messages += 1;
         let arrived = Arrived { order: self.order, tag: envelope.tag, message };
@@ -457,7 +457,7 @@ mod tests {
                 match matcher.arrive(envelope) {
                     Some(receive) => format!("receive {receive}"),
                     None => {
-                        matcher.keep(envelope, name());
+                        matcher.push_unexpected(envelope, name());
                         "kept".to_string()
                     }
                 }
@@ -485,7 +485,7 @@ mod tests {
     fn only_an_idle_context_is_forgotten() {
         let mut matcher: Matcher<u32, u32> = Matcher::default();
         let envelope = Envelope { context: 0, source: 0, tag: 0 };
-        matcher.keep(envelope, 1);
+        matcher.push_unexpected(envelope, 1);
         matcher.forget_if_idle(0);
         let pattern = Pattern { context: 0, source: None, tag: None };
         assert_eq!(matcher.take(pattern), Some((envelope, 1)));

@@ -16,13 +16,13 @@ use tutti_transport::shm::ring_doorbell;
 use tutti_transport::waiting::Partnership;
 use tutti_transport::{Link, Links, Peer, ShmLink};
 
-use crate::apart::Apart;
 use crate::boot::Network;
 use crate::giant::{self, GiantCell, Held, Lane, LaneCells};
 use crate::host::Host;
 use crate::matching::{Envelope, Signature};
 use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
+use crate::separation::Separation;
 use crate::single_copy::Reader;
 
 /// All links of a process.
@@ -70,7 +70,7 @@ pub struct Messenger {
     /// How long waits look at their partner while that runs.
     pub partnership: GiantCell<Partnership>,
     /// When waits move to another processor.
-    pub apart: GiantCell<Apart>,
+    pub separation: GiantCell<Separation>,
     /// What collectives lend to be read is lent where it is mapped, from so many bytes on; what is shorter
     /// is copied beside a bank.
     pub near_bytes: u64,
@@ -120,7 +120,7 @@ impl Messenger {
             above,
             messages,
             partnership: GiantCell::new(Partnership::default()),
-            apart: GiantCell::new(Apart::default()),
+            separation: GiantCell::new(Separation::default()),
             activities: GiantCell::new(Vec::new()),
             near_bytes,
             exposures: GiantCell::new(exposures),

@@ -135,6 +135,6 @@ pub fn has_arrived(held: &mut Held, process: &Process, id: RequestId, partition:
         return Ok(true);
     }
     engage(lane);
-    progress::look(held, process);
+    progress::poll(held, process);
     arrived(held)
 }

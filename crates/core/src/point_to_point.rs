@@ -372,7 +372,7 @@ pub fn persistent(
 #[inline]
 pub fn start(held: &Held, messenger: &Messenger, id: RequestId) -> Result<()> {
     let is_here = id.lane() == Some(held.lane());
-    if is_here && messenger.messages.borrow_mut(held).state.requests.dash(id, held) {
+    if is_here && messenger.messages.borrow_mut(held).state.requests.fast_path(id, held) {
         return Ok(());
     }
     start_later(held, messenger, id)
@@ -513,7 +513,7 @@ pub fn probe_now(
 ) -> Option<Status> {
     let Some(pattern) = pattern else { return Some(Status::PROC_NULL) };
     engage(comm.lane());
-    crate::progress::look(held, messenger);
+    crate::progress::poll(held, messenger);
     inside(held, messenger, comm, |messages| messages.probe(pattern))
 }
 
@@ -543,7 +543,7 @@ pub fn match_now(
     pattern: Pattern,
 ) -> Option<(Status, Arc<Matched>)> {
     engage(comm.lane());
-    crate::progress::look(held, messenger);
+    crate::progress::poll(held, messenger);
     let (status, message) = inside(held, messenger, comm, |messages| messages.matched_probe(pattern))?;
     let (context, lane) = (comm.context().0, comm.lane());
     Some((status, Arc::new(Matched { context, lane, inner: GiantCell::new(Some(message)) })))

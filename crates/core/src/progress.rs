@@ -12,12 +12,12 @@ use tutti_sys::job::Sleeper;
 use tutti_transport::waiting::{Contention, Turn};
 use tutti_transport::{Peer, Watch};
 
-use crate::apart::{self, Counterpart};
 use crate::giant::{self, Held, Lane};
 use crate::inside;
 pub use crate::messenger::tell_threads;
 use crate::messenger::{Activity, AllLinks, Messenger};
 use crate::p2p::Notice;
+use crate::separation::{self, Counterpart};
 
 /// Takes in messages and moves the operations that go on by themselves; whether anything happened.
 #[inline]
@@ -70,7 +70,7 @@ fn give_up(messenger: &Messenger, why: &str) -> ! {
 }
 
 /// As [`progress`] in the first lane, without anything that calls the program.
-pub fn attend(held: &Held, messenger: &Messenger) -> bool {
+pub fn advance_unattended(held: &Held, messenger: &Messenger) -> bool {
     let any = take_in(held, messenger);
     let unattended = |activity: &dyn Activity| activity.is_unattended();
     let moved =
@@ -78,9 +78,9 @@ pub fn attend(held: &Held, messenger: &Messenger) -> bool {
     any || moved
 }
 
-/// Before who [`attend`]s sleeps: whether there is something to do first.
-pub(crate) fn last_attention(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>) -> bool {
-    let found = attend(held, messenger);
+/// Before who [`advance_unattended`]s sleeps: whether there is something to do first.
+pub(crate) fn before_unattended_sleep(held: &Held, messenger: &Messenger, watch: Option<&Watch<'_>>) -> bool {
+    let found = advance_unattended(held, messenger);
     let mut messages = messenger.messages.borrow_mut(held);
     let pending = messages.pending();
     !rest_on(held, messenger, watch, &mut messages.link) || pending || found
@@ -115,7 +115,7 @@ fn is_at_rest(held: &Held, messenger: &Messenger) -> bool {
 
 /// Before a wait: moves on an operation that is alone, which may be all that is waited for.
 #[inline]
-pub fn hurry(held: &Held, messenger: &Messenger) {
+pub fn advance_alone(held: &Held, messenger: &Messenger) {
     if !held.lane().is_first() {
         return;
     }
@@ -130,7 +130,7 @@ pub fn hurry(held: &Held, messenger: &Messenger) {
 
 /// One look, for functions that do not wait (MPI_Test, MPI_Iprobe); what a program that calls them in a loop leaves to others, see
 /// [`tutti_transport::waiting::Polling`].
-pub fn look(held: &mut Held, messenger: &Messenger) {
+pub fn poll(held: &mut Held, messenger: &Messenger) {
     let _inside = inside::measure();
     if !inside::test_moves_on() {
         return held.relax();
@@ -194,7 +194,7 @@ pub fn wait_for(
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(messenger, lane);
-    let (mut last_looks, mut parting) = (0, counterpart);
+    let (mut last_looks, mut parting, ranks) = (0, counterpart, messenger.job.header().local_ranks);
     let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
     let most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
     let (mut looks, mut most) = (0, most);
@@ -238,7 +238,7 @@ pub fn wait_for(
                 last_look(&held, messenger, watch.as_ref(), heard, &mut done)
             })
         });
-        apart::after(paused, &mut parting, held, (&messenger.apart, messenger.job.header().local_ranks));
+        separation::after(paused, &mut parting, held, (&messenger.separation, ranks));
     }
     if last_looks >= SAYS_AT {
         block.set_waiting("");

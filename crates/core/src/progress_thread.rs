@@ -52,7 +52,7 @@ pub fn start(process: &'static Process) -> Result<()> {
     let config = &process.config;
     let repairs = config.multicast != Multicast::Off && process.job.header().has_other_hosts();
     if config.progress_thread {
-        begin(&THREAD, "tutti-progress", move || attend(process))
+        begin(&THREAD, "tutti-progress", move || take_in_messages(process))
     } else if repairs {
         begin(&REPAIRER, "tutti-repairs", move || repair(process))?;
         let repairer = REPAIRER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +113,7 @@ fn ends() -> bool {
 }
 
 /// The work of the thread.
-fn attend(process: &'static Process) {
+fn take_in_messages(process: &'static Process) {
     let waiting = Waiting::asleep(&process.config);
     let mut waiter = waiting.waiter(false);
     let watch = process.watch();
@@ -124,7 +124,7 @@ fn attend(process: &'static Process) {
         }
         let any_far = {
             let held = giant::enter();
-            let any = progress::attend(&held, process);
+            let any = progress::advance_unattended(&held, process);
             progress::tell_threads(&held, process);
             if any {
                 waiter.reset();
@@ -138,7 +138,7 @@ fn attend(process: &'static Process) {
         waiter.pause_watching(&[process.sleeper(Lane::FIRST)], watch.as_ref(), || {
             ends() || {
                 let held = giant::enter();
-                let found = progress::last_attention(&held, process, watch.as_ref());
+                let found = progress::before_unattended_sleep(&held, process, watch.as_ref());
                 progress::tell_threads(&held, process);
                 found
             }
@@ -161,7 +161,7 @@ fn repair(process: &'static Process) {
             continue;
         }
         let Some(held) = giant::try_enter(Lane::FIRST) else { continue };
-        let any = progress::attend(&held, process);
+        let any = progress::advance_unattended(&held, process);
         progress::tell_threads(&held, process);
         if any {
             // Somebody may have gone to sleep meanwhile over what was taken in here.

@@ -14,7 +14,7 @@ use crate::matching::{Envelope, LANE_BITS, Pattern};
 use crate::request_id::{GENERATIONS, LANE_SHIFT, MOST};
 use crate::specs::{Check, ReceiveSpec, SendSpec};
 
-pub use crate::request_id::{RequestId, SeenOff, Status};
+pub use crate::request_id::{RequestId, Retired, Status};
 
 /// A request.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub trait Restart: Send + Sync + std::fmt::Debug {
 
     /// Starts it where its request is, if it can be done at once without messages and without foreign code; whether it is over then.
     /// If not, [`Restart::restart`] follows in the same call, and goes on with what was begun here.
-    fn dash(&self, _: &Held) -> bool {
+    fn fast_path(&self, _: &Held) -> bool {
         false
     }
 }
@@ -309,7 +309,7 @@ impl RequestTable {
     /// Sees off a request that is over and has nothing to say but its status, as most: it goes, or becomes inactive. `None` for
     /// others.
     #[inline]
-    pub fn see_off(&mut self, id: RequestId) -> Option<SeenOff> {
+    pub fn retire_plain(&mut self, id: RequestId) -> Option<Retired> {
         let place = self.place(id);
         let slot = self.slots.get_mut(place).filter(|slot| slot.generation == id.generation)?;
         let request = slot.request.as_mut()?;
@@ -321,12 +321,12 @@ impl RequestTable {
         if let Some(persistent) = &mut request.persistent {
             persistent.active = false;
             request.status = Status::EMPTY;
-            return Some(SeenOff { status, persistent: true });
+            return Some(Retired { status, persistent: true });
         }
         // Nothing is to be dropped.
         std::mem::forget(slot.request.take());
         self.retire(place);
-        Some(SeenOff { status, persistent: false })
+        Some(Retired { status, persistent: false })
     }
 
     /// Removes a request that is there, where it is: moving one out costs more than all else here.
@@ -376,12 +376,12 @@ impl RequestTable {
     /// Starts a persistent collective operation that can be done at once, where it is; whether it is over. For all others
     /// [`RequestTable::begin`] follows.
     #[inline]
-    pub fn dash(&mut self, id: RequestId, held: &Held) -> bool {
+    pub fn fast_path(&mut self, id: RequestId, held: &Held) -> bool {
         let Ok(request) = self.user(id) else { return false };
         let Some(persistent) = &mut request.persistent else { return false };
         let Template::Collective(Some(operation)) = &persistent.template else { return false };
         let is_plain = request.error.is_none() && matches!(request.work, Work::Other);
-        if persistent.active || !is_plain || !operation.dash(held) {
+        if persistent.active || !is_plain || !operation.fast_path(held) {
             return false;
         }
         persistent.active = true;
@@ -570,8 +570,8 @@ mod tests {
         let started = Request { persistent: Some(Box::new(persistent)), ..Request::completed(status, 0) };
         let started = table.insert(started);
         let ids = [plain, failed, running, RequestId::DONE, plain, started, started];
-        let [over, kept] = [false, true].map(|persistent| Some(SeenOff { status, persistent }));
-        assert_eq!(ids.map(|id| table.see_off(id)), [over, None, None, None, None, kept, None]);
+        let [over, kept] = [false, true].map(|persistent| Some(Retired { status, persistent }));
+        assert_eq!(ids.map(|id| table.retire_plain(id)), [over, None, None, None, None, kept, None]);
         assert_eq!(table.len(), 3);
     }
 

@@ -22,9 +22,9 @@ pub struct Status {
     pub cancelled: bool,
 }
 
-/// What is left of a request that is over: see `RequestTable::see_off`.
+/// What is left of a request that is over: see `RequestTable::retire_plain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenOff {
+pub struct Retired {
     /// What it reports.
     pub status: Status,
     /// Its handle stays valid: it is persistent.

@@ -277,13 +277,13 @@ fn again_with<const N: usize>(
     match form {
         // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
         Form::Blocking(_) => unsafe {
-            collective::run_again(&mut call.held, process, comm, words, has_lists, addresses)
+            collective::replay(&mut call.held, process, comm, words, has_lists, addresses)
         },
         Form::Nonblocking(request) => {
             request.check().ok()?;
             // SAFETY: as above.
             let id =
-                unsafe { collective::start_again(&call.held, process, comm, words, has_lists, addresses)? };
+                unsafe { collective::start_replay(&call.held, process, comm, words, has_lists, addresses)? };
             Some(request.set(handle_of(id)))
         }
         Form::Persistent(..) => None,

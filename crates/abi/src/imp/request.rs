@@ -7,7 +7,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::completion::{self, Finished};
 use tutti_core::point_to_point;
 use tutti_core::progress;
-use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, SeenOff, Status, Work};
+use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, Retired, Status, Work};
 
 use crate::dialect::{self, Dialect};
 use crate::entry::{At, Call};
@@ -74,7 +74,7 @@ pub fn wait(call: &mut Call, request: HandleOut<Request>, status: StatusOut) -> 
         status.set(report(Status::EMPTY));
         return request.set(MPI_REQUEST_NULL);
     }
-    if let Some(seen_off) = completion::see_off(&call.held, process()?, id) {
+    if let Some(seen_off) = completion::retire_plain(&call.held, process()?, id) {
         fill(status, seen_off);
         return if seen_off.persistent { Ok(()) } else { request.set(MPI_REQUEST_NULL) };
     }
@@ -100,7 +100,7 @@ pub fn test(call: &mut Call, request: HandleOut<Request>, flag: Out<c_int>, stat
 
 /// Returns the status of a request that is over; an inactive one has the empty status.
 #[inline]
-fn fill(place: StatusOut, SeenOff { status, persistent }: SeenOff) {
+fn fill(place: StatusOut, Retired { status, persistent }: Retired) {
     if persistent && status == Status::EMPTY {
         place.set_empty();
     } else {
@@ -110,7 +110,7 @@ fn fill(place: StatusOut, SeenOff { status, persistent }: SeenOff) {
 
 #[inline]
 fn fill_finished(place: StatusOut, finished: &Finished) {
-    fill(place, SeenOff { status: finished.status, persistent: finished.persistent });
+    fill(place, Retired { status: finished.status, persistent: finished.persistent });
 }
 
 fn one_finished(
@@ -132,7 +132,7 @@ fn is_over(call: &mut Call, id: RequestId) -> Result<bool> {
     if completion::is_complete(&call.held, process, id)? {
         return Ok(true);
     }
-    progress::look(&mut call.held, process);
+    progress::poll(&mut call.held, process);
     completion::is_complete(&call.held, process, id)
 }
 
@@ -162,7 +162,7 @@ fn over(call: &mut Call, active: &[(usize, RequestId)]) -> Result<Vec<(usize, Re
         if !complete.is_empty() || look == 1 {
             return Ok(complete);
         }
-        progress::look(&mut call.held, process);
+        progress::poll(&mut call.held, process);
     }
     Ok(Vec::new())
 }
@@ -177,7 +177,7 @@ fn all_over_soon(call: &mut Call, active: &[(usize, RequestId)]) -> Result<bool>
     if all_over(call) {
         return Ok(true);
     }
-    progress::look(&mut call.held, process);
+    progress::poll(&mut call.held, process);
     Ok(all_over(call))
 }
 
@@ -269,9 +269,9 @@ pub fn waitall(
             continue;
         };
         let over = if id == RequestId::DONE {
-            Some(SeenOff { status: Status::EMPTY, persistent: false })
+            Some(Retired { status: Status::EMPTY, persistent: false })
         } else {
-            completion::see_off(&call.held, process, id)
+            completion::retire_plain(&call.held, process, id)
         };
         if let Some(seen_off) = over {
             fill(statuses.at(place), seen_off);

@@ -6,7 +6,7 @@ use tutti_coll::ir::Access;
 use tutti_transport::banks::{Banks, Slot};
 use tutti_transport::line;
 
-use super::carrying::Carrier;
+use super::inline_payload::Carrier;
 use crate::buffer::Buffer;
 use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
 
@@ -38,7 +38,7 @@ impl BankPort<'_> {
 
     /// As [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[cold]
-    fn looks_out(&self, peer: u32, flag: u16, value: u64) -> bool {
+    fn measure_distance(&self, peer: u32, flag: u16, value: u64) -> bool {
         let watched = line::watch(|| self.banks.is_reached(&self.slot, peer, flag, value));
         note_readers(watched.line);
         watched.came
@@ -80,7 +80,7 @@ impl NodePort for BankPort<'_> {
             return true;
         }
         if wants_look() {
-            return self.looks_out(peer, flag, value);
+            return self.measure_distance(peer, flag, value);
         }
         for _ in 0..self.looks {
             std::hint::spin_loop();

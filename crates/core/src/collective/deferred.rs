@@ -1,7 +1,8 @@
 //! Non-blocking operations whose beginning may have to wait for an agreement of the members.
 //!
 //! Two things are agreed on in the background, by a maximum that some operation carries along: what the hosts
-//! of a communicator have to offer ([`super::node::Neighbourhood::needs_accord`]), and what tuning has found
+//! of a communicator have to offer
+//! ([`crate::communicator::collectives::node::Neighbourhood::needs_agreement`]), and what tuning has found
 //! ([`super::tuning`]). Operations go on with what was known before; after a number of them that is the same
 //! on all members the next one has to have heard. If it has not, its call returns all the same (starting is
 //! local, MPI-5 section 6.12), and it begins when progress has heard. What is called for after it begins
@@ -22,11 +23,11 @@ use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{CallForm, Manner};
 use tutti_sys::clock;
 
-use super::flight::start_under;
 use super::internal;
 use super::learnings;
+use super::nonblocking::start_under;
 use super::{
-    Activity, Channel, Means, Operation, agree, finish, multicast, offloaded, prepare_as, refusals, root_of,
+    Activity, Channel, Means, Operation, agree, failures, finish, multicast, offloaded, prepare_as, root_of,
     surroundings, waiting_for,
 };
 use crate::communicator::Communicator;
@@ -110,7 +111,7 @@ pub(super) fn start(
 /// which begins at once and asks.
 fn take_tags(held: &Held, process: &Process, comm: &Communicator, shape: &Shape, is_tuned: bool) -> [i32; 2] {
     let its = &comm.collectives;
-    let signature = if is_tuned { 0 } else { refusals::signature_of(shape, comm) };
+    let signature = if is_tuned { 0 } else { failures::signature_of(shape, comm) };
     let own = its.next_tag_of(held, signature);
     let carries = its.tune(held, process).is_on() || its.node.is_open(held);
     [own, if carries { its.next_tag(held) } else { own }]
@@ -409,7 +410,7 @@ fn settle(held: &Held, process: &Process, comm: &Arc<Communicator>, tag: i32) ->
     if node.numbers(process, comm).is_none() || node.is_settled(held) {
         return Ok(Some(Means::All));
     }
-    if let Some(offer) = node.needs_accord(held, process, comm) {
+    if let Some(offer) = node.needs_agreement(held, process, comm) {
         let maximum = internal::start_maximum(held, process, comm, tag, offer)?;
         comm.collectives.deferred.borrow_mut(held).settling = Some(Settling { maximum, begun: 0 });
     }

@@ -7,11 +7,11 @@ use tutti_base::Result;
 use tutti_coll::{Collective, Environment, Plan, Schedule, Shape};
 
 use super::port::CommPort;
-use super::{Activity, places, refusals};
+use super::{Activity, failures, places};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
-use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::engine::{Execution, Status};
 use crate::giant::Held;
 use crate::messenger::Messenger;
@@ -83,8 +83,8 @@ pub fn start(
     execution.bindings().bind_buffers(user, sums);
     execution.start();
     // Members have different amounts of data.
-    let signature = refusals::signature_of(&Shape { count: 0, ..shape }, comm);
-    let ticket = Ticket::new(tag, None, Accord::UNKNOWN, signature);
+    let signature = failures::signature_of(&Shape { count: 0, ..shape }, comm);
+    let ticket = Ticket::new(tag, None, OperationAgreement::UNKNOWN, signature);
     let work = Work::Collective(collective.name(), None);
     let request = messenger.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
     let running = Box::new(Running { comm: Arc::clone(comm), execution, ticket, windows, request });
@@ -103,7 +103,7 @@ impl Activity for Running {
     ) -> Option<Box<dyn Activity>> {
         let Running { comm, execution, ticket, windows, .. } = &mut *self;
         let mut port = CommPort::new(held, messenger, comm, ticket, None).on(&**windows);
-        let refusal = refusals::of(&port);
+        let refusal = failures::of(&port);
         let result = match refusal {
             Some(error) => {
                 execution.abandon(&mut port);
@@ -115,7 +115,7 @@ impl Activity for Running {
             Ok(Status::Pending) => return Some(self),
             Ok(Status::Done) => None,
             Err(error) => {
-                refusals::tell(&port, &error);
+                failures::tell(&port, &error);
                 Some(error)
             }
         };

@@ -18,7 +18,7 @@ use tutti_coll::{Collective, lower};
 use tutti_data::Datatype;
 use tutti_offload::layout::AREA_BYTES;
 
-use super::flight;
+use super::nonblocking;
 use super::offloaded::{BCAST, Kind, buffer};
 use super::{Activity, Operation};
 use crate::buffer::Buffer;
@@ -178,7 +178,7 @@ impl Ascent {
     fn climb(&mut self, held: &Held, process: &Process) -> Option<RequestId> {
         let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
         let up = &hosts.up;
-        let begin = |part: &Operation<'_>| Some(flight::start(held, process, up, part));
+        let begin = |part: &Operation<'_>| Some(nonblocking::start(held, process, up, part));
         // SAFETY: see the module's Safety section.
         operation.with(|whole| unsafe {
             let (send, recv) = whole.sides();
@@ -271,7 +271,7 @@ impl Ascent {
                 _ => whole.sides().1.clone(),
             };
             let part = Operation::new(Collective::Bcast, Side::Absent, result).rooted(0);
-            Some(flight::start(held, process, &hosts.down, &part))
+            Some(nonblocking::start(held, process, &hosts.down, &part))
         })
     }
 }

@@ -12,7 +12,7 @@ use tutti_base::{Rank, Result};
 use tutti_coll::Collective;
 use tutti_data::{Datatype, Op, Reducer};
 
-use super::{Means, Operation, Side, multicast, refusals, run, run_by, start_keeping};
+use super::{Means, Operation, Side, failures, multicast, run, run_by, start_keeping};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::collected::{Collected, Gathering, Maxima, Maximum, OfBytes};
@@ -158,7 +158,7 @@ pub fn last_barrier(held: &mut Held, process: &Process) -> Result<()> {
     // Nor does anybody who is through repair what others lack.
     multicast::leave(held, &process.library.world);
     run_by(held, process, &process.library.world, &nothing(), Means::All, "MPI_Finalize: ")?;
-    refusals::overdue_anywhere(held, process)
+    failures::overdue_anywhere(held, process)
 }
 
 /// What every member gave, one after the other; all give equally many bytes.

@@ -1,8 +1,8 @@
 //! Memory that ranks lend each other for the time of an operation (S2): what an owner publishes, what a peer finds.
 //!
-//! An owner publishes a record of its memory ([`tutti_transport::exposure`]) in its slot of the operation. What is short and only
-//! read travels by value instead ([`super::carrying`]). Where the system does not let a peer at the memory, its owner copies for it
-//! ([`super::served`]).
+//! An owner publishes a record of its memory ([`tutti_transport::exposure`]) in its slot of the operation.
+//! What is short and only read travels by value instead ([`super::inline_payload`]). Where the system does
+//! not let a peer at the memory, its owner copies for it ([`super::served`]).
 //!
 //! # Safety
 //! Records, tables and what is carried lie in the slot of the operation, which is this operation's until all have left it; they
@@ -21,11 +21,11 @@ use tutti_transport::Peer;
 use tutti_transport::exposure::{self, Record, Window};
 use tutti_transport::single_copy::CopyError;
 
-use super::carrying::Carrier;
+use super::inline_payload::Carrier;
 use super::port::CommPort;
 use super::served;
 use crate::buffer::Buffer;
-use crate::communicator::collectives::turn::Turn;
+use crate::communicator::collectives::turn::BankTurn;
 use crate::engine::{Exposed, Remote, copy_to_peer};
 
 /// Pieces below this go through the caches, whatever there is beside them: passing by ends with a fence.
@@ -129,7 +129,7 @@ impl CommPort<'_> {
 
     /// Where a part of a window is, if copies are to pass the caches by and it is mapped here.
     fn streamed(&self, window: &Window, offset: u64, bytes: u64) -> Option<*mut u8> {
-        let streams = self.ticket.turn.as_ref().is_some_and(Turn::streams);
+        let streams = self.ticket.turn.as_ref().is_some_and(BankTurn::streams);
         if streams && bytes >= STREAMED_BYTES { window.direct(offset, bytes) } else { None }
     }
 

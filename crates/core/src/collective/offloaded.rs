@@ -27,7 +27,7 @@ use tutti_offload::seat::Seat;
 use tutti_transport::adaptive::tag::{Key, Use};
 
 use super::hosts;
-use super::{Activity, Channel, Operation, internal, refusals, waiting_for};
+use super::{Activity, Channel, Operation, failures, internal, waiting_for};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::hosts::{Hosts, Standing};
@@ -459,7 +459,7 @@ pub(super) fn start(
     let work = Work::Collective(shape.collective.name(), super::root_of(shape.collective, shape.root));
     let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
     let call = begin(held, process, &place, &carried);
-    let flight = Box::new(Flight { place, call, gets: carried.gets, request });
+    let flight = Box::new(KernelCall { place, call, gets: carried.gets, request });
     if let Some(activity) = flight.advance(held, process, false) {
         process.add_activity(held, activity);
     }
@@ -482,7 +482,7 @@ pub(super) fn persistent(
         Standing::Open | Standing::None | Standing::Several(_) => return Ok(None),
     };
     let Some(carried) = what_of(process, comm, operation) else { return Ok(None) };
-    let number = comm.collectives.next_persistent(held, refusals::signature_of(&operation.shape(comm), comm));
+    let number = comm.collectives.next_persistent(held, failures::signature_of(&operation.shape(comm), comm));
     // Contexts of communicators are below; netd has none twice.
     let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
     let seat = process.kernel.borrow_mut(held).seat(|| Err("there is no seat".into()));
@@ -527,28 +527,28 @@ impl Restart for Repeated {
         let operation: Arc<dyn Restart> = Arc::<Repeated>::clone(&self);
         let work = Work::Collective(self.what.0.name(), self.what.1);
         process.messages.borrow_mut(held).state.requests.under_way(request, operation, work);
-        process.add_activity(held, Box::new(Flight { place, call, gets, request }));
+        process.add_activity(held, Box::new(KernelCall { place, call, gets, request }));
         Restarted::UnderWay
     }
 }
 
 /// An operation behind a request.
 #[derive(Debug)]
-struct Flight {
+struct KernelCall {
     place: Arc<Place>,
     call: Call,
     gets: Option<Buffer>,
     request: RequestId,
 }
 
-impl Activity for Flight {
+impl Activity for KernelCall {
     fn advance(
         mut self: Box<Self>,
         held: &Held,
         messenger: &Messenger,
         _: bool,
     ) -> Option<Box<dyn Activity>> {
-        let Flight { place, call, gets, request } = &mut *self;
+        let KernelCall { place, call, gets, request } = &mut *self;
         let error = match move_on(held, messenger, place, call, gets.as_ref()) {
             Ok(false) => return Some(self),
             Ok(true) => None,

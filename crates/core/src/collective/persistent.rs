@@ -15,16 +15,16 @@ use tutti_coll::select::Choice;
 use tutti_coll::tune::cycle::Place;
 use tutti_coll::tune::{CallForm, UnitKey};
 
-use super::flight::{Attempt, hope, launch_kept, work_of};
 use super::internal;
+use super::nonblocking::{Attempt, launch_kept, start_looks, work_of};
 use super::port::CommPort;
 use super::{
-    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, dash, deferred, is_within_node,
-    offloaded, plan_as, prepare_as, refusals,
+    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, deferred, failures, fast_path,
+    is_within_node, offloaded, plan_as, prepare_as,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
-use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::communicator::collectives::collected::Maxima;
 use crate::communicator::collectives::node::Neighbourhood;
 use crate::communicator::collectives::tuning::{News, Says, Unit};
@@ -34,7 +34,7 @@ use crate::engine::Status;
 use crate::giant::{GiantCell, Held};
 use crate::inside;
 use crate::messenger::Messenger;
-use crate::p2p::accord::PERSISTENT;
+use crate::p2p::agreement::PERSISTENT;
 use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
 
@@ -131,8 +131,8 @@ impl Restart for Kept {
     }
 
     #[inline]
-    fn dash(&self, held: &Held) -> bool {
-        if !self.dashes {
+    fn fast_path(&self, held: &Held) -> bool {
+        if !self.has_fast_path {
             return false;
         }
         let mut place = self.run.borrow_mut(held);
@@ -140,7 +140,7 @@ impl Restart for Kept {
         run.execution.start_again();
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let banks = banks.as_mut().expect("it has banks");
-        let ticket = dash(self.tag, self.next(), banks, run, hope(started()));
+        let ticket = fast_path(self.tag, self.next(), banks, run, start_looks(started()));
         ticket.is_none_or(|ticket| {
             *self.begun.borrow_mut(held) = Some(ticket);
             false
@@ -158,7 +158,7 @@ impl Kept {
         choice: Option<&Choice>,
     ) -> Result<Kept> {
         let mut run = prepare_as(held, process, comm, operation, Means::All, choice);
-        let making = refusals::signature_of_making(operation.collective());
+        let making = failures::signature_of_making(operation.collective());
         let made = (comm.collectives.next_tag_of(held, making), making);
         let number = comm.collectives.next_persistent(held, run.signature);
         let compile = |run: &mut Run| {
@@ -184,9 +184,9 @@ impl Kept {
         run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
         drop(own);
         let tag = PERSISTENT | (number << LANE_BITS) as i32;
-        let dashes = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
+        let has_fast_path = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
         Ok(Kept {
-            dashes,
+            has_fast_path,
             begun: GiantCell::new(None),
             run: GiantCell::new(Some(run)),
             comm: Arc::clone(comm),
@@ -224,7 +224,8 @@ impl Kept {
         number
     }
 
-    /// Begins it, or goes on with what [`Restart::dash`] has begun, and does it if nothing is in the way.
+    /// Begins it, or goes on with what [`Restart::fast_path`] has begun, and does it if nothing is in the
+    /// way.
     #[inline]
     fn attempt(&self, held: &Held, process: &Process) -> Attempt {
         let mut place = self.run.borrow_mut(held);
@@ -237,21 +238,21 @@ impl Kept {
         let mut ticket = match (begun, &mut banks) {
             (Some(ticket), _) => ticket,
             // All its starts are within the node, and take turns there.
-            (None, Some(banks)) => match dash(self.tag, self.next(), banks, run, hope(process)) {
+            (None, Some(banks)) => match fast_path(self.tag, self.next(), banks, run, start_looks(process)) {
                 Some(ticket) => ticket,
                 None => return Attempt::Over(Ok(())),
             },
-            (None, None) => Ticket::new(self.tag, None, Accord::UNKNOWN, run.signature),
+            (None, None) => Ticket::new(self.tag, None, OperationAgreement::UNKNOWN, run.signature),
         };
-        if ticket.turn.is_some() && !ticket.accord.is_lost() {
-            let looks = if run.execution.is_compiled() { 0 } else { hope(process) };
+        if ticket.turn.is_some() && !ticket.agreement.is_lost() {
+            let looks = if run.execution.is_compiled() { 0 } else { start_looks(process) };
             let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
             let mut port = port.looking(looks);
             match run.execution.progress(&mut port) {
                 Ok(Status::Pending) => {}
                 Ok(Status::Done) => return Attempt::Over(Ok(())),
                 Err(error) => {
-                    refusals::tell(&port, &error);
+                    failures::tell(&port, &error);
                     return Attempt::Over(Err(error));
                 }
             }
@@ -304,12 +305,12 @@ impl Restart for Tuned {
     }
 
     #[inline]
-    fn dash(&self, held: &Held) -> bool {
+    fn fast_path(&self, held: &Held) -> bool {
         let tried = self.tried.borrow_mut(held);
         let best = tried.unit.decision().filter(|_| tried.words.is_none());
         let kept = best.and_then(|best| tried.kept[best].as_ref()).cloned();
         drop(tried);
-        kept.is_some_and(|kept| kept.dash(held))
+        kept.is_some_and(|kept| kept.fast_path(held))
     }
 }
 

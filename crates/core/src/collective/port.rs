@@ -87,11 +87,11 @@ impl<'a> CommPort<'a> {
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
         let lender_looks = || self.lends() && self.messenger.exposures.borrow_mut(self.held).looks_out();
         let is_due = wants_look() || lender_looks();
-        is_due && self.looks_out(member, flag, value)
+        is_due && self.measure_distance(member, flag, value)
     }
 
     #[cold]
-    fn looks_out(&self, member: u32, flag: u16, value: u64) -> bool {
+    fn measure_distance(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();
         let watched = line::watch(|| banks.is_reached(slot, member, flag, value));
         self.messenger.exposures.borrow_mut(self.held).line_came(watched.line);
@@ -240,7 +240,7 @@ impl NodePort for CommPort<'_> {
             std::hint::spin_loop();
         }
         if banks.is_at_odds(slot, member, flag) {
-            self.ticket.accord.is_at_odds_with(member);
+            self.ticket.agreement.is_at_odds_with(member);
             return false;
         }
         self.messenger.is_about_to_sleep() && banks.want(slot, member, flag, value)

@@ -5,7 +5,7 @@
 //! Nothing is read or written through the addresses that are kept of a call.
 #![allow(unsafe_code)]
 
-pub(crate) mod accord;
+pub(crate) mod agreement;
 pub(crate) mod begun;
 pub mod choices;
 pub mod collected;
@@ -28,13 +28,13 @@ use tutti_coll::tune::Manner;
 use tutti_transport::banks::{Banks, Said};
 use tutti_transport::exposure::Record;
 
-use accord::Accord;
+use agreement::OperationAgreement;
 use begun::{Begun, Patience};
 use deferred::Deferred;
 use hosts::Standing;
 use node::Neighbourhood;
 use places::Near;
-use turn::{Room, Turn};
+use turn::{BankTurn, SlotNeeds};
 use under_way::Running;
 use wishes::Wishes;
 use words::Words;
@@ -42,7 +42,7 @@ use words::Words;
 use crate::engine::Execution;
 use crate::giant::{GiantCell, Held};
 use crate::host::Host;
-use crate::p2p::accord::{LANE_BITS, NUMBERS};
+use crate::p2p::agreement::{LANE_BITS, NUMBERS};
 use crate::request::RequestId;
 use crate::wire::Signature;
 
@@ -116,7 +116,7 @@ pub(crate) struct Prepared {
     /// What its messages say of it.
     pub(crate) signature: Signature,
     /// What it needs of a slot, if it is within the node.
-    pub(crate) room: Option<Room>,
+    pub(crate) room: Option<SlotNeeds>,
     /// Its algorithm is one that is tried or was learned, not what the model chooses.
     pub(crate) tuned: bool,
     /// How it moves on.
@@ -229,7 +229,7 @@ impl Collectives {
     pub(crate) fn ticket_under(&self, held: &Held, tag: i32, run: &Run) -> Ticket {
         match self.node.banks(held) {
             Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
-            None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
+            None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature),
         }
     }
 
@@ -275,13 +275,13 @@ pub struct Ticket {
     /// Its messages have this tag (whose low bits become the lane).
     pub tag: i32,
     /// Its turn at the banks, for a schedule within the node.
-    pub turn: Option<Turn>,
+    pub turn: Option<BankTurn>,
     /// What this process has exposed for it.
     pub exposed: Vec<Record>,
     /// Bytes that this process has put into its bank beside those of the schedule.
     pub carried_bytes: usize,
     /// Whether the members agree about it.
-    pub accord: Accord,
+    pub agreement: OperationAgreement,
     /// What its messages say of it.
     pub signature: Signature,
     /// How long it has waited.
@@ -291,13 +291,18 @@ pub struct Ticket {
 impl Ticket {
     /// Of an operation whose messages have this tag.
     #[inline]
-    pub fn new(tag: i32, turn: Option<Turn>, accord: Accord, signature: Signature) -> Ticket {
+    pub fn new(
+        tag: i32,
+        turn: Option<BankTurn>,
+        agreement: OperationAgreement,
+        signature: Signature,
+    ) -> Ticket {
         Ticket {
             tag,
             turn,
             exposed: Vec::new(),
             carried_bytes: 0,
-            accord,
+            agreement,
             signature,
             patience: Patience::default(),
         }
@@ -307,9 +312,9 @@ impl Ticket {
 /// What an operation gets that begins now under a number of its own, on these banks if it is one within the node.
 #[inline]
 pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
-    let turn = run.room.map(|room| Turn::take(banks, room, run.said.accord));
-    let accord = Accord::begin(banks, number, &run.said, turn.as_ref());
-    Ticket::new(tag, turn, accord, run.signature)
+    let turn = run.room.map(|room| BankTurn::take(banks, room, run.said.accord));
+    let agreement = OperationAgreement::begin(banks, number, &run.said, turn.as_ref());
+    Ticket::new(tag, turn, agreement, run.signature)
 }
 
 impl Prepared {
@@ -338,7 +343,7 @@ impl OperationState {
     /// Where the execution is at rest that `words` name, bound to other memory and ready to go.
     ///
     /// # Safety
-    /// As for [`crate::collective::run_again`].
+    /// As for [`crate::collective::replay`].
     #[inline]
     pub(crate) unsafe fn awaken(
         &mut self,

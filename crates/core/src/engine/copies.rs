@@ -19,7 +19,7 @@ use tutti_data::copy::copy_streaming;
 use tutti_sys::clock;
 use tutti_transport::line::{self, Line};
 
-use crate::p2p::pace::Pace;
+use crate::p2p::store_mode::StoreMode;
 
 /// Copies to a bank from here on go past the caches towards far cores: lines that this core has written would come to them one by one,
 /// and have to be taken back from them for the next operation.
@@ -189,7 +189,7 @@ pub(crate) unsafe fn copy_to_peer(from: *const u8, into: *mut u8, bytes: usize) 
 /// # Safety
 /// See the module.
 unsafe fn copy_timed(from: *const u8, into: *mut u8, bytes: usize, slow_bytes: u64, streamed: &AtomicU16) {
-    let mut pace = Pace::still(streamed.load(Ordering::Relaxed));
+    let mut pace = StoreMode::still(streamed.load(Ordering::Relaxed));
     // SAFETY: the caller's promise.
     unsafe {
         if pace.passes_by() {

@@ -190,7 +190,7 @@ impl<H> Execution<H> {
         self.compiled
     }
 
-    /// Whether it is compiled, so that [`Execution::dash`] can run it.
+    /// Whether it is compiled, so that [`Execution::fast_path`] can run it.
     #[inline]
     pub fn is_compiled(&self) -> bool {
         self.compiled
@@ -204,7 +204,7 @@ impl<H> Execution<H> {
     /// As the first [`Execution::progress`] of a compiled run within the node, whose flags and bank are granted, with a port that
     /// never fails: if it is light, what it cannot do is left to another. Leaving is the caller's.
     #[inline(always)]
-    pub fn dash<P: NodePort>(&mut self, port: &mut P) -> Status {
+    pub fn fast_path<P: NodePort>(&mut self, port: &mut P) -> Status {
         self.bindings.bind_bank_of_program(port.bank(self.plan.shape.rank));
         let program = self.program.as_ref().expect("a compiled execution has its program");
         let (bases, reducer) = self.bindings.flat();

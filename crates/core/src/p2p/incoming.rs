@@ -6,10 +6,10 @@ use tutti_transport::link::KEEP;
 use tutti_transport::{Header, Link, Peer, Sink, Verdict};
 
 use super::multicast;
+use super::path_choice::Reading;
 use super::status::{status_of, truncated};
-use super::ways::Reading;
 use super::withheld::Asked;
-use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, accord, is_counted};
+use super::{Check, Message, PointToPoint, ReceiveSpec, Small, State, agreement, is_counted};
 use crate::buffer::{Buffer, signature};
 use crate::flow::{ENVELOPE_BYTES, eager_cost};
 use crate::matching::{Envelope, Pattern};
@@ -247,7 +247,8 @@ impl State {
                 self.deliver_eager(receive, from, envelope, signature, payload);
                 self.eager_done(from, payload.len(), sync);
             }
-            None => self.keep(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
+            None => self
+                .push_unexpected(envelope, Message::Eager { from, payload: payload.into(), signature, sync }),
         }
     }
 
@@ -268,7 +269,7 @@ impl State {
             }
             None => {
                 let is_counted = is_counted(envelope.context);
-                self.keep(envelope, Message::Offer { from, offer, signature, sender, is_counted });
+                self.push_unexpected(envelope, Message::Offer { from, offer, signature, sender, is_counted });
             }
         }
     }
@@ -489,8 +490,10 @@ impl Arrival {
         let source = self.envelope.source;
         match check {
             Check::Accord(mine) if *mine != self.signature || self.bytes != capacity => {
-                let odd = accord::disagreement(*mine, self.signature, source);
-                odd.or_else(|| (self.bytes != capacity).then(|| accord::misfit(source, self.bytes, capacity)))
+                let odd = agreement::disagreement(*mine, self.signature, source);
+                odd.or_else(|| {
+                    (self.bytes != capacity).then(|| agreement::misfit(source, self.bytes, capacity))
+                })
             }
             _ if self.bytes > capacity => Some(truncated(self.envelope, self.bytes, capacity)),
             Check::Type(datatype) => mismatch(self, datatype),

@@ -17,7 +17,7 @@
 //!
 //! The receiver decides between reading and stream, so no agreement between processes is needed.
 
-pub mod accord;
+pub mod agreement;
 #[cfg(test)]
 mod bounded_tests;
 mod cancel;
@@ -25,15 +25,15 @@ mod direct;
 mod incoming;
 mod multicast;
 mod outgoing;
-pub(crate) mod pace;
 pub mod partitioned;
+mod path_choice;
 mod pulling;
 mod remote;
 pub mod served;
 mod status;
+pub(crate) mod store_mode;
 #[cfg(test)]
 mod tests;
-mod ways;
 mod withheld;
 
 use std::collections::VecDeque;
@@ -51,10 +51,10 @@ use crate::request::{Request, RequestId, RequestTable};
 use crate::single_copy::Reader;
 pub use crate::specs::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::wire::{Area, Claim, Offer, Packet, Signature};
-use pace::Pace;
+use path_choice::PathChoice;
 use pulling::Pulling;
 use remote::Remote;
-use ways::Ways;
+use store_mode::StoreMode;
 use withheld::Withheld;
 
 /// A message that no receive was posted for.
@@ -124,7 +124,7 @@ pub struct State {
     /// A peer whose distance is to be found out while something is waited for, and in how many waits at most.
     watched: Option<(Peer, u8)>,
     /// Collective operations that members have given up.
-    pub refusals: accord::Refusals,
+    pub refusals: agreement::Refusals,
     /// Payload of the messages that were multicast and are kept.
     multicast_bytes: u64,
     /// Contexts in which messages of one-sided communication were kept ([`State::next_call`]).
@@ -161,9 +161,9 @@ struct PeerState {
     backlog: VecDeque<Queued>,
     streams: VecDeque<Stream>,
     listed: bool,
-    pace: Pace,
+    pace: StoreMode,
     /// Of long messages, once there were some.
-    ways: Option<Box<Ways>>,
+    ways: Option<Box<PathChoice>>,
     /// The last long message that was offered to it.
     offered: Option<RequestId>,
     /// What it has no room for.
@@ -262,7 +262,7 @@ impl<L: Link> PointToPoint<L> {
             outbox: VecDeque::new(),
             busy: Vec::new(),
             watched: None,
-            refusals: accord::Refusals::default(),
+            refusals: agreement::Refusals::default(),
             multicast_bytes: 0,
             calls: Vec::new(),
             inquiries: Vec::new(),
@@ -450,7 +450,7 @@ impl PeerTable {
                 backlog: VecDeque::new(),
                 streams: VecDeque::new(),
                 listed: false,
-                pace: Pace::default(),
+                pace: StoreMode::default(),
                 ways: None,
                 offered: None,
                 withheld: None,
@@ -461,7 +461,7 @@ impl PeerTable {
 
 impl State {
     /// Keeps a message that no receive was posted for; another thread may probe for it.
-    fn keep(&mut self, envelope: Envelope, message: Message) {
+    fn push_unexpected(&mut self, envelope: Envelope, message: Message) {
         if self.refusals.of(envelope.context, envelope.tag).is_some() {
             return self.throw_away(message);
         }
@@ -471,7 +471,7 @@ impl State {
         {
             self.calls.push(envelope.context);
         }
-        self.matcher.keep(envelope, message);
+        self.matcher.push_unexpected(envelope, message);
         TRAFFIC.unexpected.add(bytes);
         let kept = self.matcher.kept();
         TRAFFIC.most_kept.raise(kept as u64);

@@ -89,7 +89,7 @@ impl State {
             return Verdict::Left;
         }
         self.multicast_bytes = bytes;
-        self.keep(envelope, Message::Multicast { from, payload: payload.into(), signature });
+        self.push_unexpected(envelope, Message::Multicast { from, payload: payload.into(), signature });
         Verdict::Taken
     }
 }

@@ -6,7 +6,7 @@ use tutti_data::copy;
 use tutti_sys::clock;
 use tutti_transport::{Link, Peer};
 
-use super::pace::Pace;
+use super::store_mode::StoreMode;
 use super::withheld::Waiting;
 use super::{
     Body, Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream, is_counted,
@@ -19,7 +19,7 @@ use crate::wire::{Offer, Packet, Signature};
 
 /// Fills the room of a record with a run of memory.
 #[inline(always)]
-fn fill(pace: &mut Pace, run: Run, out: &mut [u8]) {
+fn fill(pace: &mut StoreMode, run: Run, out: &mut [u8]) {
     pace.fill(out, |out| run.pack(out), |out| run.stream(out));
 }
 
@@ -27,7 +27,7 @@ impl<L: Link> PointToPoint<L> {
     /// Sends a standard message at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_now(&mut self, spec: &SendSpec) -> bool {
-        let fill = |pace: &mut Pace, out: &mut [u8]| match spec.buffer.user_run() {
+        let fill = |pace: &mut StoreMode, out: &mut [u8]| match spec.buffer.user_run() {
             Some(run) => fill(pace, run, out),
             None => drop(spec.buffer.pack(0, out)),
         };
@@ -48,7 +48,7 @@ impl<L: Link> PointToPoint<L> {
         envelope: Envelope,
         signature: Signature,
         bytes: u64,
-        fill: impl FnOnce(&mut Pace, &mut [u8]),
+        fill: impl FnOnce(&mut StoreMode, &mut [u8]),
     ) -> bool {
         let peer = Peer(peer.0);
         if peer == self.state.me || !self.is_short(peer, bytes) {
@@ -296,13 +296,13 @@ impl State {
             && bytes <= self.limits.eager_bytes
             && self.peers.get(me).send_window.admit(eager_cost(bytes));
         if !short {
-            self.keep(envelope, Message::Local { sender: id });
+            self.push_unexpected(envelope, Message::Local { sender: id });
             return;
         }
         let Some(Request { work: Work::Send { buffer, .. }, .. }) = self.requests.get(id) else { return };
         let mut payload = vec![0; bytes as usize].into_boxed_slice();
         buffer.pack(0, &mut payload);
-        self.keep(envelope, Message::Eager { from: me, payload, signature, sync: None });
+        self.push_unexpected(envelope, Message::Eager { from: me, payload, signature, sync: None });
         self.requests.complete(id, None);
     }
 

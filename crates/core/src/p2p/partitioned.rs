@@ -343,7 +343,7 @@ impl State {
         let joined = Joined { from, sender, bytes: offer.bytes, signature };
         match self.matcher.arrive(envelope) {
             Some(receive) => self.join(receive, joined),
-            None => self.keep(envelope, Message::Announced { from, offer, signature, sender }),
+            None => self.push_unexpected(envelope, Message::Announced { from, offer, signature, sender }),
         }
     }
 

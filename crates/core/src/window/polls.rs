@@ -21,7 +21,7 @@ pub enum Then {
     Return,
     /// Moves messages.
     Progress,
-    /// Looks, as functions do with which programs poll ([`crate::progress::look`]).
+    /// Looks, as functions do with which programs poll ([`crate::progress::poll`]).
     Look,
 }
 

@@ -153,11 +153,11 @@ impl Window {
         remote.sending.push_back((id, bytes));
         remote.sending_bytes += bytes;
         drop(remote);
-        self.see_off(held, messenger);
+        self.retire(held, messenger);
     }
 
     /// Forgets messages that the transport has.
-    fn see_off(&self, held: &Held, messenger: &Messenger) {
+    fn retire(&self, held: &Held, messenger: &Messenger) {
         let mut remote = self.remote.borrow_mut(held);
         while let Some(&(id, bytes)) = remote.sending.front() {
             if !completion::is_complete(held, messenger, id).unwrap_or(true) {
@@ -172,7 +172,7 @@ impl Window {
     /// Waits until there is room for one more message and one more answer.
     fn make_room(&self, held: &mut Held, process: &Process) {
         let has_room = |held: &Held| {
-            self.see_off(held, process);
+            self.retire(held, process);
             let remote = self.remote.borrow(held);
             remote.sending_bytes < SENDING_BYTES && remote.pending.len() < PENDING
         };

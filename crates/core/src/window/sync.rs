@@ -12,7 +12,7 @@ use crate::collective;
 use crate::giant::Held;
 use crate::group::Group;
 use crate::process::Process;
-use crate::progress::{look, progress, wait_for, wait_until};
+use crate::progress::{poll, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
 
 /// Assertions of synchronisation calls (MPI-5 section 12.5.5).
@@ -179,7 +179,7 @@ impl Window {
     pub fn test(&self, held: &mut Held, process: &Process) -> Result<bool> {
         let origins = self.epochs.borrow(held).posted("MPI_Win_test")?;
         if !self.is_completed(held, origins) {
-            look(held, process);
+            poll(held, process);
         }
         let over = self.is_completed(held, origins);
         if over {
@@ -399,7 +399,7 @@ impl Window {
         match next {
             Then::Return => {}
             Then::Progress => drop(progress(held, process)),
-            Then::Look => look(held, process),
+            Then::Look => poll(held, process),
         }
     }
 

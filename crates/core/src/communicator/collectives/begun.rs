@@ -1,7 +1,7 @@
 //! What a member took its latest operations for, and how patient one is that waits: see
-//! [`crate::collective`]'s `refusals`.
+//! [`crate::collective`]'s `failures`.
 
-use crate::p2p::accord::{LANE_BITS, NUMBERS, PERSISTENT};
+use crate::p2p::agreement::{LANE_BITS, NUMBERS, PERSISTENT};
 use crate::wire::Signature;
 
 /// Operations of a communicator that a member remembers.

@@ -1,14 +1,15 @@
 //! What a communicator has of its node for collective operations: flags and banks (S1), and the memory that its
 //! members expose to each other (S2).
 //!
-//! Banks are taken at the first plan and given back with the communicator. Whether there are any is the same for all
-//! members ([`Banks::open`]), so they plan alike. An operation holds a [`Turn`] from its call on: members take turns in
-//! the order of their calls, which MPI demands to be the same everywhere (MPI-5 section 6.14). Persistent operations start in
-//! any order, so each has banks of its own.
+//! Banks are taken at the first plan and given back with the communicator. Whether there are any is the same
+//! for all members ([`Banks::open`]), so they plan alike. An operation holds a [`BankTurn`] from its call on:
+//! members take turns in the order of their calls, which MPI demands to be the same everywhere (MPI-5 section
+//! 6.14). Persistent operations start in any order, so each has banks of its own.
 //!
-//! Where the members are on several hosts, those of each host have banks of their own. Whether all have some is then agreed
-//! upon in the first operation that is blocking or made persistent ([`Neighbourhood::needs_accord`]); until then messages are sent. So
-//! it is for the banks of each persistent one, when it is made.
+//! Where the members are on several hosts, those of each host have banks of their own. Whether all have some
+//! is then agreed upon in the first operation that is blocking or made persistent
+//! ([`Neighbourhood::needs_agreement`]); until then messages are sent. So it is for the banks of each
+//! persistent one, when it is made.
 
 use std::cell::RefMut;
 use std::sync::OnceLock;
@@ -22,18 +23,18 @@ use tutti_sys::regions::RegionKey;
 use tutti_transport::banks::{Banks, Layout};
 
 use super::places;
-use super::turn::Room;
+use super::turn::SlotNeeds;
 use crate::communicator::Communicator;
 use crate::giant::{GiantCell, Held};
 use crate::messenger::Messenger;
-use crate::p2p::accord::{self, NUMBERS};
+use crate::p2p::agreement::{self, NUMBERS};
 use crate::progress;
 use crate::wire::Signature;
 
 /// The banks of a communicator or of a persistent operation.
 #[derive(Debug, Default)]
 pub struct Neighbourhood {
-    door: GiantCell<Door>,
+    state: GiantCell<BankState>,
     terms: GiantCell<Terms>,
     /// For members on several hosts: the number of each among those of this host.
     numbers: OnceLock<Option<Box<[u32]>>>,
@@ -47,12 +48,12 @@ enum Terms {
     Open,
     /// They are at it.
     Asked,
-    Settled(Offer),
+    Settled(HostOffer),
 }
 
 /// What a host has for the members of a communicator that are on it, from the most to the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub enum HostOffer {
     /// Banks, and memory that others expose, mapped or by the system's calls.
     Mapped = 0,
     /// Banks, and memory that others expose, by the system's calls.
@@ -67,7 +68,7 @@ pub enum Offer {
 const ELSEWHERE: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-enum Door {
+enum BankState {
     /// Nobody has asked so far.
     #[default]
     Unknown,
@@ -77,51 +78,51 @@ enum Door {
     Open(Box<Banks>, Reach),
 }
 
-impl Offer {
+impl HostOffer {
     /// What algorithms may use.
     pub fn node(self) -> Node {
         match self {
-            Offer::Mapped | Offer::Call => Node::Exposed,
-            Offer::Banks => Node::Shared,
-            Offer::Messages => Node::Any,
+            HostOffer::Mapped | HostOffer::Call => Node::Exposed,
+            HostOffer::Banks => Node::Shared,
+            HostOffer::Messages => Node::Any,
         }
     }
 
     /// How they get at memory that others expose.
     pub fn reach(self) -> simulate::Reach {
-        if self == Offer::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call }
+        if self == HostOffer::Mapped { simulate::Reach::Mapped } else { simulate::Reach::Call }
     }
 }
 
 impl Neighbourhood {
     /// Takes the banks of a communicator if there are any to be had; what its operations may then use.
-    pub fn of_communicator(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Offer {
+    pub fn of_communicator(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> HostOffer {
         if self.numbers(messenger, comm).is_some() {
             return match *self.terms.borrow(held) {
                 Terms::Settled(offer) => offer,
-                Terms::Open | Terms::Asked => Offer::Messages,
+                Terms::Open | Terms::Asked => HostOffer::Messages,
             };
         }
         self.of_host(held, messenger, comm)
     }
 
     /// What the members on this host may use.
-    fn of_host(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Offer {
-        if matches!(*self.door.borrow(held), Door::Unknown) {
+    fn of_host(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> HostOffer {
+        if matches!(*self.state.borrow(held), BankState::Unknown) {
             let reach = |locals: &[u32]| await_reach(held, messenger, locals);
-            *self.door.borrow_mut(held) = open(messenger, comm, 0, Layout::of_communicator, reach);
+            *self.state.borrow_mut(held) = open(messenger, comm, 0, Layout::of_communicator, reach);
         }
-        match *self.door.borrow(held) {
-            Door::Open(_, Reach::Mapped) => Offer::Mapped,
-            Door::Open(_, Reach::Call) => Offer::Call,
-            Door::Open(_, Reach::None) => Offer::Banks,
-            Door::Closed | Door::Unknown => Offer::Messages,
+        match *self.state.borrow(held) {
+            BankState::Open(_, Reach::Mapped) => HostOffer::Mapped,
+            BankState::Open(_, Reach::Call) => HostOffer::Call,
+            BankState::Open(_, Reach::None) => HostOffer::Banks,
+            BankState::Closed | BankState::Unknown => HostOffer::Messages,
         }
     }
 
     /// Whether the members are on several hosts and have not agreed so far: then what this host has to offer, as a number of
     /// which the largest of all hosts is given to [`Neighbourhood::settle`]. Until that only messages are sent.
-    pub fn needs_accord(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Option<u32> {
+    pub fn needs_agreement(&self, held: &Held, messenger: &Messenger, comm: &Communicator) -> Option<u32> {
         self.numbers(messenger, comm)?;
         let Terms::Open = *self.terms.borrow(held) else { return None };
         *self.terms.borrow_mut(held) = Terms::Asked;
@@ -140,8 +141,8 @@ impl Neighbourhood {
 
     /// All hosts have this to offer.
     pub fn settle(&self, held: &Held, offer: u32) {
-        let offers = [Offer::Mapped, Offer::Call, Offer::Banks];
-        let offer = offers.into_iter().find(|known| *known as u32 == offer).unwrap_or(Offer::Messages);
+        let offers = [HostOffer::Mapped, HostOffer::Call, HostOffer::Banks];
+        let offer = offers.into_iter().find(|known| *known as u32 == offer).unwrap_or(HostOffer::Messages);
         *self.terms.borrow_mut(held) = Terms::Settled(offer);
     }
 
@@ -161,23 +162,23 @@ impl Neighbourhood {
     ) -> Option<Neighbourhood> {
         // Members of operations that do not fit share nothing: what they need may differ, and each of them
         // waits for itself.
-        let number = number | u32::from(accord::digest(signature)) << NUMBERS.ilog2();
-        let room = Room::of(messenger.near_bytes, plan);
+        let number = number | u32::from(agreement::digest(signature)) << NUMBERS.ilog2();
+        let room = SlotNeeds::of(messenger.near_bytes, plan);
         let layout =
             |sizes: &BankSizes, members| Layout::of_persistent(sizes, members, room.bytes, room.lends);
         // What is lent in it was agreed upon for the communicator.
-        let door = open(messenger, comm, number, layout, |_| Reach::None);
-        let is_open = matches!(door, Door::Open(..));
-        is_open.then(|| Neighbourhood { door: GiantCell::new(door), ..Neighbourhood::default() })
+        let state = open(messenger, comm, number, layout, |_| Reach::None);
+        let is_open = matches!(state, BankState::Open(..));
+        is_open.then(|| Neighbourhood { state: GiantCell::new(state), ..Neighbourhood::default() })
     }
 
     /// The banks, for as long as nothing else of this operation's communicator is done: a user's operator, the only foreign
     /// code that runs meanwhile, must not communicate (MPI-5 section 6.9.5).
     #[inline]
     pub fn banks<'a>(&'a self, held: &'a Held) -> Option<RefMut<'a, Banks>> {
-        RefMut::filter_map(self.door.borrow_mut(held), |door| match door {
-            Door::Open(banks, _) => Some(&mut **banks),
-            Door::Unknown | Door::Closed => None,
+        RefMut::filter_map(self.state.borrow_mut(held), |state| match state {
+            BankState::Open(banks, _) => Some(&mut **banks),
+            BankState::Unknown | BankState::Closed => None,
         })
         .ok()
     }
@@ -227,9 +228,9 @@ fn open(
     number: u32,
     layout: impl Fn(&BankSizes, u32) -> Layout,
     reach: impl FnOnce(&[u32]) -> Reach,
-) -> Door {
+) -> BankState {
     if comm.size() < 2 || places::is_mixed(messenger, comm) {
-        return Door::Closed;
+        return BankState::Closed;
     }
     let job = &messenger.job;
     let ranks: Vec<u32> = comm.group().iter().filter_map(|world| job.local_rank(world.0)).collect();
@@ -240,8 +241,8 @@ fn open(
     let key = RegionKey { context: comm.context().0, lowest, number };
     let layout = layout(&messenger.job.header().banks, members);
     match Banks::open(job, key, &layout, &ranks, me) {
-        Ok(Some(banks)) => Door::Open(Box::new(banks), reach(&ranks)),
-        Ok(None) => Door::Closed,
+        Ok(Some(banks)) => BankState::Open(Box::new(banks), reach(&ranks)),
+        Ok(None) => BankState::Closed,
         Err(error) => messenger
             .abort(1, &format!("Tutti: rank {}: shared memory of a communicator: {error}", messenger.rank)),
     }

@@ -6,7 +6,7 @@ use tutti_transport::banks::{Banks, Class, Slot};
 
 /// What one operation uses of the banks.
 #[derive(Clone, Copy, Debug)]
-pub struct Turn {
+pub struct BankTurn {
     class: Class,
     number: u64,
     bytes: usize,
@@ -18,7 +18,7 @@ pub struct Turn {
 
 /// What a plan needs of a slot.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct SlotNeeds {
     /// Of the bank.
     pub bytes: usize,
     /// Exposed memory has tables and edges, for which not all slots have room.
@@ -31,19 +31,19 @@ pub struct Room {
     class: Option<Class>,
 }
 
-impl Room {
+impl SlotNeeds {
     /// Of a schedule within the node.
-    pub fn of(near_bytes: u64, plan: &Plan) -> Room {
+    pub fn of(near_bytes: u64, plan: &Plan) -> SlotNeeds {
         let bytes = (plan.schedule.bank * plan.shape.unit_bytes) as usize;
         // The algorithm decides, not the rank's part: all need the same room.
         let lends = plan.choice.generator.node() == Node::Exposed;
         let streams = lends && plan.exceeds_cache();
-        Room { bytes, lends, streams, near_bytes, class: None }
+        SlotNeeds { bytes, lends, streams, near_bytes, class: None }
     }
 
     /// In these banks, for which it was selected.
-    pub fn within(self, banks: &Banks) -> Room {
-        Room { class: Some(self.class_in(banks)), ..self }
+    pub fn within(self, banks: &Banks) -> SlotNeeds {
+        SlotNeeds { class: Some(self.class_in(banks)), ..self }
     }
 
     fn class_in(&self, banks: &Banks) -> Class {
@@ -51,13 +51,13 @@ impl Room {
     }
 }
 
-impl Turn {
+impl BankTurn {
     /// The turn of an operation that begins now.
     #[inline]
-    pub fn take(banks: &mut Banks, room: Room, accord: u16) -> Turn {
-        let Room { bytes, lends, streams, .. } = room;
+    pub fn take(banks: &mut Banks, room: SlotNeeds, accord: u16) -> BankTurn {
+        let SlotNeeds { bytes, lends, streams, .. } = room;
         let class = room.class.unwrap_or_else(|| room.class_in(banks));
-        Turn { class, number: banks.begin(class), bytes, lends, streams, accord, slot: None }
+        BankTurn { class, number: banks.begin(class), bytes, lends, streams, accord, slot: None }
     }
 
     /// Asks whether it has come.

@@ -16,11 +16,11 @@ use crate::wire::Signature;
 pub(crate) struct Running {
     /// `None` for a persistent operation, which has its own, and while the box is idle.
     pub(crate) comm: Option<Arc<Communicator>>,
-    pub(crate) flight: Option<Flight>,
+    pub(crate) operation: Option<Nonblocking>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct Nonblocking {
     /// Until it is over.
     pub(crate) run: Option<Run>,
     pub(crate) ticket: Ticket,
@@ -41,7 +41,7 @@ pub(crate) struct Kept {
     /// Its own, since its starts need not follow those of other operations.
     pub(crate) banks: Option<Neighbourhood>,
     /// It may be done without messages and without foreign code.
-    pub(crate) dashes: bool,
+    pub(crate) has_fast_path: bool,
     /// What a start has begun that was not over at once, until the same start goes on with it.
     pub(crate) begun: GiantCell<Option<Ticket>>,
     /// How often it was started.

@@ -29,7 +29,7 @@ const STREAMED: u16 = 256;
 
 /// What a sender knows about writing to one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct StoreMode {
     /// So many payloads are still to be written past the caches.
     pub(crate) streamed: u16,
     /// The peer's core shares no cache with this one.
@@ -39,10 +39,10 @@ pub(crate) struct Pace {
     due: u8,
 }
 
-impl Pace {
+impl StoreMode {
     /// Who is still to write so many payloads past the caches.
-    pub(crate) fn still(streamed: u16) -> Pace {
-        Pace { streamed, ..Pace::default() }
+    pub(crate) fn still(streamed: u16) -> StoreMode {
+        StoreMode { streamed, ..StoreMode::default() }
     }
 
     /// Fills `out` in one of two ways.
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     /// How many of `count` payloads of 16 KiB go past the caches, if writing one through them takes so many ticks.
-    fn check(pace: &mut Pace, ticks: u64, count: u32, expected: u32) {
+    fn check(pace: &mut StoreMode, ticks: u64, count: u32, expected: u32) {
         let (mut out, mut streamed, mut time) = (vec![0; 16 << 10], 0, 0);
         for _ in 0..count {
             let now = || {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn who_writes_slowly_passes_the_caches_by_for_a_while() {
-        let mut pace = Pace::default();
+        let mut pace = StoreMode::default();
         check(&mut pace, 4_000, 1000, 0);
         check(&mut pace, 15_000, 1 + 10, 10);
         check(&mut pace, 4_000, 1000, u32::from(STREAMED) - 10);
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_short_is_not_timed() {
-        let mut pace = Pace::still(1);
+        let mut pace = StoreMode::still(1);
         pace.fill(&mut [0; BYTES - 1], |_| {}, |_| panic!("it is short"));
         let mut streamed = false;
         pace.fill(&mut [0; BYTES], |_| {}, |_| streamed = true);
@@ -151,7 +151,7 @@ mod tests {
 
     /// Of so many payloads of one length those that go past the caches, after such a line.
     fn check_far(line: Line, bytes: usize, count: u32, expected: u32) {
-        let (mut pace, mut out, mut streamed) = (Pace::default(), vec![0; bytes], 0);
+        let (mut pace, mut out, mut streamed) = (StoreMode::default(), vec![0; bytes], 0);
         pace.line_came(line);
         for _ in 0..count {
             pace.fill(&mut out, |_| {}, |_| streamed += 1);
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn it_is_looked_now_and_then_how_far_the_peer_is() {
-        let mut pace = Pace::default();
+        let mut pace = StoreMode::default();
         let mut due = |bytes: usize| {
             let mut out = vec![0; bytes];
             (0..1000)

@@ -9,8 +9,8 @@ use super::{Activity, Means, Operation, Run, advance, deferred, offloaded, prepa
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
-use crate::communicator::collectives::accord::Accord;
-use crate::communicator::collectives::under_way::{Flight, Kept, Running};
+use crate::communicator::collectives::agreement::OperationAgreement;
+use crate::communicator::collectives::under_way::{Kept, Nonblocking, Running};
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::inside;
@@ -21,7 +21,7 @@ use crate::request::{Request, RequestId, Work};
 /// Looks at a flag that may come while an operation is started: a tenth of a microsecond, less than it costs
 /// to come back.
 #[inline]
-pub(super) fn hope(messenger: &Messenger) -> u32 {
+pub(super) fn start_looks(messenger: &Messenger) -> u32 {
     messenger.waiting.flag_looks().min(8)
 }
 
@@ -62,7 +62,7 @@ pub(super) fn start_keeping(
     memory: [Buffer; 2],
 ) -> RequestId {
     let run = prepare(held, process, comm, operation, Means::Messages);
-    let ticket = Ticket::new(tag, None, Accord::UNKNOWN, run.signature);
+    let ticket = Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature);
     start_run(held, process, comm, run, ticket, Some(memory))
 }
 
@@ -80,7 +80,7 @@ pub(super) fn start_run(
         held,
         messenger,
         Some(comm),
-        Flight { run: Some(run), ticket, request, kept: None, _memory: memory },
+        Nonblocking { run: Some(run), ticket, request, kept: None, _memory: memory },
     );
     request
 }
@@ -98,7 +98,7 @@ pub(super) fn start_under(
         held,
         messenger,
         Some(comm),
-        Flight { run: Some(run), ticket, request, kept: None, _memory: None },
+        Nonblocking { run: Some(run), ticket, request, kept: None, _memory: None },
     );
 }
 
@@ -109,27 +109,27 @@ impl Activity for Running {
         messenger: &Messenger,
         patient: bool,
     ) -> Option<Box<dyn Activity>> {
-        let Running { comm, flight } = &mut *self;
-        let result = match flight.as_mut()?.advance(held, messenger, comm.as_deref(), patient) {
+        let Running { comm, operation } = &mut *self;
+        let result = match operation.as_mut()?.advance(held, messenger, comm.as_deref(), patient) {
             Ok(Status::Pending) => return Some(self),
             result => result,
         };
-        if let Some(flight) = flight {
-            flight.land(held, messenger, comm.as_deref(), result);
+        if let Some(operation) = operation {
+            operation.land(held, messenger, comm.as_deref(), result);
         }
-        let (comm, kept) = (comm.take(), flight.take().and_then(|flight| flight.kept));
+        let (comm, kept) = (comm.take(), operation.take().and_then(|operation| operation.kept));
         let its = communicator(kept.as_deref(), comm.as_deref());
         its.collectives.state.borrow_mut(held).idle = Some(self);
         None
     }
 
     fn is_unattended(&self) -> bool {
-        let run = self.flight.as_ref().and_then(|flight| flight.run.as_ref());
+        let run = self.operation.as_ref().and_then(|operation| operation.run.as_ref());
         run.is_some_and(|run| !run.execution.calls_user())
     }
 }
 
-impl Flight {
+impl Nonblocking {
     /// Goes on; `comm` is the communicator unless the operation is persistent.
     #[inline]
     fn advance(
@@ -139,7 +139,7 @@ impl Flight {
         comm: Option<&Communicator>,
         patient: bool,
     ) -> Result<Status> {
-        let Flight { run, ticket, kept, .. } = self;
+        let Nonblocking { run, ticket, kept, .. } = self;
         let comm = communicator(kept.as_deref(), comm);
         let own = kept.as_ref().and_then(|kept| kept.banks());
         let run = run.as_mut().expect("an operation under way has its execution");
@@ -196,18 +196,18 @@ pub(super) fn launch_kept(
         held,
         messenger,
         None,
-        Flight { run: Some(run), ticket, request, kept: Some(kept), _memory: None },
+        Nonblocking { run: Some(run), ticket, request, kept: Some(kept), _memory: None },
     );
 }
 
 /// Does the first steps of an operation; leaves the rest to progress. `comm` is the communicator unless the operation is
 /// persistent.
 #[inline]
-fn launch(held: &Held, messenger: &Messenger, comm: Option<&Arc<Communicator>>, flight: Flight) {
-    let its = communicator(flight.kept.as_deref(), comm.map(|comm| &**comm));
+fn launch(held: &Held, messenger: &Messenger, comm: Option<&Arc<Communicator>>, operation: Nonblocking) {
+    let its = communicator(operation.kept.as_deref(), comm.map(|comm| &**comm));
     let idle = its.collectives.state.borrow_mut(held).idle.take();
-    let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, flight: None }));
-    (running.comm, running.flight) = (comm.cloned(), Some(flight));
+    let mut running = idle.unwrap_or_else(|| Box::new(Running { comm: None, operation: None }));
+    (running.comm, running.operation) = (comm.cloned(), Some(operation));
     if let Some(activity) = running.advance(held, messenger, false) {
         messenger.add_activity(held, activity);
     }

@@ -1,14 +1,16 @@
-//! Operations that fail at one member fail at all: whoever finds out tells the others (see [`crate::p2p::accord`]).
+//! Operations that fail at one member fail at all: whoever finds out tells the others (see
+//! [`crate::p2p::agreement`]).
 //!
-//! That matters where messages go between members; those who meet in banks alone find out there ([`super::accord`]).
+//! That matters where messages go between members; those who meet in banks alone find out there
+//! ([`crate::communicator::collectives::agreement`]).
 //!
 //! Members that wait for long in an operation ask those they wait for what they take it for.
 //!
-//! Who receives a message of another operation finds out by itself ([`crate::p2p::accord`]). But members of
-//! two operations may all wait for messages that nobody sends, as the root of a gather and those who wait for
-//! its broadcast. So who has waited for a second asks the members whose messages it waits for, or who have
-//! not taken its own (where it waits for flags: the members in turn), and again after twice the time, as they
-//! may be late, or busy elsewhere. Each member remembers what it took the latest operations for; who has
+//! Who receives a message of another operation finds out by itself ([`crate::p2p::agreement`]). But members
+//! of two operations may all wait for messages that nobody sends, as the root of a gather and those who wait
+//! for its broadcast. So who has waited for a second asks the members whose messages it waits for, or who
+//! have not taken its own (where it waits for flags: the members in turn), and again after twice the time, as
+//! they may be late, or busy elsewhere. Each member remembers what it took the latest operations for; who has
 //! begun that operation as another one says so. Who has not begun it says nothing: it is late, which is no
 //! mistake. Of a row of members that wait for each other, the one next to a member that disagrees finds out,
 //! and tells all.
@@ -29,7 +31,7 @@ use crate::error_handler::ErrorHandler;
 use crate::giant::Held;
 use crate::matching::Envelope;
 use crate::messenger::Messenger;
-use crate::p2p::accord::{self, Refusal};
+use crate::p2p::agreement::{self, Refusal};
 use crate::process::{Process, name_of};
 use crate::request::Awaited;
 use crate::wire::{Packet, Signature};
@@ -45,19 +47,19 @@ const BYTES_FIELD: Signature = 0x1f;
 pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
     use Collective as C;
     if comm.inter().is_some() || shape.collective.is_of_neighbours() {
-        return accord::signature(shape.collective, 0, 0);
+        return agreement::signature(shape.collective, 0, 0);
     }
     let bytes = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
         _ => shape.count.wrapping_mul(shape.unit_bytes),
     };
-    accord::signature(shape.collective, shape.root, bytes)
+    agreement::signature(shape.collective, shape.root, bytes)
 }
 
 /// The same of an operation that is done by an algorithm which was tried or learned: members that take
 /// another one must not wait for each other.
 pub(super) fn signature_by(shape: &Shape, comm: &Communicator, choice: &Choice) -> Signature {
-    let by = accord::signature(shape.collective, 0, mixed(choice));
+    let by = agreement::signature(shape.collective, 0, mixed(choice));
     signature_of(shape, comm) ^ by & BYTES_FIELD
 }
 
@@ -192,7 +194,7 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
             .state
             .refusals
             .take_dissent(own.context, tag)
-            .and_then(|(source, theirs)| accord::disagreement(mine, theirs, source))
+            .and_then(|(source, theirs)| agreement::disagreement(mine, theirs, source))
     };
     of(own.tag, port.ticket.signature).or_else(|| of_made.and_then(|(tag, signature)| of(tag, signature)))
 }
@@ -204,7 +206,7 @@ pub(crate) fn answer(held: &Held, process: &Process, from: WorldRank, envelope: 
     let context = ContextId::of_plane(envelope.context);
     let Some(comm) = process.library.communicators.borrow(held).get(&context.0).cloned() else { return };
     let Some(mine) = begun(held, &comm, envelope.tag) else { return };
-    if accord::disagreement(theirs, mine, envelope.source).is_some() {
+    if agreement::disagreement(theirs, mine, envelope.source).is_some() {
         let envelope = Envelope { source: comm.number(comm.rank(), false), ..envelope };
         let mut messages = process.messages.borrow_mut(held);
         messages.tell(from, Packet::Dissent { envelope, signature: mine });
@@ -220,5 +222,5 @@ fn begun(held: &Held, comm: &Communicator, tag: i32) -> Option<Signature> {
 
 /// What making a persistent operation says of itself.
 pub(super) fn signature_of_making(collective: Collective) -> Signature {
-    accord::making(collective)
+    agreement::making(collective)
 }

@@ -2,20 +2,20 @@
 //! where it rests. That is the path whose nanoseconds count.
 //!
 //! # Safety
-//! [`run_again`] and [`start_again`] bind the memory that their caller vouches for to an execution that was made for a call
-//! with equal arguments, so it covers as much as the first call's did.
+//! [`replay`] and [`start_replay`] bind the memory that their caller vouches for to an execution that was
+//! made for a call with equal arguments, so it covers as much as the first call's did.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use tutti_base::Result;
 
-use super::flight::{Attempt, hope, start_run};
+use super::nonblocking::{Attempt, start_looks, start_run};
 use super::port::CommPort;
-use super::{Channel, LANE_BITS, Words, dash, finish, offloaded, refusals, waiting_for};
+use super::{Channel, LANE_BITS, Words, failures, fast_path, finish, offloaded, waiting_for};
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
-use crate::communicator::collectives::accord::Accord;
+use crate::communicator::collectives::agreement::OperationAgreement;
 use crate::engine::Status;
 use crate::giant::Held;
 use crate::process::Process;
@@ -26,7 +26,7 @@ use crate::request::{Request, RequestId, Work};
 /// # Safety
 /// The memory is what the first call with these words had to have, for all data that begin at `send` and `recv`.
 #[inline]
-pub unsafe fn run_again(
+pub unsafe fn replay(
     held: &mut Held,
     process: &Process,
     comm: &Communicator,
@@ -45,12 +45,12 @@ pub unsafe fn run_again(
     }
 }
 
-/// As [`start`], in the way of [`run_again`].
+/// As [`start`], in the way of [`replay`].
 ///
 /// # Safety
-/// As for [`run_again`].
+/// As for [`replay`].
 #[inline]
-pub unsafe fn start_again(
+pub unsafe fn start_replay(
     held: &Held,
     process: &Process,
     comm: &Arc<Communicator>,
@@ -62,7 +62,7 @@ pub unsafe fn start_again(
         return None;
     }
     // SAFETY: passed on.
-    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, hope(process))? } {
+    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, start_looks(process))? } {
         Attempt::Over(Ok(())) => RequestId::DONE,
         Attempt::Over(Err(error)) => {
             let requests = &mut process.messages.borrow_mut(held).state;
@@ -78,7 +78,7 @@ pub unsafe fn start_again(
 /// way; `looks` at a flag are made. Its execution stays at rest unless it has to wait, which is when other calls may come between.
 ///
 /// # Safety
-/// As for [`run_again`].
+/// As for [`replay`].
 #[inline(always)]
 unsafe fn attempt(
     held: &Held,
@@ -115,21 +115,21 @@ unsafe fn attempt(
     let run = state.rest[place].as_mut().expect("it was just found");
     let mut banks = its.node.banks(held);
     let mut ticket = match &mut banks {
-        Some(banks) => match dash(tag, tag as u32 >> LANE_BITS, banks, run, looks) {
+        Some(banks) => match fast_path(tag, tag as u32 >> LANE_BITS, banks, run, looks) {
             Some(ticket) => ticket,
             None => return Some(Attempt::Over(Ok(()))),
         },
-        None => Ticket::new(tag, None, Accord::UNKNOWN, run.signature),
+        None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature),
     };
-    if !ticket.accord.is_lost() {
+    if !ticket.agreement.is_lost() {
         // What it could do before, it need not look for again.
         let looks = if ticket.turn.is_some() && run.execution.is_compiled() { 0 } else { looks };
         let mut port = CommPort::new(held, process, comm, &mut ticket, banks.as_deref_mut()).looking(looks);
         match run.execution.progress(&mut port) {
             Ok(Status::Pending) => {}
-            Ok(Status::Done) => return Some(Attempt::Over(refusals::overdue(&port).map_or(Ok(()), Err))),
+            Ok(Status::Done) => return Some(Attempt::Over(failures::overdue(&port).map_or(Ok(()), Err))),
             Err(error) => {
-                refusals::tell(&port, &error);
+                failures::tell(&port, &error);
                 return Some(Attempt::Over(Err(error)));
             }
         }

@@ -18,17 +18,17 @@ const TRIED_AGAIN: u8 = 64;
 
 /// What is known of the two ways from one peer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ways {
+pub(super) struct PathChoice {
     classes: [Class; CLASSES],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     /// By one copy, the kernel's or the receiver's own.
-    read: [Pace; 2],
+    read: [StoreMode; 2],
     /// Into a ring, and out of it.
-    fill: Pace,
-    take: Pace,
+    fill: StoreMode,
+    take: StoreMode,
     messages: u8,
 }
 
@@ -43,12 +43,12 @@ pub(super) enum Reading {
 
 /// Ticks of the clock for a KiB.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct StoreMode {
     ticks: f32,
     samples: u8,
 }
 
-impl Pace {
+impl StoreMode {
     /// Looks at one more copy. What disturbs only adds: less is believed at once, more only when it is seen again and again.
     fn took(&mut self, ticks: u64, bytes: u64) {
         let sample = ticks as f32 * 1024.0 / bytes.max(1) as f32;
@@ -65,7 +65,7 @@ impl Pace {
     }
 }
 
-impl Ways {
+impl PathChoice {
     fn class(&mut self, bytes: u64) -> &mut Class {
         let digits = bytes.max(1).ilog2().saturating_sub(SHORTEST) as usize;
         &mut self.classes[digits.min(CLASSES - 1)]
@@ -110,7 +110,7 @@ mod tests {
 
     /// How many of 640 messages are read, if a KiB takes so many ticks by the kernel, into the ring and out of it.
     fn check(
-        ways: &mut Ways,
+        ways: &mut PathChoice,
         (read, fill, take): (u64, u64, u64),
         alone: bool,
         expected: std::ops::Range<u32>,
@@ -130,15 +130,15 @@ mod tests {
 
     #[test]
     fn the_shorter_way_is_taken_and_the_other_one_looked_at() {
-        check(&mut Ways::default(), (150, 100, 100), true, 10..16);
-        check(&mut Ways::default(), (150, 100, 100), false, 620..638);
-        check(&mut Ways::default(), (250, 100, 100), false, 10..16);
-        check(&mut Ways::default(), (90, 100, 100), true, 620..638);
+        check(&mut PathChoice::default(), (150, 100, 100), true, 10..16);
+        check(&mut PathChoice::default(), (150, 100, 100), false, 620..638);
+        check(&mut PathChoice::default(), (250, 100, 100), false, 10..16);
+        check(&mut PathChoice::default(), (90, 100, 100), true, 620..638);
     }
 
     #[test]
     fn a_machine_that_changes_is_followed() {
-        let mut ways = Ways::default();
+        let mut ways = PathChoice::default();
         check(&mut ways, (150, 100, 100), false, 620..638);
         check(&mut ways, (150, 30, 30), false, 0..600);
         check(&mut ways, (150, 30, 30), false, 10..16);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn sizes_are_told_apart() {
-        let mut ways = Ways::default();
+        let mut ways = PathChoice::default();
         check(&mut ways, (150, 100, 100), false, 620..638);
         assert!(ways.reads(Reading::Kernel, 1 << 40, false) && ways.reads(Reading::Kernel, 1, false));
         ways.read(Reading::Kernel, 4 << 20, 1);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn mapped_memory_is_a_way_of_its_own() {
-        let mut ways = Ways::default();
+        let mut ways = PathChoice::default();
         check(&mut ways, (250, 100, 100), false, 10..16);
         assert!(ways.reads(Reading::Mapped, BYTES, false), "it is not known");
         (0..2).for_each(|_| ways.read(Reading::Mapped, BYTES, 64 * 50));

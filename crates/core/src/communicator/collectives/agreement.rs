@@ -11,11 +11,11 @@ use tutti_base::{Error, ErrorClass};
 use tutti_coll::{Collective, Shape};
 use tutti_transport::banks::{Banks, Said};
 
-use super::turn::Turn;
+use super::turn::BankTurn;
 
 /// What an operation under way knows about the accord of the members.
 #[derive(Clone, Copy, Debug)]
-pub struct Accord {
+pub struct OperationAgreement {
     /// The number under which the members have noted the operation.
     number: u32,
     /// A member whose flag says that it means something else, or [`NOBODY`].
@@ -71,17 +71,18 @@ fn is_rooted(kind: u8) -> bool {
     Collective::EVERY.get(place).is_some_and(|collective| collective.rooted())
 }
 
-impl Accord {
+impl OperationAgreement {
     /// Of an operation that nobody notes.
-    pub const UNKNOWN: Accord = Accord { number: 0, odd: NOBODY, noted: false, lost: false, sleeps: 0 };
+    pub const UNKNOWN: OperationAgreement =
+        OperationAgreement { number: 0, odd: NOBODY, noted: false, lost: false, sleeps: 0 };
 
     /// Of an operation that begins: notes what it is to this member.
     #[inline]
-    pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&Turn>) -> Accord {
+    pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&BankTurn>) -> OperationAgreement {
         let turn = turn.map_or(0, |turn| (turn.class() as u8 + 1) << 6 | (turn.number() & 0x3f) as u8);
         banks.say(number, &Said { turn, ..*said });
         let lost = banks.given_up(banks.me()).is_some();
-        Accord { number, noted: true, lost, ..Accord::UNKNOWN }
+        OperationAgreement { number, noted: true, lost, ..OperationAgreement::UNKNOWN }
     }
 
     /// The flag of a member says that it means something else.
@@ -101,7 +102,7 @@ impl Accord {
         self.lost
     }
 
-    /// Whether it is worth while to ask [`Accord::complaint`]: what it says may have changed.
+    /// Whether it is worth while to ask [`OperationAgreement::complaint`]: what it says may have changed.
     #[inline]
     pub fn is_doubtful(&self, is_about_to_sleep: bool) -> bool {
         self.noted && (is_about_to_sleep || self.odd != NOBODY)

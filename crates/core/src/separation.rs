@@ -33,7 +33,7 @@ const SHORT_BYTES: u64 = 4096;
 
 /// What a process knows about those it waits for.
 #[derive(Debug, Default)]
-pub struct Apart {
+pub struct Separation {
     /// Waits in a row that found the other one on the same processor, and when the first of them was.
     together: u32,
     since_ns: u64,
@@ -44,7 +44,7 @@ pub struct Apart {
     met_ns: Option<u64>,
 }
 
-impl Apart {
+impl Separation {
     /// A wait has given its processor away; `together`: to the one it waits for, among others. Whether to move now. `ranks`: those of
     /// the host. The time is asked rarely.
     pub fn waited(&mut self, together: bool, ranks: u32, now_ns: impl Fn() -> u64) -> bool {
@@ -102,7 +102,7 @@ impl Counterpart<'_> {
     }
 
     /// Moves to another processor if the two are in each other's way on this one.
-    fn part(&self, held: &Held, (apart, ranks): (&GiantCell<Apart>, u32)) {
+    fn part(&self, held: &Held, (apart, ranks): (&GiantCell<Separation>, u32)) {
         if !self.moves {
             return;
         }
@@ -122,7 +122,7 @@ pub fn after(
     paused: Paused,
     other: &mut Option<Counterpart<'_>>,
     held: &Held,
-    own: (&GiantCell<Apart>, u32),
+    own: (&GiantCell<Separation>, u32),
 ) {
     if paused == Paused::Yielded
         && let Some(other) = other.take()
@@ -138,7 +138,7 @@ mod tests {
     /// How often one of four processes moves in so many waits, which come each `step_us`, if it finds the other one as `together` says: given
     /// the number of moves so far and the microseconds since the last one.
     fn check(waits: u64, step_us: u64, together: impl Fn(u32, u64) -> bool, expected: u32) {
-        let (mut apart, mut moves, mut last_us) = (Apart::default(), 0, 0);
+        let (mut apart, mut moves, mut last_us) = (Separation::default(), 0, 0);
         for wait in 0..waits {
             let now_us = 1_000_000 + wait * step_us;
             if apart.waited(together(moves, now_us - last_us), 4, || now_us * 1000) {
