@@ -379,7 +379,9 @@ impl<'a> Errand<'a> {
             if let Data::Out(data) = &self.data {
                 pieces.extend(data.iter().take(PIECES).map(|piece| IoSlice::new(piece)));
             }
-            match (&link.stream).write_vectored(&pieces) {
+            // A program that is not told otherwise dies of the signal that a plain write to a server that was
+            // killed raises.
+            match socket::send(link.stream.as_fd(), &pieces) {
                 Ok(mut bytes) => {
                     has_sent = true;
                     let head = bytes.min(self.head.len() - self.sent);
