@@ -8,6 +8,7 @@
 # make checkpoint-figures   what checkpoints cost, beside what that is held against; ARGS="--only pause"
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make io         a grid on io-servers of four hosts: written together, read as tiles, copied off, drawn
+# make io-hosts   files of io-servers over links of 1 Gbit/s, beside the link and GlusterFS; ARGS="--clients 1,4"
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make overlap      from sequential C to MPI that hides its communication, on four hosts: a table, time lines
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
@@ -26,7 +27,7 @@ SECONDS ?= 60
 SEED ?= 0
 STAGE := $(CURDIR)/build/stage
 
-.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures overlap consistency public peers starters need clean io
+.PHONY: run build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare headlines asp checkpoint checkpoint-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -156,6 +157,10 @@ checkpoint-figures: python
 io: python
 	@scripts/need.sh hosts
 	build/python/bin/python examples/io/run.py $(STAGE) $(ARGS)
+
+io-hosts: python
+	@scripts/need.sh hosts
+	build/python/bin/python tests/io_hosts.py $(ARGS)
 
 asp: stage peers
 	$(STAGE)/bin/tutti asp $(ARGS)

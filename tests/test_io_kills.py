@@ -5,6 +5,7 @@ A few kills here, from a seed that is told; KILLS=100 SEED=7 has many (`make str
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -94,6 +95,45 @@ def test_no_hidden_file_outlives_a_killed_rank(tutti, place):  # noqa: F811
     """Shared pointers have no file of their own."""
     kill_a_rank(begin(tutti, 3, place / "grid", place / "stop"), random.Random(SEED))
     assert [path.name for path in place.iterdir()] == ["grid"]
+
+
+# What a server asks of the system when it writes a manifest, in order: it is killed as it asks.
+STEPS = [("write", 1, True), ("fsync", 1, True), ("renameat2", 1, True), ("fsync", 2, False)]
+
+
+@pytest.mark.parametrize("call, number, missing", STEPS)
+def test_a_manifest_is_there_whole_or_not_at_all(place, call, number, missing):  # noqa: F811
+    """A server that is killed at each step of making a file, as strace does it."""
+    if not shutil.which("strace"):
+        pytest.skip("strace is missing")
+    source = place / "source"
+    source.write_bytes(os.urandom(10_000))
+    # A second one alone has nothing to write before it makes a file.
+    with Servers(place, ["zero"]) as servers:
+        servers.io("cp", source, "tutti:before")
+        servers.kill("zero")
+        servers.start("zero")
+        tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                                   f"inject={call}:signal=KILL:when={number}", "-p", str(servers.running["zero"].pid)])
+        status = Path(f"/proc/{servers.running['zero'].pid}/status")
+        while tracer.poll() is None and "TracerPid:\t0\n" in status.read_text():
+            time.sleep(0.01)
+        assert servers.io("cp", source, "tutti:grid", status=1)
+        assert servers.running["zero"].wait(10) == -signal.SIGKILL
+        tracer.wait(10)
+        servers.kill("zero")
+        servers.start("zero")
+        # A name with two strokes has parts and no manifest.
+        files = {line.split()[3]: line.split()[1] for line in servers.io("ls").splitlines()}
+        assert (files.get("grid", "-") == "-") == missing, files
+        servers.io("cp", "tutti:before", place / "back")
+        assert (place / "back").read_bytes() == source.read_bytes()
+        # It is made as if nothing had been, and nothing of the first attempt stays.
+        servers.io("cp", source, "tutti:grid")
+        servers.io("cp", "tutti:grid", place / "back")
+        assert (place / "back").read_bytes() == source.read_bytes()
+        assert servers.io("check") == ""
+        assert not [path for path in servers.root("zero").rglob("*") if path.name.endswith(".new")]
 
 
 class HostServers(Servers):
