@@ -72,6 +72,34 @@ impl Default for Hints {
 /// a remark.
 pub const HINTS_FILE: &str = "ROMIO_HINTS";
 
+/// Hints that are honoured, or always in force.
+const HONOURED: [&str; 9] = [
+    "romio_cb_read",
+    "romio_cb_write",
+    "collective_buffering",
+    "cb_nodes",
+    "cb_buffer_size",
+    "striping_unit",
+    "striping_factor",
+    "romio_ds_read",
+    "romio_ds_write",
+];
+/// Hints that programs give and that have no meaning here, and why.
+const IGNORED: [(&str, &str); 12] = [
+    ("cb_config_list", "ranks in charge are spread evenly over all hosts; cb_nodes says how many"),
+    ("romio_no_indep_rw", "all ranks open the file, which costs no messages"),
+    ("ind_rd_buffer_size", "what lies between pieces is read up to a bound of the library's own"),
+    ("ind_wr_buffer_size", "what lies between pieces is never written"),
+    ("romio_cb_fr_alignment", "windows lie at multiples of their length"),
+    ("romio_cb_fr_types", "windows lie at multiples of their length"),
+    ("romio_cb_ds_threshold", "what lies between pieces is never written"),
+    ("romio_cb_alltoall", "every rank knows how long all messages are and sends those that are not empty"),
+    ("romio_cb_pfr", "a window of a file has the same rank in charge for all accesses of the same length"),
+    ("direct_read", "files are read through the system's cache"),
+    ("direct_write", "files are written through the system's cache; MPI_File_sync waits for the device"),
+    ("start_iodevice", "left to the file system"),
+];
+
 /// Smallest and largest `cb_buffer_size`.
 const WINDOW_BYTES: std::ops::RangeInclusive<u64> = 4096..=(1 << 30);
 
@@ -134,6 +162,21 @@ impl Hints {
         pairs.push(("romio_ds_read", "automatic".to_string()));
         pairs
     }
+}
+
+/// The hints of the environment's file that change nothing, and why.
+pub fn ignored_of_environment() -> Vec<(String, &'static str)> {
+    let text = std::env::var_os(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
+    ignored(&text.unwrap_or_default())
+}
+
+fn ignored(text: &str) -> Vec<(String, &'static str)> {
+    let reason = |key: &str| {
+        let known = IGNORED.iter().find(|(ignored, _)| *ignored == key);
+        known.map_or("no hint that is known here", |(_, why)| *why)
+    };
+    let others = parse(text).filter(|(key, _)| !HONOURED.contains(key));
+    others.map(|(key, _)| (key.to_string(), reason(key))).collect()
 }
 
 /// The pairs of a file of hints.
@@ -203,6 +246,14 @@ mod tests {
         let text = "# all of it\n\ncb_nodes 3 # some\n romio_cb_write\tenable\nlonely\n";
         let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
         check(&parse(text).collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn what_is_ignored_is_told() {
+        let told = ignored("cb_nodes 3\ncb_config_list *:1\nromio_ds_write enable\nfastest yes\n");
+        let keys: Vec<&str> = told.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["cb_config_list", "fastest"]);
+        assert!(told[1].1.contains("no hint"), "{told:?}");
     }
 
     #[test]

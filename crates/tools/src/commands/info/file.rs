@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tutti_base::config::Config;
-use tutti_storage::hints::{Choice, HINTS_FILE, Hints, without_prefix};
+use tutti_storage::hints::{Choice, HINTS_FILE, Hints, ignored_of_environment, without_prefix};
 use tutti_storage::servers::client::{Client, Source};
 use tutti_storage::servers::errands::{self, Described, PREFIX, Way};
 use tutti_storage::servers::greeting::Key;
@@ -164,6 +164,9 @@ fn together(hints: &Hints, is_remote: bool, ranks: Option<u32>) -> String {
     );
     if let Some(path) = std::env::var_os(HINTS_FILE) {
         let _ = writeln!(text, "  hints of the environment: {HINTS_FILE}={}", Path::new(&path).display());
+        for (key, why) in ignored_of_environment() {
+            let _ = writeln!(text, "  hint that is ignored: {key} ({why})");
+        }
     }
     text
 }
