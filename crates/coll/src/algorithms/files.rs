@@ -4,7 +4,9 @@
 //! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message
 //! know from their tables how long it is. Windows are dealt out in turn, so that a window of a file always
 //! has the same rank in charge. A round is an iteration of one loop: one window of each in charge; with two
-//! rounds in flight a window is exchanged while the one before is on its way to the device.
+//! rounds in flight a window is exchanged while the one before is on its way to the device. Those in charge
+//! begin in different parts of the file: where a rank has all that is in one part, as with the tiles of an
+//! image, it would otherwise have the links for itself in some rounds and nothing to do in the others.
 
 use crate::build::{Builder, block};
 use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
@@ -27,9 +29,24 @@ pub struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// A number that grows by `step` a round, from that of the round with which aggregator `number` begins.
+    fn round(&self, number: u32, step: u32) -> Index {
+        let first = u64::from(number) * u64::from(self.rounds) / self.aggregators.len() as u64;
+        match (step.checked_mul(self.rounds), self.ranks.checked_mul(self.rounds)) {
+            (Some(all), Some(_)) => Index::cyclic(first as i64 * i64::from(step), step.into(), all),
+            // More than can be counted round: all begin at the beginning.
+            _ => Index::linear(0, step.into()),
+        }
+    }
+
     /// The windows of aggregator `number`, round by round.
     fn windows(&self, number: u32) -> Index {
-        Index::linear(number.into(), self.aggregators.len() as i64)
+        self.round(number, self.aggregators.len() as u32).plus(number)
+    }
+
+    /// The places of the own windows in a table of all ranks' bytes, round by round.
+    fn places(&self) -> Index {
+        self.round(self.own().expect("asked by who is in charge"), self.ranks)
     }
 
     /// The number of this rank among those in charge.
@@ -49,15 +66,14 @@ impl Exchange<'_> {
     /// The bytes of `rank` in the slot of a round.
     fn piece(&self, slots: BufferId, table: Table, rank: u32) -> Span {
         let division = Division::Table(table);
-        let (index, first) =
-            (Index::linear(rank.into(), self.ranks.into()), Index::linear(0, self.ranks.into()));
+        let (index, first) = (self.places().plus(rank), self.places());
         let start = Start::Within { division, index, first, stride: self.slot, slot: self.slots() };
         Span { buffer: slots, start, length: Length::Blocks { division, index, count: 1 } }
     }
 
     /// All of the slot of a round.
     fn whole(&self, slots: BufferId, table: Table) -> Span {
-        let (division, index) = (Division::Table(table), Index::linear(0, self.ranks.into()));
+        let (division, index) = (Division::Table(table), self.places());
         let start = Start::Affine { offset: 0, stride: self.slot, index: self.slots() };
         Span { buffer: slots, start, length: Length::Blocks { division, index, count: self.ranks } }
     }
@@ -116,4 +132,27 @@ pub fn read(exchange: &Exchange<'_>) -> Schedule {
         }
     });
     b.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rounds: u32, first: [u64; 4]) {
+        let aggregators = [0, 1, 2, 3];
+        let exchange =
+            Exchange { ranks: 4, rank: 0, aggregators: &aggregators, rounds, slot: 1, in_flight: 2 };
+        let of = |number: u32| (0..rounds).map(move |round| exchange.windows(number).at(round));
+        assert_eq!(aggregators.map(|number| of(number).next().unwrap_or(0)), first);
+        let mut all: Vec<u64> = aggregators.into_iter().flat_map(of).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..4 * u64::from(rounds)), "each window once");
+    }
+
+    #[test]
+    fn those_in_charge_begin_in_different_parts() {
+        check(1, [0, 1, 2, 3]);
+        check(6, [0, 5, 14, 19]);
+        check(0, [0; 4]);
+    }
 }
