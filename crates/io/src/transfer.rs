@@ -4,6 +4,7 @@
 //! window, and for each the memory at the same place. Long runs go directly from or to the user's memory; short ones are collected.
 //! Memory of the library's own is bounded by a window.
 
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -21,8 +22,13 @@ const WINDOW_RUNS: usize = 4096;
 const WINDOW_BYTES: u64 = 4 << 20;
 /// Runs of the file that are this long go by themselves.
 const LONG_RUN_BYTES: u64 = 64 << 10;
-/// Memory with short runs is packed in pieces of so many bytes.
+/// Memory with short runs is packed in pieces of so many bytes: they are in a cache when they are moved.
 const STAGE_BYTES: u64 = 1 << 20;
+
+thread_local! {
+    /// Where memory is packed: fresh memory costs a fault a page each time.
+    static STAGE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// What is to be moved.
 #[derive(Clone, Debug)]
@@ -116,7 +122,8 @@ impl Transfer {
                 moved = self.long(run.offset as u64, position + done, run.bytes);
                 next += 1;
             } else {
-                let (count, bytes) = short(&runs[next..]);
+                let most = if self.buffer.run().is_some() { WINDOW_BYTES } else { STAGE_BYTES };
+                let (count, bytes) = short(&runs[next..], most);
                 expected = bytes;
                 moved = self.short(&runs[next..next + count], position + done, bytes);
                 next += count;
@@ -179,9 +186,10 @@ impl Transfer {
             if let Some(memory) = self.buffer.run() {
                 return work(Packed::Out(&memory[range]));
             }
-            let mut packed = vec![0; bytes as usize];
-            self.buffer.pack(position, &mut packed);
-            return work(Packed::Out(&packed));
+            return staged(bytes as usize, |packed| {
+                self.buffer.pack(position, packed);
+                work(Packed::Out(packed))
+            });
         }
         if self.buffer.run().is_some() {
             return self.buffer.with_memory(position, bytes, 1, |memory| match memory {
@@ -189,10 +197,11 @@ impl Transfer {
                 _ => Moved::default(),
             });
         }
-        let mut packed = vec![0; bytes as usize];
-        let moved = work(Packed::In(&mut packed));
-        self.buffer.unpack(position, &packed[..moved.bytes as usize]);
-        moved
+        staged(bytes as usize, |packed| {
+            let moved = work(Packed::In(packed));
+            self.buffer.unpack(position, &packed[..moved.bytes as usize]);
+            moved
+        })
     }
 }
 
@@ -202,11 +211,25 @@ enum Packed<'a> {
     In(&'a mut [u8]),
 }
 
-/// How many of the first runs are short and moved together, and their bytes.
-fn short(runs: &[Segment]) -> (usize, u64) {
+/// Works with so many bytes of memory of the library's own, whatever they hold.
+fn staged<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+    // A thread that ends has none any more.
+    let mut stage = STAGE.try_with(Cell::take).unwrap_or_default();
+    if stage.len() < bytes {
+        stage.resize(bytes, 0);
+    }
+    let result = work(&mut stage[..bytes]);
+    if stage.len() as u64 <= STAGE_BYTES {
+        let _ = STAGE.try_with(|kept| kept.set(stage));
+    }
+    result
+}
+
+/// How many of the first runs are short and moved together, and their bytes, as a rule not more than `most`.
+fn short(runs: &[Segment], most: u64) -> (usize, u64) {
     let mut bytes = 0;
     let fits = |run: &&Segment| {
-        let fits = run.bytes < LONG_RUN_BYTES && (bytes == 0 || bytes + run.bytes <= WINDOW_BYTES);
+        let fits = run.bytes < LONG_RUN_BYTES && (bytes == 0 || bytes + run.bytes <= most);
         bytes += if fits { run.bytes } else { 0 };
         fits
     };

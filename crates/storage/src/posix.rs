@@ -28,9 +28,11 @@ use crate::fault::failed;
 const READ_GAP_BYTES: u64 = 16 << 10;
 /// Pieces that are not further apart are stored through one mapping.
 const WRITE_GAP_BYTES: u64 = 4 << 10;
-/// Most bytes of the file that are read together, or mapped.
+/// Most bytes of the file that are mapped together.
 const GROUP_BYTES: u64 = 4 << 20;
-/// Pieces that are longer on average are written by calls.
+/// Most that are read together: what is read is still in a cache of the processor when its pieces are copied.
+const SIEVE_BYTES: u64 = 256 << 10;
+/// Pieces that are as long on average are written by calls: these need not clear the pages that they fill.
 const LONG_PIECE_BYTES: u64 = 16 << 10;
 /// So many pieces are worth a mapping.
 const MAPPED_PIECES: usize = 8;
@@ -108,7 +110,7 @@ impl Posix {
     fn store_group(&self, pieces: &[Segment], packed: &[u8]) -> Option<Moved> {
         let (start, bytes) = span(pieces);
         if pieces.len() < MAPPED_PIECES
-            || packed.len() as u64 / pieces.len() as u64 > LONG_PIECE_BYTES
+            || packed.len() as u64 / pieces.len() as u64 >= LONG_PIECE_BYTES
             || !self.maps.load(Ordering::Relaxed)
         {
             return None;
@@ -172,14 +174,14 @@ fn places(pieces: &[Segment]) -> impl Iterator<Item = (u64, usize)> {
     pieces.iter().map(|piece| (piece.offset as u64, piece.bytes as usize))
 }
 
-/// The first pieces that are not further apart than `gap` and span no more than a group; at least one. Pieces that are longer are
-/// groups of their own.
-fn group(pieces: &[Segment], gap: u64) -> usize {
+/// The first pieces that are not further apart than `gap` and span no more than `most`; at least one. Pieces
+/// that are longer are groups of their own.
+fn group(pieces: &[Segment], gap: u64, most: u64) -> usize {
     let Some(first) = pieces.first() else { return 0 };
     let joins = |pair: &[Segment]| {
         let (before, next) = (pair[0], pair[1]);
         let end = before.offset + before.bytes as i64;
-        (next.offset - end) as u64 <= gap && (next.offset - first.offset) as u64 + next.bytes <= GROUP_BYTES
+        (next.offset - end) as u64 <= gap && (next.offset - first.offset) as u64 + next.bytes <= most
     };
     1 + pieces.windows(2).take_while(|pair| joins(pair)).count()
 }
@@ -227,7 +229,7 @@ impl Driver for Posix {
     fn gather(&self, mut pieces: &[Segment], packed: &mut [u8]) -> Moved {
         let (mut sieve, mut rest, mut done) = (Vec::new(), packed, 0);
         while !pieces.is_empty() {
-            let (group, others) = pieces.split_at(group(pieces, READ_GAP_BYTES));
+            let (group, others) = pieces.split_at(group(pieces, READ_GAP_BYTES, SIEVE_BYTES));
             let bytes: u64 = group.iter().map(|piece| piece.bytes).sum();
             let (now, later) = rest.split_at_mut(bytes as usize);
             let moved = match group {
@@ -246,7 +248,7 @@ impl Driver for Posix {
     fn scatter(&self, mut pieces: &[Segment], mut packed: &[u8]) -> Moved {
         let mut done = 0;
         while !pieces.is_empty() {
-            let (group, others) = pieces.split_at(group(pieces, WRITE_GAP_BYTES));
+            let (group, others) = pieces.split_at(group(pieces, WRITE_GAP_BYTES, GROUP_BYTES));
             let bytes: u64 = group.iter().map(|piece| piece.bytes).sum();
             let (now, later) = packed.split_at(bytes as usize);
             let moved = self.store_group(group, now).unwrap_or_else(|| self.write_each(group, now));
@@ -329,7 +331,7 @@ mod tests {
 
     fn check(pieces: &[(i64, u64)], gap: u64, expected: usize) {
         let pieces: Vec<Segment> = pieces.iter().map(|&(offset, bytes)| Segment { offset, bytes }).collect();
-        assert_eq!(group(&pieces, gap), expected);
+        assert_eq!(group(&pieces, gap, GROUP_BYTES), expected);
     }
 
     #[test]

@@ -353,12 +353,24 @@ impl Striped {
         }
     }
 
+    /// Groups in the order in which they are written, server by server. Not all clients begin with the same
+    /// one: a file is written by one at a time.
+    fn turns(&self, groups: &[Group]) -> Vec<usize> {
+        let count = self.parts.len();
+        let first = std::process::id() as usize % count;
+        let mut turns: Vec<usize> = (0..groups.len()).collect();
+        turns.sort_by_key(|turn| (groups[*turn].server + count - first) % count);
+        turns
+    }
+
     /// Writes groups of memory.
     fn put(&self, groups: &[Group], memory: &[&[u8]], what: &What<'_>) -> Moved {
         let mut engaged = self.engage(groups, what);
         let mut outcome = Outcome::new(self.parts.len());
         let mut shares: Vec<Vec<&[u8]>> = vec![Vec::new(); self.parts.len()];
-        for (group, lines) in groups.iter().zip(split(memory, groups)) {
+        let mut split = split(memory, groups);
+        for turn in self.turns(groups) {
+            let (group, lines) = (&groups[turn], std::mem::take(&mut split[turn]));
             match engaged.near(group.server) {
                 Some(near) if !outcome.has_failed(group.server) => {
                     outcome.add(group.server, put_near(&near, group, &lines));
