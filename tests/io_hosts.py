@@ -1,13 +1,14 @@
-"""Files of io-servers over links of hosts, beside what the link carries and beside GlusterFS (`make io-hosts`).
+"""Files of io-servers over links of hosts, beside what the link carries and GlusterFS (`make io-hosts`).
 
 usage: python tests/io_hosts.py [--rate 1gbit] [--servers 4] [--clients 1,2,4] [--mib 32] [--rounds 5]
     [--ways scratch,gluster] [--place /var/tmp]
 
 Clients and servers are hosts of one testbed, each with a link of the rate. A row: MB/s of the slowest and the
 mean client, and how much of the link that is; us of what moves no data. The link is what one plain TCP
-connection between two of the hosts carries. Nothing is synced: what is measured is the way to the servers, whose
-disks are this machine's. GlusterFS is run where it is installed (glusterfs-server of the distribution): a brick
-and a daemon a server, files in shards of 4 MiB over all bricks, by volume files, without its management.
+connection between two of the hosts carries. Nothing is synced: what is measured is the way to the servers,
+whose disks are this machine's. GlusterFS is run where it is installed (glusterfs-server of the
+distribution): a brick and a daemon a server, files in shards of 4 MiB over all bricks, by volume files,
+without its management.
 """
 
 import argparse
