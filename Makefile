@@ -8,7 +8,7 @@
 # make checkpoint-figures   what checkpoints cost, beside what that is held against; ARGS="--only pause"
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make io         a grid on io-servers of four hosts: written together, read as tiles, copied off, drawn
-# make io-hosts   files of io-servers over links of 1 Gbit/s, beside the link and GlusterFS; ARGS="--clients 1,4"
+# make io-hosts   files of io-servers over links of hosts, beside GlusterFS; ARGS="--clients 1,4"
 # make headlines    the papers' ratios inside Tutti           make consistency   operations against each other
 # make overlap      from sequential C to MPI that hides its communication, on four hosts: a table, time lines
 # make starters     other starters than mpirun, for the tests: Slurm, MPICH and Open MPI
