@@ -1,0 +1,128 @@
+"""How much of a non-blocking collective is hidden behind computation that calls no MPI, on shaped hosts
+(S11): Tutti, MPICH and Open MPI, each without and with its progress thread.
+
+usage: python tests/progress_hosts.py [--rates 200mbit,1gbit] [--bytes 64K,1M] [--operations NAME,...]
+    [--libraries NAME,...] [--seconds S] [--repeats N]
+
+Four hosts of one rank each (tests/c/progress_ror.c). The computation takes as long as the operation alone;
+ROR is the share of the shorter of both that was hidden (barigou-2016, chapter 4). Libraries in shuffled
+order; the median of all repeats counts. Open MPI gives the processor away while it waits, as hosts here
+share processors.
+"""
+
+import argparse
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from harness import ROOT, SOURCES, Mpi
+from hosts import Cluster, Testbed, refusal
+
+OPERATIONS = ["bcast", "allreduce", "alltoall", "allgather"]
+THREADED = {"TUTTI_PROGRESS_THREAD": "1"}
+
+
+class OpenMpi(Mpi):
+    """Open MPI on the hosts of a testbed."""
+
+    def __init__(self, testbed):
+        super().__init__("openmpi")
+        self.testbed, self.mpicc = testbed, self.prefix / "bin" / "mpicc"
+        self.env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(self.prefix / "lib")}
+
+    def command(self, ranks, program, *arguments, options=()):
+        hosts = ",".join(f"{host}:1" for host in self.testbed.hosts[:ranks])
+        words = f"--bind-to none --mca pml ob1 --mca btl_tcp_if_include eth0 --mca mpi_yield_when_idle 1 --host {hosts}".split()
+        words += ["--prtemca", "plm_ssh_agent", self.testbed.agent]
+        return self.testbed.on("n0", self.mpirun, *words, *options, "-n", ranks, program, *arguments)
+
+
+def libraries(testbed):
+    """By name: the library, options of its launcher, and what asks for its progress thread."""
+    tutti = Cluster("tutti", testbed, 1)
+    found = {"tutti": (tutti, (), {}), "tutti-thread": (tutti, (), THREADED)}
+    if (ROOT / "build" / "peers" / "mpich").exists():
+        mpich = Cluster("mpich", testbed, 1)
+        found |= {"mpich": (mpich, (), {}), "mpich-thread": (mpich, (), {"MPIR_CVAR_ASYNC_PROGRESS": "1"})}
+    if (ROOT / "build" / "peers" / "openmpi").exists():
+        openmpi = OpenMpi(testbed)
+        found |= {"openmpi": (openmpi, (), {}), "openmpi-thread": (openmpi, ("--mca", "btl_tcp_progress_thread", "1"), {})}
+    return found
+
+
+def compiled(folder, mpi):
+    """The program for a library."""
+    program = folder / f"ror-{mpi.name}"
+    if not program.exists():
+        subprocess.run([mpi.mpicc, "-O2", "-std=gnu11", SOURCES / "progress_ror.c", "-o", program], check=True, env=mpi.env)
+    return program
+
+
+def measure(folder, library, words):
+    """Seconds and ROR of a run, or why there are none."""
+    mpi, options, env = library
+    command = [str(word) for word in mpi.command(4, compiled(folder, mpi), *words, options=options)]
+    try:
+        done = subprocess.run(command, env={**mpi.env, **env}, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return "no end in 60 s"
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+    return [float(word) for word in done.stdout.split()[-4:]]
+
+
+def row(folder, found, operation, size, rate, options):
+    """A line: of each library T_comm in milliseconds and ROR."""
+    runs, failed = {name: [] for name in found}, {}
+    for _ in range(options.repeats):
+        for name in random.sample(sorted(found), len(found)):
+            got = measure(folder, found[name], [operation, size, options.seconds])
+            if isinstance(got, str):
+                failed[name] = got
+            else:
+                runs[name].append(got)
+    cells = []
+    for name, values in runs.items():
+        middle = [statistics.median(column) for column in zip(*values)]
+        cells.append(f"{name} {middle[0] / 1e3:.2f} ms {100 * middle[3]:.0f} %" if middle else f"{name} -")
+    print(f"i{operation} {size >> 10} KiB {rate}: {'; '.join(cells)}", flush=True)
+    for name, why in failed.items():
+        print(f"  {name}: {why}", flush=True)
+
+
+def size_of(word):
+    """Bytes, from 64K or 1M."""
+    return int(word.rstrip("KM")) << {"K": 10, "M": 20}.get(word[-1], 0)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rates", default="200mbit,1gbit")
+    parser.add_argument("--bytes", default="64K,1M")
+    parser.add_argument("--operations", default=",".join(OPERATIONS))
+    parser.add_argument("--libraries", default="")
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    if why := refusal():
+        sys.exit(f"progress_hosts: {why}")
+    with tempfile.TemporaryDirectory() as name:
+        for rate in options.rates.split(","):
+            testbed = Testbed(4, rate, share=[name])
+            try:
+                found = libraries(testbed)
+                wanted = options.libraries.split(",") if options.libraries else list(found)
+                found = {name: library for name, library in found.items() if name in wanted}
+                print(f"4 hosts of one rank, {rate}; T_comm and ROR, median of {options.repeats}", flush=True)
+                for operation in options.operations.split(","):
+                    for size in map(size_of, options.bytes.split(",")):
+                        row(Path(name), found, operation, size, rate, options)
+            finally:
+                testbed.down()
+
+
+if __name__ == "__main__":
+    main()
