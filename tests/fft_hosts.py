@@ -2,12 +2,15 @@
 patterns, with a poisoned model.
 
 usage: python tests/fft_hosts.py [--rate 200mbit] [--size N] [--transforms N] [--patterns NAME,...]
-    [--tests N]
+    [--tests N] [--spfft SOURCES] [--mpi4py-fft PYTHON]
 
 By the poisoned model the slowest all-to-all is the default. Each pattern runs untuned, tuned
 (TUTTI_TUNE=on) and once more with what was learned (known); beside it the blocking transform and the
 pattern with the model as it is. Seconds of a transform: the mean of all, and of the last tenth. Two runs of
 each in shuffled order; the least counts.
+
+Transforms of others, unmodified, instead of the patterns: SpFFT, from its sources with its library in
+build/src (cmake -B build, with Tutti's mpicxx), and mpi4py-fft, installed for this Python.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import ROOT
+from harness import ROOT, SOURCES
 from hosts import Cluster, Testbed, refusal
 from tune_scenarios import poisoned
 
@@ -27,41 +30,54 @@ PATTERNS = ["pipelined", "tiled", "windowed", "window-tiled"]
 ALGORITHMS = ["spread", "pairwise", "bruck"]
 
 
-def run(mpi, program, arguments, env):
+def run(mpi, words, env):
     """Seconds of a transform: of all, of the first tenth, of the last tenth."""
-    words = [str(word) for word in mpi.command(4, program, *arguments)]
+    words = [str(word) for word in mpi.command(4, *words)]
     done = subprocess.run(words, env={**mpi.env, **env}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[-1] == "right", done.stdout
     return [float(word) for word in re.findall(r"(?:mean|first|last) ([\d.]+)", done.stdout)]
 
 
-def pattern_rows(mpi, program, folder, pattern, options):
-    """A row: each way of running a pattern."""
-    model = folder / f"model-{pattern}"
-    model.write_text(poisoned("alltoall", 4, 4, ALGORITHMS))
-    bad = {"TUTTI_MODEL_FILE": str(model)}
+def row(mpi, folder, name, words, blocking=None, env=None):
+    """A row: each way of running a program."""
+    model = folder / f"model-{name}"
+    bad = {**(env or {}), "TUTTI_MODEL_FILE": str(model)}
     empty = folder / "empty"
     empty.write_text("")
-    good = {"TUTTI_MODEL_FILE": str(empty)}
-    arguments = [options.size, options.transforms, 2, 2, options.tests]
-    ways = {
-        "untuned": (pattern, bad),
-        "tuned": (pattern, {**bad, "TUTTI_TUNE": "on"}),
-        "model": (pattern, good),
-        "blocking": ("blocking", good),
-    }
-    found = {name: [] for name in ways}
+    good = {**bad, "TUTTI_MODEL_FILE": str(empty)}
+    ways = {"untuned": (words, bad), "tuned": (words, {**bad, "TUTTI_TUNE": "on"}), "model": (words, good)}
+    if blocking:
+        ways["blocking"] = (blocking, good)
+    found = {way: [] for way in ways}
     for _ in range(2):
-        for name in random.sample(sorted(ways), len(ways)):
+        for way in random.sample(sorted(ways), len(ways)):
             model.write_text(poisoned("alltoall", 4, 4, ALGORITHMS))
-            kind, env = ways[name]
-            found[name].append(run(mpi, program, [kind, *arguments], env))
-    least = {name: [min(values) for values in zip(*runs)] for name, runs in found.items()}
-    gain = 100 * (1 - least["tuned"][0] / least["untuned"][0])
-    after = 100 * (1 - least["tuned"][2] / least["untuned"][2])
-    print(f"{pattern:13} " + " ".join(f"{name} {values[0] * 1e3:.1f}/{values[2] * 1e3:.1f}" for name, values in least.items())
-          + f" ms; faster by tuning {gain:.0f} %, in the end {after:.0f} %; than blocking {100 * (1 - least['tuned'][2] / least['blocking'][2]):.0f} %", flush=True)
+            found[way].append(run(mpi, *ways[way]))
+    least = {way: [min(values) for values in zip(*runs)] for way, runs in found.items()}
+
+    def faster(way, other, part):
+        return f"{100 * (1 - least[way][part] / least[other][part]):.0f} %"
+
+    times = " ".join(f"{way} {values[0] * 1e3:.1f}/{values[2] * 1e3:.1f}" for way, values in least.items())
+    than_blocking = f"; than blocking {faster('tuned', 'blocking', 2)}" if blocking else ""
+    print(f"{name:13} {times} ms; faster by tuning {faster('tuned', 'untuned', 0)}, in the end "
+          f"{faster('tuned', 'untuned', 2)}{than_blocking}", flush=True)
+
+
+def of_others(mpi, folder, options):
+    """Transforms that nobody here wrote."""
+    arguments = [options.size, options.transforms]
+    if options.spfft:
+        sources = Path(options.spfft).absolute()
+        program, library = folder / "spfft", sources / "build" / "src"
+        include = ["-I", sources / "include", "-I", sources / "build" / "spfft", "-I", sources / "build"]
+        subprocess.run([mpi.mpicc.with_name("mpicxx"), "-std=c++17", "-O2", *include, SOURCES / "fft_spfft.cpp", "-o", program,
+                        "-L", library, "-lspfft", f"-Wl,-rpath,{library}"], check=True)
+        row(mpi, folder, "SpFFT", [program, *arguments])
+    if options.mpi4py_fft:
+        env = {"MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}
+        row(mpi, folder, "mpi4py-fft", [Path(options.mpi4py_fft).absolute(), ROOT / "tests" / "fft_mpi4py.py", *arguments], env=env)
 
 
 def main():
@@ -71,18 +87,25 @@ def main():
     parser.add_argument("--transforms", type=int, default=1000)
     parser.add_argument("--patterns", default=",".join(PATTERNS))
     parser.add_argument("--tests", type=int, default=4)
+    parser.add_argument("--spfft", help="SpFFT's sources, built")
+    parser.add_argument("--mpi4py-fft", help="a Python that has it")
     options = parser.parse_args()
     if why := refusal():
         sys.exit(f"fft_hosts: {why}")
     with tempfile.TemporaryDirectory() as name:
-        testbed = Testbed(4, options.rate, share=[name])
+        shared = [Path(options.spfft).absolute()] if options.spfft else []
+        shared += [Path(options.mpi4py_fft).absolute().parent.parent] if options.mpi4py_fft else []
+        testbed = Testbed(4, options.rate, share=[name, *shared])
         try:
             mpi = Cluster("tutti", testbed, 1)
+            print(f"{options.size}^3, {options.transforms} transforms, 4 hosts, {options.rate}; ms of a transform: all / the last tenth")
+            if options.spfft or options.mpi4py_fft:
+                return of_others(mpi, Path(name), options)
             program = Path(name) / "fft3d"
             subprocess.run([mpi.mpicc, "-O2", ROOT / "examples" / "fft3d" / "fft3d.c", "-o", program, "-lm"], check=True)
-            print(f"{options.size}^3, {options.transforms} transforms, 4 hosts, {options.rate}; ms of a transform: all / the last tenth")
+            arguments = [options.size, options.transforms, 2, 2, options.tests]
             for pattern in options.patterns.split(","):
-                pattern_rows(mpi, program, Path(name), pattern, options)
+                row(mpi, Path(name), pattern, [program, pattern, *arguments], [program, "blocking", *arguments])
         finally:
             testbed.down()
 
