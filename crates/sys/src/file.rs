@@ -30,6 +30,14 @@ pub fn read_at(fd: BorrowedFd<'_>, offset: u64, into: &mut [IoSliceMut<'_>]) -> 
     moved(unsafe { libc::preadv(fd.as_raw_fd(), into.as_mut_ptr().cast(), count, place(offset)?) })
 }
 
+/// Has the device begin with bytes that were written, without waiting for it. Where it cannot be told, it
+/// begins when the file is synced.
+pub fn begin_sync(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
+    let (Ok(offset), Ok(bytes)) = (place(offset), place(bytes)) else { return };
+    // SAFETY: a plain system call on an open descriptor.
+    unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 /// Writes pieces of memory, at most [`MOST_PIECES`], from `offset` on; returns how many bytes.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::ptr::null_mut;
 
 use crate::cpu::{self, ProcessorSet};
 use crate::refusal;
@@ -381,6 +382,22 @@ pub fn kill(pid: i32, signal: i32) -> bool {
     assert!(pid > 1, "kill of process {pid}");
     // SAFETY: a plain system call.
     unsafe { libc::kill(pid, signal) == 0 }
+}
+
+/// Sends a signal to the process of a descriptor (pidfd_open), and to no other that has got its number since;
+/// false if it has ended.
+pub fn kill_by(process: BorrowedFd<'_>, signal: i32) -> bool {
+    // SAFETY: a plain system call; no information goes with the signal.
+    let sent = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            process.as_raw_fd(),
+            signal,
+            null_mut::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    sent == 0
 }
 
 /// Whether there is a process of this number, of whatever user.

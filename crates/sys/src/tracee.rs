@@ -346,12 +346,32 @@ impl Tracee {
     /// As [`Tracee::call`].
     pub fn start_thread(self, base: &Registers, gadget: u64, stack: u64) -> io::Result<Tracee> {
         let flags = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND;
-        let flags = flags | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
+        self.clone_with(base, gadget, flags | libc::CLONE_THREAD | libc::CLONE_SYSVSEM, stack)
+    }
+
+    /// Has it fork: returns the copy, which stands still, is a child of its parent (CLONE_PARENT), and is
+    /// killed when this tracer ends.
+    ///
+    /// # Errors
+    /// As [`Tracee::call`].
+    pub fn fork(self, base: &Registers, gadget: u64) -> io::Result<Tracee> {
+        // The copy has the options from its first moment on.
+        let options = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_EXITKILL;
+        ptrace(libc::PTRACE_SETOPTIONS, self.0, 0, options as usize)?;
+        let copy = self.clone_with(base, gadget, libc::CLONE_PARENT, 0);
+        ptrace(libc::PTRACE_SETOPTIONS, self.0, 0, libc::PTRACE_O_TRACECLONE as usize)?;
+        copy
+    }
+
+    fn clone_with(self, base: &Registers, gadget: u64, flags: i32, stack: u64) -> io::Result<Tracee> {
         let arguments = [flags as u64, stack, 0, 0, 0, 0];
         self.set_registers(&base.for_call(gadget, libc::SYS_clone, arguments))?;
         // The stop of the clone event comes before the call returns; a step then ends it.
         ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
-        self.wait()?;
+        if self.wait()? != Seen::Starting {
+            let result = self.registers()?.0[index::RAX].cast_signed();
+            return Err(io::Error::from_raw_os_error(-result as i32));
+        }
         let mut started = 0usize;
         ptrace(libc::PTRACE_GETEVENTMSG, self.0, 0, (&raw mut started).addr())?;
         ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
