@@ -25,7 +25,7 @@ use crate::image::ConnectionEnd;
 use crate::image::blocks::FileRecord;
 
 /// Version of all formats.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"TUTTICKM";
 const MANIFEST: &str = "manifest";
 /// Whole sets that are kept.

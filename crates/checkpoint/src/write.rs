@@ -11,6 +11,7 @@ use tutti_sys::remap;
 
 use crate::image::Backing;
 use crate::image::blocks::{BLOCK, Block, FileRecord, Known, Writer};
+use crate::image::packing::Packing;
 use crate::process::capture::{Bytes, Captured, Source};
 use crate::process::memory::Memory;
 
@@ -69,11 +70,12 @@ pub fn write(
                     head: io::Result<Vec<u8>>,
                     fill: &dyn Fn(&mut Writer<'_>) -> io::Result<()>| {
         let result = head.and_then(|head| {
-            let mut writer = Writer::create(&folder.join(&name), known.get(&name).unwrap_or(&nothing))?;
+            let known = known.get(&name).unwrap_or(&nothing);
+            let mut writer = Writer::create(&folder.join(&name), known, Packing::Never)?;
             fill(&mut writer)?;
             writer.finish(head, host, rank)
         });
-        let (record, blocks) = result.map_err(|error| named(&name, error))?;
+        let (record, blocks, _) = result.map_err(|error| named(&name, error))?;
         written.records.push(record);
         written.blocks.push((name, blocks));
         Ok::<(), io::Error>(())

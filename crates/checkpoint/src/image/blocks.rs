@@ -6,27 +6,51 @@
 //! index: head and blocks (postcard)
 //! trailer: offset, bytes and hash (XXH3-128) of the index, magic; 40 bytes
 //! ```
-//! A block that is all zero has no bytes; one that is the same as in an older set refers to that set. The
+//! A block that is all zero has no bytes; one that is the same as in an older set refers to that set. One
+//! that is [packed](super::packing) has a second hash, of the bytes that lie in the file: several rows of
+//! packed bytes may unpack to the same, and a byte that was flipped is to be found all the same. The
 //! trailer's hash is in the manifest of the set too, so a file that is whole but another's is found as well
 //! as any flipped byte.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use tutti_sys::file;
+
+use super::packing::{self, Packer, Packing};
 
 /// Most bytes of a block.
 pub const BLOCK: u64 = 64 << 10;
-const MAGIC: &[u8; 8] = b"TUTTICK1";
+const MAGIC: &[u8; 8] = b"TUTTICK2";
 const TRAILER: u64 = 40;
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 4 << 20;
 /// Longest index that is believed.
 const MOST_INDEX: u64 = 4 << 30;
+
+/// How the bytes of a block lie in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Form {
+    /// As they are.
+    Plain,
+    /// Packed.
+    Packed {
+        /// Bytes.
+        bytes: u32,
+        /// Width of the numbers whose bytes are transposed.
+        width: u8,
+        /// XXH3-64 of the packed bytes.
+        hash: u64,
+    },
+}
 
 /// Where the bytes of a block are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,9 +58,9 @@ pub enum Place {
     /// They are all zero.
     Zero,
     /// In this file, at an offset.
-    Here(u64),
+    Here(u64, Form),
     /// In the file of the same name of an older set, at an offset.
-    Older(u64, u64),
+    Older(u64, u64, Form),
 }
 
 /// A block.
@@ -88,7 +112,7 @@ impl Known {
     pub fn of(blocks: &[Block], set: u64) -> Known {
         let resolved = blocks.iter().map(|block| {
             let place = match block.place {
-                Place::Here(offset) => Place::Older(set, offset),
+                Place::Here(offset, form) => Place::Older(set, offset, form),
                 place => place,
             };
             ((block.space, block.start), (block.bytes, block.hash, place))
@@ -111,7 +135,10 @@ pub struct Writer<'a> {
     written: u64,
     content: u64,
     known: &'a Known,
+    packer: Packer,
     blocks: Vec<Block>,
+    /// How long the disk has taken.
+    waited: Duration,
 }
 
 impl<'a> Writer<'a> {
@@ -119,12 +146,22 @@ impl<'a> Writer<'a> {
     ///
     /// # Errors
     /// What the system reports.
-    pub fn create(path: &Path, known: &'a Known) -> io::Result<Writer<'a>> {
+    pub fn create(path: &Path, known: &'a Known, packing: Packing) -> io::Result<Writer<'a>> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut gathered = Vec::with_capacity(GATHERED + BLOCK as usize);
         gathered.extend_from_slice(MAGIC);
-        let (blocks, path) = (Vec::new(), path.to_path_buf());
-        Ok(Writer { file, path, gathered, written: 0, content: 0, known, blocks })
+        let (blocks, path, packer) = (Vec::new(), path.to_path_buf(), Packer::new(packing));
+        Ok(Writer {
+            file,
+            path,
+            gathered,
+            written: 0,
+            content: 0,
+            known,
+            packer,
+            blocks,
+            waited: Duration::ZERO,
+        })
     }
 
     /// Adds the bytes at `start` of a space, at most 64 KiB.
@@ -142,8 +179,15 @@ impl<'a> Writer<'a> {
             place
         } else {
             let at = self.written + self.gathered.len() as u64;
-            self.gathered.extend_from_slice(bytes);
-            Place::Here(at)
+            let (form, stored) = match self.packer.pack(bytes) {
+                Some((width, packed)) => {
+                    let (bytes, hash) = (packed.len() as u32, xxh3_64(packed));
+                    (Form::Packed { bytes, width, hash }, packed)
+                }
+                None => (Form::Plain, bytes),
+            };
+            self.gathered.extend_from_slice(stored);
+            Place::Here(at, form)
         };
         self.blocks.push(Block { space, start, bytes: length, hash, place });
         if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
@@ -155,13 +199,18 @@ impl<'a> Writer<'a> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        let begun = Instant::now();
         self.file.write_all(&self.gathered)?;
+        // The disk works while the next blocks are read and hashed.
+        file::begin_sync(self.file.as_fd(), self.written, self.gathered.len() as u64);
+        self.waited += begun.elapsed();
         self.written += self.gathered.len() as u64;
         self.gathered.clear();
         Ok(())
     }
 
-    /// Writes the index and waits until the disk has all of it.
+    /// Writes the index and waits until the disk has all of it; returns what is to be known of the file, and
+    /// how long the disk was waited for in all.
     ///
     /// # Errors
     /// What writing reports.
@@ -170,7 +219,7 @@ impl<'a> Writer<'a> {
         head: Vec<u8>,
         host: u32,
         rank: Option<u32>,
-    ) -> io::Result<(FileRecord, Vec<Block>)> {
+    ) -> io::Result<(FileRecord, Vec<Block>, Duration)> {
         let mut older: Vec<u64> = self.blocks.iter().filter_map(|block| block.place.older()).collect();
         older.sort_unstable();
         older.dedup();
@@ -184,17 +233,19 @@ impl<'a> Writer<'a> {
         self.gathered.extend_from_slice(&hash.to_le_bytes());
         self.gathered.extend_from_slice(MAGIC);
         self.flush()?;
+        let begun = Instant::now();
         self.file.sync_all()?;
+        let waited = self.waited + begun.elapsed();
         let name = self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let record = FileRecord { name, rank, host, bytes: self.written, content: self.content, hash, older };
-        Ok((record, index.blocks))
+        Ok((record, index.blocks, waited))
     }
 }
 
 impl Place {
     fn older(self) -> Option<u64> {
         match self {
-            Place::Older(set, _) => Some(set),
+            Place::Older(set, ..) => Some(set),
             _ => None,
         }
     }
@@ -218,6 +269,10 @@ pub struct Reader {
     pub blocks: Vec<Block>,
 }
 
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 fn damaged(path: &Path, what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged: {what}", path.display()))
 }
@@ -230,7 +285,7 @@ impl Reader {
     /// If it is not there, or not whole.
     pub fn open(directory: &Path, set: u64, record: &FileRecord) -> io::Result<Reader> {
         let path = directory.join(set.to_string()).join(&record.name);
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let named = |error| named(&path, error);
         let file = File::open(&path).map_err(named)?;
         let bytes = file.metadata().map_err(named)?.len();
         if bytes != record.bytes || bytes < TRAILER + MAGIC.len() as u64 {
@@ -258,9 +313,7 @@ impl Reader {
         for set in index.blocks.iter().filter_map(|block| block.place.older()) {
             if let std::collections::hash_map::Entry::Vacant(entry) = older.entry(set) {
                 let path = directory.join(set.to_string()).join(&record.name);
-                let file = File::open(&path)
-                    .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-                entry.insert(file);
+                entry.insert(File::open(&path).map_err(|error| self::named(&path, error))?);
             }
         }
         Ok(Reader { file, path, older, head: index.head, blocks: index.blocks })
@@ -271,19 +324,31 @@ impl Reader {
     /// # Errors
     /// If the bytes are not those that were written.
     pub fn read(&self, block: &Block, room: &mut [u8]) -> io::Result<()> {
-        let (file, at) = match block.place {
+        let (file, at, form) = match block.place {
             Place::Zero => {
                 room.fill(0);
                 return Ok(());
             }
-            Place::Here(at) => (&self.file, at),
-            Place::Older(set, at) => (self.older.get(&set).expect("opened with the index"), at),
+            Place::Here(at, form) => (&self.file, at, form),
+            Place::Older(set, at, form) => (self.older.get(&set).expect("opened with the index"), at, form),
         };
-        file.read_exact_at(room, at)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display())))?;
-        if xxh3_128(room) != block.hash {
+        let named = |error| named(&self.path, error);
+        let is_right = match form {
+            Form::Plain => {
+                file.read_exact_at(room, at).map_err(named)?;
+                true
+            }
+            Form::Packed { bytes, .. } if u64::from(bytes) > BLOCK => false,
+            Form::Packed { bytes, width, hash } => {
+                let mut packed = [0; BLOCK as usize];
+                let packed = &mut packed[..bytes as usize];
+                file.read_exact_at(packed, at).map_err(named)?;
+                xxh3_64(packed) == hash && packing::unpack(packed, width, room).is_ok()
+            }
+        };
+        if !is_right || xxh3_128(room) != block.hash {
             let whose = match block.place {
-                Place::Older(set, _) => format!("the block at {:#x}, which is in set {set}", block.start),
+                Place::Older(set, ..) => format!("the block at {:#x}, which is in set {set}", block.start),
                 _ => format!("the block at {:#x}", block.start),
             };
             return Err(damaged(&self.path, &format!("{whose} is not what was written")));
@@ -336,12 +401,23 @@ mod tests {
         known: &Known,
         blocks: &[(u64, Vec<u8>)],
     ) -> (FileRecord, Vec<Block>) {
+        write_with(folder, set, known, blocks, Packing::Never)
+    }
+
+    fn write_with(
+        folder: &Folder,
+        set: u64,
+        known: &Known,
+        blocks: &[(u64, Vec<u8>)],
+        packing: Packing,
+    ) -> (FileRecord, Vec<Block>) {
         let path = folder.0.join(set.to_string()).join("rank-0");
-        let mut writer = Writer::create(&path, known).unwrap();
+        let mut writer = Writer::create(&path, known, packing).unwrap();
         for (start, bytes) in blocks {
             writer.push(0, *start, bytes).unwrap();
         }
-        writer.finish(b"head".to_vec(), 0, Some(0)).unwrap()
+        let (record, blocks, _) = writer.finish(b"head".to_vec(), 0, Some(0)).unwrap();
+        (record, blocks)
     }
 
     fn read(folder: &Folder, set: u64, record: &FileRecord) -> io::Result<Vec<(u64, Vec<u8>)>> {
@@ -379,10 +455,41 @@ mod tests {
     }
 
     #[test]
+    fn packed_blocks_come_back_and_are_referred_to() {
+        let folder = Folder::new("packed");
+        let number = |at: u32, changed: f64| (f64::from(at) * 1e-4 + changed).sin().to_le_bytes();
+        let content = |changed: f64| {
+            vec![
+                (0, (0..8192).flat_map(|at| number(at, changed)).collect::<Vec<u8>>()),
+                (65536, (0..8192).flat_map(|at| number(at, 7.0)).collect()),
+                (1 << 40, vec![9; 4097]),
+            ]
+        };
+        let always = Packing::Always;
+        let (first, blocks) = write_with(&folder, 1, &Known::default(), &content(1.0), always);
+        let (second, blocks) = write_with(&folder, 2, &Known::of(&blocks, 1), &content(2.0), always);
+        // Whoever packs nothing refers to packed blocks all the same.
+        let (third, _) = write(&folder, 3, &Known::of(&blocks, 2), &content(2.0));
+        assert!(first.bytes < 110_000 && second.bytes < 55_000 && third.bytes < 400, "{first:?} {third:?}");
+        for (set, record, changed) in [(1, &first, 1.0), (2, &second, 2.0), (3, &third, 2.0)] {
+            assert_eq!(read(&folder, set, record).unwrap(), content(changed));
+        }
+    }
+
+    #[test]
     fn any_flipped_byte_is_found() {
-        let folder = Folder::new("flipped");
-        let (record, _) =
-            write(&folder, 1, &Known::default(), &[(0, vec![3; 200]), (4096, (0..100).collect())]);
+        let text = b"the same again and again and ".repeat(9);
+        let blocks = [(0, vec![3; 200]), (4096, (0..100).collect()), (8192, text)];
+        for packing in [Packing::Never, Packing::Always] {
+            check_flipped(&blocks, packing);
+        }
+    }
+
+    fn check_flipped(blocks: &[(u64, Vec<u8>)], packing: Packing) {
+        let folder = Folder::new(&format!("flipped-{}", packing == Packing::Never));
+        let (record, blocks) = write_with(&folder, 1, &Known::default(), blocks, packing);
+        let is_packed = |block: &Block| matches!(block.place, Place::Here(_, Form::Packed { .. }));
+        assert_eq!(blocks.iter().any(is_packed), packing != Packing::Never);
         let path = folder.0.join("1/rank-0");
         let whole = std::fs::read(&path).unwrap();
         for at in 0..whole.len() {

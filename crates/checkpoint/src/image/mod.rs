@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 pub mod blocks;
+pub mod packing;
 
 /// Bytes that may be read.
 pub const READ: u8 = 1;

@@ -1,0 +1,279 @@
+//! Blocks made smaller (Zstandard) where that is faster than a disk: over their bytes as they are, or
+//! transposed, as an array of numbers packs better when the first bytes of all come before the second bytes
+//! of all.
+//!
+//! Whether it pays is tried on a block now and then: a block is packed if that took less time than the disk
+//! takes for the bytes that it saves. What is learnt holds for the blocks that follow; in vain it is tried
+//! ever more rarely. A disk that takes bytes faster than the compressor is so never kept waiting by it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use zstd::bulk::{Compressor, Decompressor};
+
+/// Widths of numbers whose bytes are transposed; 1: they are not.
+const WIDTHS: [u8; 3] = [1, 8, 4];
+/// Level of Zstandard: the first of its plain ones; higher ones are slower and hardly smaller here.
+const LEVEL: i32 = 1;
+/// Blocks for which a choice holds, at first and, in vain, at most.
+const HOLDS: [u32; 2] = [64, 4096];
+
+/// When blocks are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Packing {
+    /// Never.
+    #[default]
+    Never,
+    /// Whenever it makes them smaller.
+    Always,
+    /// Where it is faster than a disk that takes so many bytes a second.
+    Faster(f64),
+}
+
+/// Packs the blocks of a file.
+pub struct Packer {
+    packing: Packing,
+    /// Of the blocks that follow: the width, if they are packed, and for how many that holds.
+    width: Option<u8>,
+    holds: u32,
+    next: u32,
+    compressor: Option<Compressor<'static>>,
+    transposed: Vec<u8>,
+    packed: Vec<u8>,
+    best: Vec<u8>,
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packer").field("packing", &self.packing).field("width", &self.width).finish()
+    }
+}
+
+impl Packer {
+    /// One for a file.
+    pub fn new(packing: Packing) -> Packer {
+        let compressor = match packing {
+            Packing::Never => None,
+            // Without it blocks are written as they are.
+            _ => Compressor::new(LEVEL).ok(),
+        };
+        Packer {
+            packing,
+            width: None,
+            holds: 0,
+            next: HOLDS[0],
+            compressor,
+            transposed: Vec::new(),
+            packed: Vec::new(),
+            best: Vec::new(),
+        }
+    }
+
+    /// The bytes packed, and the width by which they were transposed; nothing if they are to stay as they
+    /// are.
+    pub fn pack(&mut self, bytes: &[u8]) -> Option<(u8, &[u8])> {
+        self.compressor.as_ref()?;
+        if self.holds == 0 {
+            return self.try_out(bytes);
+        }
+        self.holds -= 1;
+        let width = self.width?;
+        self.compress(bytes, width)?;
+        is_smaller(bytes.len(), self.packed.len()).then_some((width, &self.packed[..]))
+    }
+
+    /// Tries all widths on a block, and decides for those that follow.
+    fn try_out(&mut self, bytes: &[u8]) -> Option<(u8, &[u8])> {
+        let mut found: Option<(u8, Duration)> = None;
+        for width in WIDTHS {
+            let begun = Instant::now();
+            self.compress(bytes, width)?;
+            let took = begun.elapsed();
+            let so_far = if found.is_some() { self.best.len() } else { bytes.len() };
+            if is_smaller(bytes.len(), self.packed.len()) && self.packed.len() < so_far {
+                std::mem::swap(&mut self.best, &mut self.packed);
+                found = Some((width, took));
+            }
+        }
+        let found = found.filter(|(_, took)| pays(self.packing, bytes.len(), self.best.len(), *took));
+        self.width = found.map(|(width, _)| width);
+        self.next = if found.is_some() { HOLDS[0] } else { (self.next * 2).min(HOLDS[1]) };
+        self.holds = self.next;
+        found.map(|(width, _)| (width, &self.best[..]))
+    }
+
+    fn compress(&mut self, bytes: &[u8], width: u8) -> Option<()> {
+        let source = match width {
+            1 => bytes,
+            _ => {
+                transpose(bytes, width.into(), &mut self.transposed);
+                &self.transposed
+            }
+        };
+        self.packed.clear();
+        self.packed.reserve(zstd::zstd_safe::compress_bound(source.len()));
+        self.compressor.as_mut()?.compress_to_buffer(source, &mut self.packed).ok().map(drop)
+    }
+}
+
+/// A block that hardly gets smaller is not worth the time of unpacking it.
+fn is_smaller(plain: usize, packed: usize) -> bool {
+    packed < plain - plain / 16
+}
+
+/// Whether packing so many bytes into fewer was faster than a disk is with the difference.
+fn pays(packing: Packing, plain: usize, packed: usize, took: Duration) -> bool {
+    match packing {
+        Packing::Never => false,
+        Packing::Always => true,
+        Packing::Faster(rate) => took.as_secs_f64() * rate < (plain - packed) as f64,
+    }
+}
+
+/// Unpacks what [`Packer::pack`] has made of as many bytes as `room` has.
+///
+/// # Errors
+/// If it is nothing of that kind.
+pub fn unpack(packed: &[u8], width: u8, room: &mut [u8]) -> io::Result<()> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "it cannot be unpacked");
+    if !WIDTHS.contains(&width) {
+        return Err(wrong());
+    }
+    let plain = Decompressor::new()?.decompress(packed, room.len()).map_err(|_| wrong())?;
+    if plain.len() != room.len() {
+        return Err(wrong());
+    }
+    transpose_back(&plain, width.into(), room);
+    Ok(())
+}
+
+/// Any bytes, for fuzzing: unpacking ends, and what is packed comes back.
+pub fn fuzz(input: &[u8]) {
+    let Some((&width, bytes)) = input.split_first() else { return };
+    let mut room = vec![0; 4096];
+    let _ = unpack(bytes, width, &mut room);
+    let bytes = &bytes[..bytes.len().min(1 << 16)];
+    if let Some((width, packed)) = Packer::new(Packing::Always).pack(bytes) {
+        let mut room = vec![0; bytes.len()];
+        let unpacked = unpack(packed, width, &mut room);
+        assert!(unpacked.is_ok() && room == bytes);
+    }
+}
+
+/// First bytes of all numbers, second bytes of all, and so on; what is left over stays at the end.
+fn transpose(bytes: &[u8], width: usize, room: &mut Vec<u8>) {
+    let count = bytes.len() / width;
+    room.resize(bytes.len(), 0);
+    for (which, lane) in room[..count * width].chunks_exact_mut(count.max(1)).enumerate() {
+        for (byte, number) in lane.iter_mut().zip(bytes.chunks_exact(width)) {
+            *byte = number[which];
+        }
+    }
+    room[count * width..].copy_from_slice(&bytes[count * width..]);
+}
+
+fn transpose_back(bytes: &[u8], width: usize, room: &mut [u8]) {
+    let count = bytes.len() / width;
+    for (which, lane) in bytes[..count * width].chunks_exact(count.max(1)).enumerate() {
+        for (byte, number) in lane.iter().zip(room.chunks_exact_mut(width)) {
+            number[which] = *byte;
+        }
+    }
+    room[count * width..].copy_from_slice(&bytes[count * width..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that grow slowly: nothing for a compressor but for their bytes in other order.
+    fn smooth(count: u64) -> Vec<u8> {
+        (0..count).flat_map(|at| ((at as f64 * 1e-4).sin()).to_le_bytes()).collect()
+    }
+
+    fn noise(bytes: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        };
+        (0..bytes).map(|_| next()).collect()
+    }
+
+    /// What the first block becomes: the width it was transposed by, or nothing.
+    fn check(packing: Packing, bytes: &[u8], expected: Option<u8>) {
+        let mut packer = Packer::new(packing);
+        for _ in 0..3 {
+            let found = packer.pack(bytes).map(|(width, packed)| {
+                let mut room = vec![0; bytes.len()];
+                unpack(packed, width, &mut room).unwrap();
+                assert!(room == bytes);
+                width
+            });
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn blocks_are_packed_where_it_pays() {
+        check(Packing::Never, &smooth(8192), None);
+        check(Packing::Always, &smooth(8192), Some(8));
+        check(Packing::Always, &[b"the same again ".repeat(999), vec![1]].concat(), Some(1));
+        check(Packing::Always, &noise(65536), None);
+        check(Packing::Always, &[7], None);
+        // No compressor is faster than this disk, and none is slower than that.
+        check(Packing::Faster(1e18), &smooth(8192), None);
+        check(Packing::Faster(1.0), &smooth(8192), Some(8));
+    }
+
+    #[test]
+    fn it_pays_if_it_saves_the_disk_more_than_it_takes() {
+        let check = |plain, packed, took_us, rate, expected| {
+            let took = Duration::from_micros(took_us);
+            assert_eq!(pays(Packing::Faster(rate), plain, packed, took), expected);
+        };
+        check(65536, 32768, 100, 300e6, true);
+        check(65536, 32768, 100, 330e6, false);
+        check(65536, 60000, 100, 50e6, true);
+        check(65536, 60000, 100, 60e6, false);
+    }
+
+    #[test]
+    fn in_vain_it_is_tried_ever_more_rarely() {
+        let mut packer = Packer::new(Packing::Always);
+        let block = noise(4096);
+        let mut trials = 0;
+        for _ in 0..100_000 {
+            trials += u32::from(packer.holds == 0);
+            assert!(packer.pack(&block).is_none());
+        }
+        assert!((20..60).contains(&trials), "{trials}");
+        // What follows is looked at again some time.
+        let block = smooth(8192);
+        assert!((0..=HOLDS[1]).any(|_| packer.pack(&block).is_some()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_comes_is_borne(input in proptest::collection::vec(0u8..4, 0..3000)) {
+            fuzz(&input);
+        }
+    }
+
+    #[test]
+    fn what_was_not_packed_is_refused() {
+        let mut room = [0; 100];
+        for (packed, width) in [(&b""[..], 1), (b"nothing of that kind", 1), (&[0x28, 0xb5, 0x2f, 0xfd], 8)] {
+            assert!(unpack(packed, width, &mut room).is_err());
+        }
+        let mut packer = Packer::new(Packing::Always);
+        let bytes = [5; 100];
+        let (width, packed) = packer.pack(&bytes).unwrap();
+        assert!(unpack(packed, 3, &mut room).is_err());
+        assert!(unpack(packed, width, &mut room[..99]).is_err());
+        assert!(unpack(packed, width, &mut [0; 101]).is_err());
+        assert!(unpack(packed, width, &mut room).is_ok() && room == bytes);
+    }
+}
