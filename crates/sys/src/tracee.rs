@@ -22,6 +22,8 @@ const EVENT_STOP: i32 = 128;
 /// Of a system call that begins anew when its signal has been dealt with: ERESTARTSYS to ERESTARTNOHAND,
 /// ERESTART_RESTARTBLOCK.
 const RESTARTED: [i64; 4] = [-512, -513, -514, -516];
+/// Stops of a thread that stands still already.
+const MOST_STOPS: u32 = 16;
 /// The instruction `syscall`.
 pub const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -320,8 +322,7 @@ impl Tracee {
     /// What the call reports, or that the thread is gone.
     pub fn call(self, base: &Registers, gadget: u64, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
         self.set_registers(&base.for_call(gadget, number, arguments))?;
-        ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
-        match self.wait()? {
+        match self.step(gadget)? {
             Seen::Stopped => {}
             Seen::Signalled(signal) => {
                 return Err(io::Error::other(format!(
@@ -337,6 +338,19 @@ impl Tracee {
             -4095..=-1 => Err(io::Error::from_raw_os_error(-result as i32)),
             _ => Ok(result.cast_unsigned()),
         }
+    }
+
+    /// Steps over the instruction at `gadget`. A stop that was asked for earlier, while the thread was slow
+    /// to stop, comes before it: nothing has been called then.
+    fn step(self, gadget: u64) -> io::Result<Seen> {
+        for _ in 0..MOST_STOPS {
+            ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
+            let seen = self.wait()?;
+            if seen != Seen::Stopped || self.registers()?.instruction() != gadget {
+                return Ok(seen);
+            }
+        }
+        Err(io::Error::other("it stops again and again"))
     }
 
     /// Has it start a thread that shares everything with it and stops at once; returns that thread, on a
@@ -367,8 +381,7 @@ impl Tracee {
         let arguments = [flags as u64, stack, 0, 0, 0, 0];
         self.set_registers(&base.for_call(gadget, libc::SYS_clone, arguments))?;
         // The stop of the clone event comes before the call returns; a step then ends it.
-        ptrace(libc::PTRACE_SINGLESTEP, self.0, 0, 0)?;
-        if self.wait()? != Seen::Starting {
+        if self.step(gadget)? != Seen::Starting {
             let result = self.registers()?.0[index::RAX].cast_signed();
             return Err(io::Error::from_raw_os_error(-result as i32));
         }
@@ -451,6 +464,9 @@ mod tests {
         let (before, mask) = (child.registers().unwrap(), child.mask().unwrap());
         child.set_mask(u64::MAX).unwrap();
         let gadget = before.instruction() - SYSCALL.len() as u64;
+        assert_eq!(child.call(&before, gadget, libc::SYS_getpid, [0; 6]).unwrap(), pid as u64);
+        // A stop that is still to come does not pass for the call.
+        child.interrupt().unwrap();
         assert_eq!(child.call(&before, gadget, libc::SYS_getpid, [0; 6]).unwrap(), pid as u64);
         let wrong = child.call(&before, gadget, libc::SYS_close, [9999, 0, 0, 0, 0, 0]);
         assert_eq!(wrong.unwrap_err().raw_os_error(), Some(libc::EBADF));
