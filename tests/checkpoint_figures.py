@@ -31,13 +31,14 @@ NAMES = "prepare", "freeze", "drain", "thaw"
 class Holding:
     """A job that holds memory until it is let go."""
 
-    def __init__(self, mpi, folder, ranks=2, megabytes=MEGABYTES):
+    def __init__(self, mpi, folder, ranks=2, megabytes=MEGABYTES, writing="still"):
         self.mpi, self.folder, self.sets, self.gate = mpi, folder, folder / "sets", folder / "gate"
         for left in (self.gate, folder / "gate.change"):
             left.unlink(missing_ok=True)
         shutil.rmtree(self.sets, ignore_errors=True)
         options = ["-v", "--checkpoint-dir", self.sets]
-        self.job = mpi.begin(ranks, mpi.compile("figures.c"), "hold", megabytes, self.gate, options=options)
+        self.job = mpi.begin(ranks, mpi.compile("figures.c"), "hold", megabytes, self.gate, options=options,
+                             env={"TUTTI_CHECKPOINT_WRITING": writing})
         assert self.job.until(lambda out, err: "ready" in out, PATIENCE), self.job.errors()
 
     def keep(self, *options):
@@ -69,10 +70,16 @@ def show(name, value, limit, more=""):
 
 
 def pause(mpi, folder, rounds):
-    """How long ranks stand still, over dd of the same bytes with fsync."""
+    """How long ranks stand still, over dd of the same bytes with fsync: as all is written, and as they are
+    copied."""
+    for writing in "still", "fork":
+        pause_of(mpi, folder, rounds, writing)
+
+
+def pause_of(mpi, folder, rounds, writing):
     ratios, pauses, copies = [], [], []
     for _ in range(rounds):
-        held = Holding(mpi, folder)
+        held = Holding(mpi, folder, writing=writing)
         pauses.append(stood(held.keep()))
         source = sorted((held.sets / "1").iterdir(), key=lambda file: -file.stat().st_size)[0]
         total = held.bytes_of(1)
@@ -82,8 +89,30 @@ def pause(mpi, folder, rounds):
         copies.append(timed(words) * total / source.stat().st_size)
         copy.unlink()
         ratios.append(pauses[-1] / copies[-1])
-    show("pause / dd with fsync", f"{statistics.median(ratios):.2f}", "at most 1.1",
+    show(f"pause ({writing}) / dd with fsync", f"{statistics.median(ratios):.2f}", "at most 1.1",
          f"{statistics.median(pauses):.3f} s / {statistics.median(copies):.3f} s, {total / 1e6:.0f} MB")
+
+
+def packing(mpi, folder, rounds):
+    """What a set of a field of numbers takes, packed, over the same as it is; and the pause."""
+    program, found = mpi.compile("figures.c"), {}
+    for _ in range(min(rounds, 3)):
+        for packed in "never", "always":
+            sets, gate = folder / "sets", folder / "gate"
+            gate.unlink(missing_ok=True)
+            shutil.rmtree(sets, ignore_errors=True)
+            env = {"TUTTI_CHECKPOINT_PACKING": packed, "TUTTI_CHECKPOINT_WRITING": "still"}
+            job = mpi.begin(2, program, "field", MEGABYTES, gate, options=["--checkpoint-dir", sets], env=env)
+            assert job.until(lambda out, err: "ready" in out, PATIENCE), job.errors()
+            pause_s = stood(keep(mpi, job).stdout)
+            size = sum(file.stat().st_size for file in (sets / "1").iterdir())
+            found.setdefault(packed, []).append((size, pause_s))
+            gate.touch()
+            assert job.wait(PATIENCE).status == 0
+    size, pause_s = ({packed: statistics.median(one[which] for one in ones) for packed, ones in found.items()}
+                     for which in (0, 1))
+    show("bytes of a field, packed / as it is", f"{size['always'] / size['never']:.2f}", "",
+         f"{size['never'] / 1e6:.0f} MB, pause {pause_s['always']:.2f} s / {pause_s['never']:.2f} s")
 
 
 def changed(mpi, folder, rounds):
@@ -204,7 +233,8 @@ def phases(mpi, folder, rounds, lines):
         show("the same on eight hosts", f"{ratio:.1f}", "at most 5")
 
 
-FIGURES = {"pause": pause, "changed": changed, "restart": restart, "idle": idle, "often": often}
+FIGURES = {"pause": pause, "packing": packing, "changed": changed, "restart": restart, "idle": idle,
+           "often": often}
 
 
 def main():

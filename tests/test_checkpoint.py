@@ -205,7 +205,9 @@ def make_sets(mpi, place, gate, *arguments, sets=2):
     return job
 
 
-def test_damage_is_found_and_the_older_set_is_used(mpi, place, gate):
+@pytest.mark.parametrize("packing", ["never", "always"])
+def test_damage_is_found_and_the_older_set_is_used(mpi, place, gate, monkeypatch, packing):
+    monkeypatch.setitem(mpi.env, "TUTTI_CHECKPOINT_PACKING", packing)
     chance = instants("damage")
     program = mpi.compile("kept.c")
     rounds, expected, _ = lasting_here(mpi, program, 2, "all", 0.5)

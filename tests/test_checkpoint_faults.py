@@ -19,6 +19,8 @@ VICTIMS = ["rank", "node", "supervisor", "host"]
 HOSTS, RANKS = 2, 4
 # Steps that come after the ranks of a restart are made, or before; the others are of the checkpoint itself.
 RESTART = ("listen", "connect", "release")
+# Before steps of a checkpoint that is written from copies.
+FORKED = "forked:"
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,7 @@ def kill_at(cluster, step, victim, place, gate, given):
     program, rounds, expected = given
     of_restart = step.startswith(RESTART)
     stop = {"TUTTI_CHECKPOINT_STOP": f"{1 if of_restart else 2}:{step}"}
+    stop["TUTTI_CHECKPOINT_WRITING"] = "fork" if step.startswith(FORKED) else "still"
     env = {**gate.env, **({} if of_restart else stop)}
     job = begin(cluster, program, (rounds, "all"), place, env=env, ranks=RANKS)
     assert job.until(lambda out, err: "round 0" in out, PATIENCE), job.errors()

@@ -32,13 +32,18 @@ static void wait_for(const char *file)
         usleep(1000);
 }
 
-/* Holds so many MB that no two ranks have alike; changes a twentieth of them when FILE.change is there. */
-static void hold(int megabytes, const char *file)
+/* Holds so many MB that no two ranks have alike, noise or a smooth field; changes a twentieth
+ * of them when FILE.change is there. */
+static void hold(int megabytes, const char *file, int is_field)
 {
     char change[4096];
     size_t count = (size_t)megabytes * 1000000 / sizeof(uint64_t);
     uint64_t *words = malloc(count * sizeof *words);
     fill(words, count, (uint64_t)rank + 1);
+    for (size_t i = 0; is_field && i < count; i++) {
+        double t = (double)(i % 100000) * 1e-5, x = 300 + 20 * t * (1 - t);
+        memcpy(&words[i], &x, sizeof x);
+    }
     say("ready");
     snprintf(change, sizeof change, "%s.change", file);
     while (access(file, F_OK) && access(change, F_OK))
@@ -111,8 +116,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     const char *what = argc > 1 ? argv[1] : "";
     int number = argc > 2 ? atoi(argv[2]) : 1;
-    if (!strcmp(what, "hold"))
-        hold(number, argc > 3 ? argv[3] : "/");
+    if (!strcmp(what, "hold") || !strcmp(what, "field"))
+        hold(number, argc > 3 ? argv[3] : "/", !strcmp(what, "field"));
     else if (!strcmp(what, "latency"))
         latency(number);
     else if (!strcmp(what, "work"))

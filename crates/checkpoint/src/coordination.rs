@@ -8,15 +8,31 @@
 //! | drain | takes in what the network holds | bytes still on the way |
 //! | write | writes its files and syncs them | bytes and hashes |
 //! | thaw | lets all go on | |
+//!
+//! Where a host would rather write from copies of its ranks ([`pace`](crate::pace)), which its report of
+//! prepare says, and the job is to go on, these come after drain instead:
+//!
+//! | phase | what each host does | what its report says |
+//! |---|---|---|
+//! | fork | makes keepers of its ranks, writes what is shared; or writes all, if it cannot | |
+//! | thaw | lets all go on | |
+//! | write | writes what its keepers have, and syncs its files | bytes and hashes |
+//! | settle | ends its keepers, and notes whether the set is whole | |
+//!
+//! And of a restart:
+//!
+//! | phase | what each host does | what its report says |
+//! |---|---|---|
 //! | listen | after a restart: opens a door for the daemons of the other hosts | where it is |
 //! | connect | makes the connections again, then the ranks, which stand still | |
 //! | release | lets all go on | |
 //!
 //! The root ([`Coordinator`]) orders one phase after the other. An order goes down the tree; every daemon
 //! ([`Member`]) does its part and reports when it and all of its children are done, so that a phase costs
-//! each daemon one message a child, and the job the depth of the tree. Between write and thaw the root
-//! commits. Whatever fails, the order that follows is thaw: nothing stays frozen, and a set is whole or is
-//! not there. A restart that fails ends the job, which begins anew from the same set or the one before.
+//! each daemon one message a child, and the job the depth of the tree. When all have written, the root
+//! commits. Whatever fails, the order that follows is thaw, or settle where ranks go on already: nothing
+//! stays frozen, no keeper is left, and a set is whole or is not there. A restart that fails ends the job,
+//! which begins anew from the same set or the one before.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -38,10 +54,14 @@ pub enum Phase {
     Freeze,
     /// Take in what the network holds.
     Drain,
+    /// Copy the ranks, and write what is not in the copies.
+    Fork,
     /// Write.
     Write,
     /// Go on.
     Thaw,
+    /// What was written from copies is whole, or not.
+    Settle,
     /// After a restart: open a door.
     Listen,
     /// Make connections and ranks again.
@@ -50,8 +70,12 @@ pub enum Phase {
     Release,
 }
 
-/// All phases of a checkpoint, in order.
+/// All phases of a checkpoint during which ranks stand still, in order.
 pub const PHASES: [Phase; 5] = [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Write, Phase::Thaw];
+
+/// All phases of one that is written from copies, in order.
+pub const FORKED_PHASES: [Phase; 7] =
+    [Phase::Prepare, Phase::Freeze, Phase::Drain, Phase::Fork, Phase::Thaw, Phase::Write, Phase::Settle];
 
 /// All phases of a restart, in order.
 pub const RESTART_PHASES: [Phase; 3] = [Phase::Listen, Phase::Connect, Phase::Release];
@@ -62,15 +86,28 @@ pub fn name(phase: Phase) -> String {
 }
 
 /// The steps of a checkpoint and of a restart by name, each before and after what a host does in it: where
-/// tests stop a daemon.
+/// tests stop a daemon. Those of a checkpoint that is written from copies are named `forked:` before.
 pub fn steps() -> Vec<String> {
-    let mut names: Vec<String> = PHASES.iter().chain(&RESTART_PHASES).map(|phase| name(*phase)).collect();
-    let thaw = names.iter().position(|known| *known == name(Phase::Thaw)).unwrap_or(0);
-    names.insert(thaw, COMMIT.to_string());
-    names.iter().flat_map(|name| [format!("{name}:before"), format!("{name}:after")]).collect()
+    let names = |phases: &[Phase]| {
+        let mut names: Vec<String> = phases.iter().map(|phase| name(*phase)).collect();
+        if let Some(write) = phases.iter().position(|phase| *phase == Phase::Write) {
+            names.insert(write + 1, COMMIT.to_string());
+        }
+        names
+    };
+    let plain = [names(&PHASES), names(&RESTART_PHASES)].concat();
+    let forked = names(&FORKED_PHASES).into_iter().map(|name| format!("{FORKED}{name}"));
+    plain
+        .into_iter()
+        .chain(forked)
+        .flat_map(|name| [format!("{name}:before"), format!("{name}:after")])
+        .collect()
 }
 
-/// What the root alone does, between writing and thawing.
+/// What stands before the steps of a checkpoint that is written from copies.
+pub const FORKED: &str = "forked:";
+
+/// What the root alone does, when all have written.
 pub const COMMIT: &str = "commit";
 
 /// What the root wants of all.
@@ -87,8 +124,10 @@ pub struct Order {
     /// Of writing: the last whole set, to which unchanged blocks refer; of thawing: whether this one is
     /// whole.
     pub older: Option<u64>,
-    /// Of thawing: whether the set is whole.
+    /// Of thawing and settling: whether the set is whole.
     pub is_whole: bool,
+    /// Of thawing: what is written from copies is still to come.
+    pub is_forked: bool,
     /// Of connecting: where the daemon of each host is reached.
     pub addresses: Vec<(u32, SocketAddr)>,
 }
@@ -113,6 +152,8 @@ pub struct Summary {
     pub in_flight: u64,
     /// Bytes that were taken in.
     pub drained: u64,
+    /// A host would rather write from copies of its ranks.
+    pub forks: bool,
     /// Files that were written.
     pub files: Vec<FileRecord>,
     /// Ends of connections to other hosts.
@@ -194,6 +235,7 @@ impl Member {
             (Ok(gathered), Ok(more)) => {
                 gathered.in_flight += more.in_flight;
                 gathered.drained += more.drained;
+                gathered.forks |= more.forks;
                 gathered.files.extend(more.files);
                 gathered.connections.extend(more.connections);
                 gathered.addresses.extend(more.addresses);
@@ -229,6 +271,12 @@ pub enum Next {
 pub struct Coordinator {
     order: Option<Order>,
     is_alone: bool,
+    /// The job goes on, and may do so before all is written.
+    may_fork: bool,
+    /// It does.
+    forks: bool,
+    /// Ranks go on, or have been told to.
+    is_thawed: bool,
     was_empty: bool,
     failure: Option<String>,
     older: Option<u64>,
@@ -252,8 +300,15 @@ impl Coordinator {
     }
 
     /// Begins set `set`, written in `folder`, whose unchanged blocks refer to `older`. `is_alone`: there is
-    /// one host, and no network.
-    pub fn begin(&mut self, set: u64, folder: Vec<u8>, older: Option<u64>, is_alone: bool) -> Order {
+    /// one host, and no network; `may_fork`: the job goes on.
+    pub fn begin(
+        &mut self,
+        set: u64,
+        folder: Vec<u8>,
+        older: Option<u64>,
+        is_alone: bool,
+        may_fork: bool,
+    ) -> Order {
         let order = Order {
             set,
             folder,
@@ -261,15 +316,17 @@ impl Coordinator {
             round: 0,
             older,
             is_whole: false,
+            is_forked: false,
             addresses: Vec::new(),
         };
-        *self = Coordinator { order: Some(order.clone()), is_alone, older, ..Coordinator::default() };
+        *self =
+            Coordinator { order: Some(order.clone()), is_alone, may_fork, older, ..Coordinator::default() };
         order
     }
 
     /// Begins to make the ranks from set `set`.
     pub fn restart(&mut self, set: u64) -> Order {
-        let mut order = self.begin(set, Vec::new(), None, false);
+        let mut order = self.begin(set, Vec::new(), None, false, false);
         order.phase = Phase::Listen;
         self.order = Some(order.clone());
         order
@@ -282,7 +339,9 @@ impl Coordinator {
             return Next::Nothing;
         }
         match (order.phase, report.result) {
-            (Phase::Thaw, _) => {
+            (Phase::Thaw, Ok(_)) if order.is_forked => self.next(Phase::Write, 0),
+            (Phase::Thaw, Err(error)) if order.is_forked => self.end(Some(error)),
+            (Phase::Thaw | Phase::Settle, _) => {
                 let order = self.order.take().expect("looked at above");
                 Next::Over(self.failure.take().map_or(Ok(order.set), Err))
             }
@@ -305,10 +364,18 @@ impl Coordinator {
                 self.order = None;
                 Next::Over(Err(error))
             }
-            (_, Err(error)) => self.thaw(Some(error)),
-            (Phase::Prepare, Ok(_)) => self.next(Phase::Freeze, 0),
-            (Phase::Freeze, Ok(_)) if self.is_alone => self.next(Phase::Write, 0),
+            (_, Err(error)) => self.end(Some(error)),
+            (Phase::Prepare, Ok(summary)) => {
+                self.forks = self.may_fork && summary.forks;
+                self.next(Phase::Freeze, 0)
+            }
+            (Phase::Freeze, Ok(_)) if self.is_alone => self.write(),
             (Phase::Freeze, Ok(_)) => self.next(Phase::Drain, 0),
+            (Phase::Fork, Ok(_)) => {
+                let next = self.next(Phase::Thaw, 0);
+                self.is_thawed = true;
+                next
+            }
             (Phase::Drain, Ok(summary)) => self.drained(report.round, &summary),
             (Phase::Write, Ok(summary)) => Next::Commit(summary),
         }
@@ -318,11 +385,11 @@ impl Coordinator {
     /// it in.
     fn drained(&mut self, round: u32, summary: &Summary) -> Next {
         if self.was_empty {
-            return self.next(Phase::Write, 0);
+            return self.write();
         }
         self.was_empty = summary.in_flight == 0;
         if round >= MOST_ROUNDS {
-            return self.thaw(Some("the network between the hosts cannot be drained".to_string()));
+            return self.end(Some("the network between the hosts cannot be drained".to_string()));
         }
         self.next(Phase::Drain, round + 1)
     }
@@ -330,21 +397,27 @@ impl Coordinator {
     /// The set has become whole, or not.
     pub fn committed(&mut self, result: Result<(), String>) -> Next {
         match &self.order {
-            Some(order) if order.phase == Phase::Write => self.thaw(result.err()),
+            Some(order) if order.phase == Phase::Write => self.end(result.err()),
             _ => Next::Nothing,
         }
     }
 
-    fn thaw(&mut self, failure: Option<String>) -> Next {
+    fn write(&mut self) -> Next {
+        self.next(if self.forks { Phase::Fork } else { Phase::Write }, 0)
+    }
+
+    fn end(&mut self, failure: Option<String>) -> Next {
         self.failure = failure;
-        self.next(Phase::Thaw, 0)
+        self.next(if self.is_thawed { Phase::Settle } else { Phase::Thaw }, 0)
     }
 
     fn next(&mut self, phase: Phase, round: u32) -> Next {
         let Some(order) = &mut self.order else { return Next::Nothing };
         (order.phase, order.round) = (phase, round);
-        order.older = self.older.filter(|_| phase == Phase::Write);
-        order.is_whole = phase == Phase::Thaw && self.failure.is_none();
+        order.older = self.older.filter(|_| matches!(phase, Phase::Fork | Phase::Write));
+        order.is_forked = phase == Phase::Thaw && self.forks && self.failure.is_none();
+        let is_last = matches!(phase, Phase::Thaw | Phase::Settle) && !order.is_forked;
+        order.is_whole = is_last && self.failure.is_none();
         order.addresses =
             if phase == Phase::Connect { std::mem::take(&mut self.addresses) } else { Vec::new() };
         Next::Order(order.clone())
@@ -365,6 +438,20 @@ mod tests {
         CommitFails,
     }
 
+    /// All phases, as faults count them.
+    const ALL: [Phase; 10] = [
+        Phase::Prepare,
+        Phase::Freeze,
+        Phase::Drain,
+        Phase::Write,
+        Phase::Thaw,
+        Phase::Listen,
+        Phase::Connect,
+        Phase::Release,
+        Phase::Fork,
+        Phase::Settle,
+    ];
+
     /// Daemons in a tree, messages in queues, one a link; a random one is next.
     struct World {
         radix: u32,
@@ -374,6 +461,9 @@ mod tests {
         frozen: Vec<bool>,
         lost: Vec<bool>,
         written: BTreeSet<u32>,
+        /// Who would rather write from copies, and who has keepers.
+        forks: BTreeSet<u32>,
+        keepers: BTreeSet<u32>,
         /// Bytes under way, and how many are taken in at a look.
         in_flight: Vec<u64>,
         fault: Option<Fault>,
@@ -402,6 +492,8 @@ mod tests {
                 frozen: vec![false; daemons as usize],
                 lost: vec![false; daemons as usize],
                 written: BTreeSet::new(),
+                forks: BTreeSet::new(),
+                keepers: BTreeSet::new(),
                 in_flight,
                 fault,
                 outcome: None,
@@ -435,7 +527,7 @@ mod tests {
         fn follow(&mut self, next: Next) {
             match next {
                 Next::Order(order) => {
-                    if matches!(order.phase, Phase::Write) {
+                    if order.phase == Phase::Fork || order.phase == Phase::Write && self.keepers.is_empty() {
                         assert!(self.frozen.iter().zip(&self.lost).all(|(frozen, lost)| *frozen || *lost));
                         assert!(self.in_flight.iter().all(|bytes| *bytes == 0), "written too early");
                     }
@@ -462,7 +554,7 @@ mod tests {
         }
 
         fn perform(&mut self, daemon: u32, order: Order) {
-            let at = PHASES.iter().chain(&RESTART_PHASES).position(|phase| *phase == order.phase).unwrap();
+            let at = ALL.iter().position(|phase| *phase == order.phase).unwrap();
             let mut result = Ok(Summary::default());
             match self.fault {
                 Some(Fault::Refused { daemon: who, phase }) if who == daemon && phase == at => {
@@ -476,7 +568,12 @@ mod tests {
                 _ => {}
             }
             match order.phase {
+                Phase::Prepare => {
+                    let forks = self.forks.contains(&daemon);
+                    result.iter_mut().for_each(|summary| summary.forks = forks);
+                }
                 Phase::Freeze if result.is_ok() => self.frozen[daemon as usize] = true,
+                Phase::Fork if result.is_ok() => drop(self.keepers.insert(daemon)),
                 Phase::Drain => {
                     let bytes = &mut self.in_flight[daemon as usize];
                     let drained = (*bytes).min(3);
@@ -486,7 +583,13 @@ mod tests {
                     }
                 }
                 Phase::Write if result.is_ok() => drop(self.written.insert(daemon)),
-                Phase::Thaw => self.frozen[daemon as usize] = false,
+                Phase::Thaw => {
+                    self.frozen[daemon as usize] = false;
+                    if !order.is_forked {
+                        self.keepers.remove(&daemon);
+                    }
+                }
+                Phase::Settle => drop(self.keepers.remove(&daemon)),
                 Phase::Listen => {
                     if let Ok(summary) = &mut result {
                         summary.addresses.push((daemon, SocketAddr::from(([10, 0, 0, 1], daemon as u16))));
@@ -508,9 +611,9 @@ mod tests {
             self.send(daemon, daemon, Letter::Done(Report { set, phase, round, result }));
         }
 
-        fn run(&mut self, choices: impl FnMut(usize) -> usize) {
+        fn run(&mut self, may_fork: bool, choices: impl FnMut(usize) -> usize) {
             let alone = self.members.len() == 1;
-            let order = self.coordinator.begin(5, Vec::new(), None, alone);
+            let order = self.coordinator.begin(5, Vec::new(), None, alone, may_fork);
             self.follow_to_the_end(order, choices);
         }
 
@@ -551,27 +654,34 @@ mod tests {
     fn fault() -> impl Strategy<Value = Option<Fault>> {
         prop_oneof![
             Just(None),
-            (0u32..12, 0usize..4).prop_map(|(daemon, phase)| Some(Fault::Refused { daemon, phase })),
-            (0u32..12, 0usize..5).prop_map(|(daemon, phase)| Some(Fault::Lost { daemon, phase })),
+            (0u32..12, prop_oneof![0usize..4, Just(8)])
+                .prop_map(|(daemon, phase)| Some(Fault::Refused { daemon, phase })),
+            (0u32..12, prop_oneof![0usize..5, 8usize..10])
+                .prop_map(|(daemon, phase)| Some(Fault::Lost { daemon, phase })),
             Just(Some(Fault::CommitFails)),
         ]
     }
 
     proptest! {
-        /// Whatever comes in which order and whoever fails when: it ends, nobody who is there stays frozen,
-        /// and a set is whole only if all have written.
+        /// Whatever comes in which order and whoever fails when, and whether anybody writes from copies: it
+        /// ends, nobody who is there stays frozen or has keepers left, and a set is whole only if all have
+        /// written.
         #[test]
         fn nothing_stays_frozen_and_no_half_is_whole(
             daemons in 1u32..12,
             radix in 1u32..4,
             bytes in proptest::collection::vec(0u64..9, 12),
             fault in fault(),
+            forks in proptest::collection::btree_set(0u32..12, 0..3),
+            may_fork in any::<bool>(),
             choices in proptest::collection::vec(any::<u16>(), 64),
         ) {
+            let is_forked = may_fork && forks.iter().any(|&daemon| daemon < daemons);
             let bytes = if daemons == 1 { vec![0] } else { bytes[..daemons as usize].to_vec() };
             let mut world = World::new(daemons, radix, bytes, fault);
+            world.forks = forks;
             let mut at = 0;
-            world.run(|links| {
+            world.run(may_fork, |links| {
                 at += 1;
                 usize::from(choices[at % choices.len()]) % links
             });
@@ -591,13 +701,21 @@ mod tests {
             let outcome = world.outcome.clone().expect("it ends");
             for daemon in 0..daemons {
                 prop_assert!(!world.frozen[daemon as usize] || below_lost(daemon), "{daemon} stays frozen");
+                prop_assert!(!world.keepers.contains(&daemon) || below_lost(daemon), "{daemon} has keepers");
             }
             prop_assert_eq!(outcome.is_ok(), world.committed && outcome.is_ok());
             if world.committed {
                 prop_assert_eq!(world.written.len() as u32, daemons);
             }
-            let is_sound = !world.lost.contains(&true) && !matches!(fault, Some(Fault::Refused { daemon, phase })
-                if daemon < daemons && !(phase == 2 && daemons == 1)) && !matches!(fault, Some(Fault::CommitFails));
+            let has_failed = match fault {
+                Some(Fault::Refused { daemon, phase }) => {
+                    let is_left_out = phase == 2 && daemons == 1 || phase == 8 && !is_forked;
+                    daemon < daemons && !is_left_out
+                }
+                Some(Fault::CommitFails) => true,
+                _ => false,
+            };
+            let is_sound = !world.lost.contains(&true) && !has_failed;
             prop_assert_eq!(outcome.is_ok() || !is_sound, true, "{:?}", outcome);
         }
 

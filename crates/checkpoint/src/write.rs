@@ -1,15 +1,16 @@
 //! The bytes of a host: from memory and objects to files of blocks. Needs no tracer, so any thread can do it
-//! while all ranks stand still.
+//! while all ranks stand still, and go on with the memory of ranks that have keepers when they do not any
+//! more.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tutti_sys::remap;
 
-use crate::image::Backing;
 use crate::image::blocks::{BLOCK, Block, FileRecord, Known, Writer};
 use crate::image::packing::Packing;
 use crate::process::capture::{Bytes, Captured, Source};
@@ -21,6 +22,9 @@ const PIECE: u64 = 4 << 20;
 /// The blocks of the files of the last set, by name.
 pub type KnownFiles = HashMap<String, Known>;
 
+/// Runs of pages: first address, and first address behind.
+type Runs = Vec<(u64, u64)>;
+
 /// What was written.
 #[derive(Debug, Default)]
 pub struct Written {
@@ -28,6 +32,17 @@ pub struct Written {
     pub records: Vec<FileRecord>,
     /// For the next set.
     pub blocks: Vec<(String, Vec<Block>)>,
+    /// How long the disk was waited for.
+    pub waited: Duration,
+    /// How long all of it has taken.
+    pub took: Duration,
+}
+
+impl Written {
+    /// Bytes that the disk has got.
+    pub fn bytes(&self) -> u64 {
+        self.records.iter().map(|record| record.bytes).sum()
+    }
 }
 
 /// The name of the file of a rank.
@@ -42,70 +57,100 @@ pub fn host_file(host: u32) -> String {
 
 /// Bytes that will be read, about: for showing how far it is.
 pub fn expected_bytes(captured: &Captured) -> u64 {
-    let own = captured.ranks.iter().flat_map(|source| {
-        let areas = source.process.areas.iter().filter(|area| !area.shared);
-        areas.map(|area| source.pages.own(area.start, area.end).unwrap_or_default())
-    });
-    own.flatten().map(|(start, end)| end - start).sum()
+    let own = captured.ranks.iter().flat_map(|source| source.runs(|_| true).unwrap_or_default());
+    own.map(|(start, end)| end - start).sum()
 }
 
-/// Writes all files of a host into `folder`; `done` counts the bytes.
+/// Where and how files are written.
+#[derive(Debug)]
+pub struct Manner<'a> {
+    /// The folder.
+    pub folder: &'a Path,
+    /// What the last set has.
+    pub known: &'a KnownFiles,
+    /// When blocks are packed.
+    pub packing: Packing,
+    /// Counts the bytes.
+    pub done: &'a AtomicU64,
+}
+
+impl Manner<'_> {
+    fn create(&self, name: &str) -> io::Result<Writer<'_>> {
+        static NOTHING: std::sync::LazyLock<Known> = std::sync::LazyLock::new(Known::default);
+        let known = self.known.get(name).unwrap_or(&NOTHING);
+        Writer::create(&self.folder.join(name), known, self.packing).map_err(|error| self.named(name, error))
+    }
+
+    fn named(&self, name: &str, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.folder.join(name).display()))
+    }
+}
+
+/// A file of a rank that is begun: what its keeper has is still to be written.
+struct Begun<'a> {
+    name: String,
+    writer: Writer<'a>,
+    rest: Runs,
+}
+
+/// Writes all files of a host. `stood` is called when ranks need not stand still any more: with keepers when
+/// all that these do not have is written, otherwise at the end.
 ///
 /// # Errors
 /// What reading or writing reports, with the name of the file.
-pub fn write(
-    captured: &Captured,
-    folder: &Path,
-    known: &KnownFiles,
-    done: &AtomicU64,
-) -> io::Result<Written> {
+pub fn write(captured: &Captured, manner: &Manner<'_>, stood: &mut dyn FnMut()) -> io::Result<Written> {
     let mut written = Written::default();
-    let nothing = Known::default();
+    let start = Instant::now();
     let host = captured.host.host;
-    let named = |name: &str, error: io::Error| {
-        io::Error::new(error.kind(), format!("{}: {error}", folder.join(name).display()))
-    };
-    let mut take = |name: String,
-                    rank: Option<u32>,
-                    head: io::Result<Vec<u8>>,
-                    fill: &dyn Fn(&mut Writer<'_>) -> io::Result<()>| {
-        let result = head.and_then(|head| {
-            let known = known.get(&name).unwrap_or(&nothing);
-            let mut writer = Writer::create(&folder.join(&name), known, Packing::Never)?;
-            fill(&mut writer)?;
-            writer.finish(head, host, rank)
-        });
-        let (record, blocks, _) = result.map_err(|error| named(&name, error))?;
+    let name = host_file(host);
+    let mut objects = manner.create(&name)?;
+    write_objects(captured, &mut objects, manner.done).map_err(|error| manner.named(&name, error))?;
+    let mut begun = Vec::with_capacity(captured.ranks.len());
+    for source in &captured.ranks {
+        begun.push(begin_rank(source, manner)?);
+    }
+    let has_keepers = captured.ranks.iter().all(|source| source.kept.is_some());
+    if has_keepers {
+        stood();
+    }
+    let mut finish = |name: String, rank, head: Result<Vec<u8>, postcard::Error>, writer: Writer<'_>| {
+        let head = head.map_err(io::Error::other);
+        let result = head.and_then(|head| writer.finish(head, host, rank));
+        let (record, blocks, waited) = result.map_err(|error| manner.named(&name, error))?;
+        written.waited += waited;
         written.records.push(record);
         written.blocks.push((name, blocks));
         Ok::<(), io::Error>(())
     };
-    let head = postcard::to_stdvec(&captured.host).map_err(io::Error::other);
-    take(host_file(host), None, head, &|writer| write_objects(captured, writer, done))?;
-    for source in &captured.ranks {
-        let head = postcard::to_stdvec(&source.process).map_err(io::Error::other);
-        let rank = source.process.rank;
-        take(rank_file(rank), Some(rank), head, &|writer| write_memory(source, writer, done))?;
+    finish(name, None, postcard::to_stdvec(&captured.host), objects)?;
+    for (source, Begun { name, mut writer, rest }) in captured.ranks.iter().zip(begun) {
+        let result = write_memory(source.bytes(), &rest, &mut writer, manner.done);
+        result.map_err(|error| manner.named(&name, error))?;
+        finish(name, Some(source.process.rank), postcard::to_stdvec(&source.process), writer)?;
     }
+    if !has_keepers {
+        stood();
+    }
+    written.took = start.elapsed();
     Ok(written)
 }
 
-fn write_memory(source: &Source, writer: &mut Writer<'_>, done: &AtomicU64) -> io::Result<()> {
+/// Begins the file of a rank with all that its keeper does not have, if there is one.
+fn begin_rank<'a>(source: &Source, manner: &'a Manner<'_>) -> io::Result<Begun<'a>> {
+    let name = rank_file(source.process.rank);
+    let mut writer = manner.create(&name)?;
+    let result = source.runs(|area| source.kept.is_some() && !source.is_kept(area));
+    let result = result.and_then(|runs| write_memory(&source.memory, &runs, &mut writer, manner.done));
+    let rest = result.and_then(|()| source.runs(|area| source.kept.is_none() || source.is_kept(area)));
+    let rest = rest.map_err(|error| manner.named(&name, error))?;
+    Ok(Begun { name, writer, rest })
+}
+
+fn write_memory(memory: &Memory, runs: &Runs, writer: &mut Writer<'_>, done: &AtomicU64) -> io::Result<()> {
     let mut room = Vec::new();
-    for area in &source.process.areas {
-        if area.shared || matches!(area.backing, Backing::Kernel(_)) {
-            continue;
-        }
-        for (start, end) in source.pages.own(area.start, area.end)? {
-            pieces(
-                start,
-                end,
-                &mut room,
-                done,
-                &mut |at, bytes| source.memory.read(at, bytes),
-                &mut |at, bytes| writer.push(0, at, bytes),
-            )?;
-        }
+    for &(start, end) in runs {
+        let mut read = |at, bytes: &mut [u8]| memory.read(at, bytes);
+        pieces(start, end, &mut room, done, &mut read, &mut |at, bytes| writer.push(0, at, bytes))?;
     }
     Ok(())
 }

@@ -253,6 +253,7 @@ impl Node {
     }
 
     fn leave(&mut self) -> u8 {
+        self.abandon_checkpoint();
         sweep::sweep();
         let outcome = self.root.as_ref().map(|root| root.outcome.encode()).unwrap_or_default();
         // A supervisor that is gone restarts nothing.

@@ -9,8 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tutti_base::config::{Config, ForeignMpi, Tune};
+use tutti_base::config::{CheckpointPacking, CheckpointWriting, Config, ForeignMpi, Tune};
 use tutti_base::{Placement, PortRange};
+use tutti_checkpoint::pace::{Packed, Writing};
 use tutti_sys::{cpu, files, job, process, refusal};
 use tutti_topo::Machine;
 use tutti_topo::model::Level;
@@ -133,6 +134,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     info.pace_ms = (config.heartbeat_ms, config.silence_ms);
     info.ports = config.port_range.map(PortRange::bounds);
     (info.start_ms, info.stop) = (config.start_ms, config.checkpoint_stop.clone());
+    info.keeping = keeping(&config);
     info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
     let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();
     // Slurm's own controller is asked for every step, and from the first host it is known how.
@@ -166,6 +168,21 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
 }
 
 /// How ranks are placed and shown.
+/// How checkpoints are written.
+fn keeping(config: &Config) -> (Writing, Packed) {
+    let writing = match config.checkpoint_writing {
+        CheckpointWriting::Auto => Writing::Auto,
+        CheckpointWriting::Still => Writing::Still,
+        CheckpointWriting::Fork => Writing::Fork,
+    };
+    let packed = match config.checkpoint_packing {
+        CheckpointPacking::Auto => Packed::Auto,
+        CheckpointPacking::Never => Packed::Never,
+        CheckpointPacking::Always => Packed::Always,
+    };
+    (writing, packed)
+}
+
 fn manner(request: &Request, config: &Config) -> Manner {
     Manner {
         placing: request.placing.clone(),

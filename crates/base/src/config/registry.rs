@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::{
-    Checkpoint, Config, Connections, CopyBy, ForeignMpi, InitialErrorHandler, Mapped, MappedHome, Multicast,
-    Offload, OneSided, RemoteRead, SingleCopy, Starter, Tune, TuneSearch,
+    Checkpoint, CheckpointPacking, CheckpointWriting, Config, Connections, CopyBy, ForeignMpi,
+    InitialErrorHandler, Mapped, MappedHome, Multicast, Offload, OneSided, RemoteRead, SingleCopy, Starter,
+    Tune, TuneSearch,
 };
 use crate::PortRange;
 
@@ -484,6 +485,24 @@ pub static SETTINGS: &[Setting] = &[
         doc: "written by a program while it runs (MPI_T): now has mpirun keep the job, stop end it with that",
         set: |c, v| one_of(&Checkpoint::NAMES, v).map(|x| c.checkpoint = x),
         show: |c| c.checkpoint.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_WRITING",
+        kind: ValueKind::Words(&["auto", "still", "fork"]),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "checkpoints are written while ranks stand still, or from copies of them (fork) while they go on; auto: as the pause is shorter",
+        set: |c, v| one_of(&CheckpointWriting::NAMES, v).map(|x| c.checkpoint_writing = x),
+        show: |c| c.checkpoint_writing.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_PACKING",
+        kind: ValueKind::Words(&["auto", "never", "always"]),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "whether checkpoints are packed (Zstandard); auto: where that is faster than the disk",
+        set: |c, v| one_of(&CheckpointPacking::NAMES, v).map(|x| c.checkpoint_packing = x),
+        show: |c| c.checkpoint_packing.name().to_string(),
     },
     Setting {
         name: "TUTTI_CHECKPOINT_STOP",

@@ -9,20 +9,21 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use tutti_sys::tracee::{Registers, SYSCALL, Tracee};
 use tutti_sys::{clock, pagemap::Pages};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::areas::{self, Listed};
+use super::asker::{self, Asker};
 use super::freeze::Frozen;
+use super::keeper::{self, Keeper};
 use super::memory::Memory;
 use super::network::Network;
 use super::open_files::{Found, Identity};
-use crate::image::{Area, Backing, Handler, Host, Object, Process, READ, Role, Thread, WRITE};
+use crate::image::{Area, Backing, Handler, Host, Object, OpenFile, OpenKind, Process, Role, Thread};
 
 const PAGE: u64 = 4096;
-const ALL_SIGNALS: u64 = u64::MAX;
 const GET_TID_ADDRESS: u64 = 40;
+/// Of a userfaultfd: UFFD_FEATURE_EVENT_FORK.
+const EVENT_FORK: u64 = 1 << 1;
 /// Bytes of the kernel's signal set.
 const SIGNAL_SET: u64 = 8;
 
@@ -64,6 +65,39 @@ pub struct Source {
     pub memory: Memory,
     /// Its pages.
     pub pages: Pages,
+    /// The memory of its keeper, if it has one.
+    pub kept: Option<Memory>,
+}
+
+impl Source {
+    /// The runs of pages of areas that are the process's own, which stands still: those areas that `wanted`
+    /// wants.
+    ///
+    /// # Errors
+    /// If it has been killed: then it would seem to have none.
+    pub fn runs(&self, wanted: impl Fn(&Area) -> bool) -> io::Result<Vec<(u64, u64)>> {
+        let mut runs = Vec::new();
+        for area in &self.process.areas {
+            if !area.shared && !matches!(area.backing, Backing::Kernel(_)) && wanted(area) {
+                runs.extend(self.pages.own(area.start, area.end)?);
+            }
+        }
+        let kernel = |area: &&Area| matches!(&area.backing, Backing::Kernel(name) if name == "[vdso]");
+        match self.process.areas.iter().find(kernel) {
+            Some(area) => self.memory.word(area.start).map(|_| runs),
+            None => Ok(runs),
+        }
+    }
+
+    /// Where the bytes of its own memory are read.
+    pub fn bytes(&self) -> &Memory {
+        self.kept.as_ref().unwrap_or(&self.memory)
+    }
+
+    /// Whether its keeper has an area, if it has a keeper.
+    pub fn is_kept(&self, area: &Area) -> bool {
+        self.kept.is_some() && keeper::has(area)
+    }
 }
 
 /// All that has to be written of a host.
@@ -80,6 +114,30 @@ pub struct Captured {
 }
 
 impl Captured {
+    /// Makes a keeper for each rank, from which its memory is then read; they have to live as long as that is
+    /// done.
+    ///
+    /// # Errors
+    /// If there cannot be one for each: then there is none.
+    pub fn keep(&mut self, frozen: &[Frozen]) -> io::Result<Vec<Keeper>> {
+        let asks = |file: &OpenFile| match file.kind {
+            OpenKind::Userfault(features) => features & EVENT_FORK != 0,
+            _ => false,
+        };
+        if self.host.files.iter().any(asks) {
+            // It would wait for whoever hears of forks there, who stands still too.
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let keepers = self.ranks.iter().zip(frozen);
+        let keepers = keepers.map(|(source, frozen)| Keeper::of(frozen, &source.memory));
+        let keepers = keepers.collect::<io::Result<Vec<_>>>()?;
+        let memories = keepers.iter().map(Keeper::memory).collect::<io::Result<Vec<_>>>()?;
+        for (source, memory) in self.ranks.iter_mut().zip(memories) {
+            source.kept = Some(memory);
+        }
+        Ok(keepers)
+    }
+
     /// Gives the ranks what was taken out of their connections; `words` says of each where its words of
     /// [`tutti_sys::kept`] lie.
     ///
@@ -181,6 +239,16 @@ pub fn foresee(pid: i32) -> Result<(), String> {
     Ok(())
 }
 
+/// Bytes of memory that a process has of its own, about.
+pub fn own_bytes(pid: i32) -> u64 {
+    let status = status_of(&pid.to_string()).unwrap_or_default();
+    let kilobytes = |name: &str| {
+        let text = status.get(name)?.split_ascii_whitespace().next()?;
+        text.parse::<u64>().ok()
+    };
+    ["RssAnon", "VmSwap"].into_iter().filter_map(kilobytes).sum::<u64>() << 10
+}
+
 fn status_of(pid: &str) -> Option<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -208,7 +276,7 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
     let status = status_of(&pid.to_string()).ok_or("its status in /proc cannot be read")?;
     let listed = areas::parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?)?;
     let memory = Memory::of(pid).map_err(text)?;
-    let (gadget, kernel_code) = kernel_code(&listed, &memory).map_err(text)?;
+    let (gadget, kernel_code) = asker::kernel_code(&listed, &memory).map_err(text)?;
     let descriptors = found.of_process(pid, &rank.roles)?;
     let areas = listed.into_iter().map(|listed| settle(listed, found)).collect::<Result<Vec<_>, String>>()?;
     let asked = Asked::ask(frozen, &memory, gadget, &status).map_err(text)?;
@@ -232,7 +300,7 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
         timers: asked.timers,
         descriptors,
     };
-    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)? }, kernel_code))
+    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)?, kept: None }, kernel_code))
 }
 
 /// Gives an object its number and a file its state.
@@ -244,18 +312,6 @@ fn settle(listed: Listed, found: &mut Found) -> Result<Area, String> {
         Backing::Anonymous | Backing::Kernel(_) => {}
     }
     Ok(area)
-}
-
-/// The address of a `syscall` instruction in the code that the kernel maps into every process, and the hash
-/// of that code.
-fn kernel_code(listed: &[Listed], memory: &Memory) -> io::Result<(u64, u128)> {
-    let code = listed.iter().find(|listed| listed.name == "[vdso]");
-    let area = &code.ok_or_else(|| io::Error::other("the kernel maps no code into it (vdso)"))?.area;
-    let mut bytes = vec![0; (area.end - area.start) as usize];
-    memory.read(area.start, &mut bytes)?;
-    let at = bytes.windows(2).position(|pair| *pair == SYSCALL);
-    let at = at.ok_or_else(|| io::Error::other("the kernel's code in it makes no system call"))?;
-    Ok((area.start + at as u64, xxh3_128(&bytes)))
 }
 
 fn most_descriptors(pid: i32) -> u64 {
@@ -299,50 +355,11 @@ struct Asked {
     heap_end: u64,
 }
 
-/// A thread that is made to ask.
-struct Asker<'a> {
-    thread: Tracee,
-    registers: Registers,
-    mask: u64,
-    gadget: u64,
-    memory: &'a Memory,
-}
-
-impl<'a> Asker<'a> {
-    fn new(thread: Tracee, gadget: u64, memory: &'a Memory) -> io::Result<Asker<'a>> {
-        let (registers, mask) = (thread.registers()?, thread.mask()?);
-        thread.set_mask(ALL_SIGNALS)?;
-        Ok(Asker { thread, registers, mask, gadget, memory })
-    }
-
-    fn call(&self, number: i64, arguments: [u64; 6]) -> io::Result<u64> {
-        self.thread.call(&self.registers, self.gadget, number, arguments)
-    }
-
-    /// Words that a call has left at `room`.
-    fn words<const N: usize>(&self, room: u64) -> io::Result<[u64; N]> {
-        let mut words = [0; N];
-        for (index, word) in words.iter_mut().enumerate() {
-            *word = self.memory.word(room + 8 * index as u64)?;
-        }
-        Ok(words)
-    }
-
-    fn done(self) -> io::Result<()> {
-        self.thread.set_registers(&self.registers)?;
-        self.thread.set_mask(self.mask)
-    }
-}
-
 impl Asked {
     /// Has a process map so many bytes of its own memory: where.
     fn map(frozen: &Frozen, memory: &Memory, bytes: u64) -> io::Result<u64> {
-        let listing = std::fs::read_to_string(format!("/proc/{}/smaps", frozen.pid))?;
-        let listed = areas::parse(&listing).map_err(io::Error::other)?;
-        let (gadget, _) = kernel_code(&listed, memory)?;
-        let first = Asker::new(frozen.threads[0], gadget, memory)?;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let start = first.call(libc::SYS_mmap, [0, bytes, u64::from(READ | WRITE), flags, u64::MAX, 0]);
+        let first = Asker::new(frozen.threads[0], asker::gadget(frozen.pid, memory)?, memory)?;
+        let start = first.map(bytes);
         first.done()?;
         start
     }
@@ -354,10 +371,12 @@ impl Asked {
         status: &BTreeMap<String, String>,
     ) -> io::Result<Asked> {
         let first = Asker::new(frozen.threads[0], gadget, memory)?;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let room = first.call(libc::SYS_mmap, [0, PAGE, u64::from(READ | WRITE), flags, u64::MAX, 0])?;
-        let result = Asked::by(&first, frozen, room, status);
-        first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
+        let result = first.map(PAGE).and_then(|room| {
+            let result = Asked::by(&first, frozen, room, status);
+            first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
+            result
+        });
+        // Whatever went wrong, it goes on where it was.
         first.done()?;
         result
     }
@@ -384,7 +403,7 @@ impl Asked {
         }
         let mut threads = vec![describe(frozen.pid, first, room)?];
         for &thread in &frozen.threads[1..] {
-            let asker = Asker::new(thread, first.gadget, first.memory)?;
+            let asker = first.beside(thread)?;
             let described = describe(frozen.pid, &asker, room);
             asker.done()?;
             threads.push(described?);
@@ -394,7 +413,7 @@ impl Asked {
 }
 
 fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
-    let thread = asker.thread;
+    let thread = asker.thread();
     let tid = thread.tid();
     let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
     let sequences = thread.sequences();
@@ -402,7 +421,7 @@ fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
     asker.call(libc::SYS_sigaltstack, [0, room, 0, 0, 0, 0])?;
     let signal_stack = asker.words(room)?;
     // Kernels without it leave the word alone: then the number that the C library keeps stays the old one.
-    asker.memory.write(room, &0u64.to_ne_bytes())?;
+    asker.memory().write(room, &0u64.to_ne_bytes())?;
     let _ = asker.call(libc::SYS_prctl, [GET_TID_ADDRESS, room, 0, 0, 0, 0]);
     Ok(Thread {
         tid,
@@ -410,7 +429,7 @@ fn describe(pid: i32, asker: &Asker<'_>, room: u64) -> io::Result<Thread> {
         extended,
         mask: asker.mask,
         robust: thread.robust_list(),
-        cleared_at_end: asker.memory.word(room)?,
+        cleared_at_end: asker.memory().word(room)?,
         sequences: (sequences.address, sequences.bytes, sequences.signature),
         signal_stack,
         name: name.strip_suffix(b"\n").unwrap_or(&name).to_vec(),

@@ -11,8 +11,6 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tutti_base::PortRange;
@@ -20,21 +18,21 @@ use tutti_checkpoint::coordination::{
     self, Coordinator, Next, Order, Phase, RESTART_PHASES, Report, Summary,
 };
 use tutti_checkpoint::image::blocks::{Block, Known};
-use tutti_checkpoint::process::capture::{self, Captured, Rank};
+use tutti_checkpoint::process::capture::{self, Captured};
 use tutti_checkpoint::process::freeze::{self, Frozen};
+use tutti_checkpoint::process::keeper::Keeper;
 use tutti_checkpoint::process::memory::Memory;
 use tutti_checkpoint::restore::perform::Restored;
 use tutti_checkpoint::sets::{self, Directory, Manifest};
-use tutti_checkpoint::write::{self, KnownFiles};
+use tutti_checkpoint::write::KnownFiles;
 use tutti_sys::event::{self, Interest};
 use tutti_sys::interface;
 use tutti_sys::kept::{self, at};
 use tutti_sys::process;
-use tutti_sys::signal::Mask;
 use tutti_sys::socket;
 
 use super::calls::{self, Calls};
-use super::writing::{Progress, Writing};
+use super::writing::{Blocks, Pace, Writing};
 use super::{Node, TOKEN_CHECKPOINT};
 use crate::outcome::STATUS_USAGE;
 use crate::policy;
@@ -44,6 +42,9 @@ use crate::root::STATUS_LOST;
 use crate::sockets::{Meeting, Sockets};
 use crate::tree::daemon::Event;
 
+/// What who asked for a checkpoint is told.
+const ENDED: &str = "no checkpoint: the job has ended before it was whole";
+
 /// Of one host.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
@@ -52,9 +53,12 @@ pub(super) struct Checkpoints {
     frozen: Vec<Frozen>,
     captured: Option<Captured>,
     writing: Option<Writing>,
+    /// Copies of ranks that are written.
+    keepers: Vec<Keeper>,
+    pace: Pace,
     /// The blocks of the last whole set, and its number.
     known: Option<(u64, KnownFiles)>,
-    written: Vec<(String, Vec<Block>)>,
+    written: Blocks,
     /// Ranks that were made from a set and stand still.
     restored: Vec<Restored>,
     /// Where daemons of other hosts connect before the ranks are made.
@@ -92,6 +96,11 @@ struct RootPart {
 }
 
 impl RootPart {
+    /// When the last phase was done.
+    fn over_at(&self) -> Duration {
+        self.done.last().map_or(self.begun, |&(_, at)| at)
+    }
+
     /// How long each phase took, for people.
     fn phases(&self) -> String {
         let mut since = self.begun;
@@ -167,15 +176,19 @@ impl Node {
     fn checkpoint(&mut self, order: Order) {
         self.stop_at(order.set, &coordination::name(order.phase), "before");
         let result = match order.phase {
-            Phase::Prepare => self.prepare(&order).map(|_| Summary::default()),
+            Phase::Prepare => self.prepare(&order),
             Phase::Freeze => self.freeze().map(|()| Summary::default()),
             Phase::Drain => self.drain(),
-            Phase::Write => match self.begin_writing(&order) {
+            Phase::Fork | Phase::Write => match self.write(&order) {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
             Phase::Thaw => {
                 self.thaw(&order);
+                Ok(Summary::default())
+            }
+            Phase::Settle => {
+                self.settle_set(&order);
                 Ok(Summary::default())
             }
             Phase::Listen => self.open_door(),
@@ -191,7 +204,7 @@ impl Node {
 
     /// Stops this process if tests want that here.
     fn stop_at(&self, set: u64, step: &str, when: &str) {
-        let wanted = self.daemon.job().map_or("", |job| &job.stop);
+        let wanted = self.daemon.job().map_or("", |job| &job.stop).replace(coordination::FORKED, "");
         if !wanted.is_empty() && wanted == format!("{set}:{step}:{when}") {
             process::kill(std::process::id().cast_signed(), libc::SIGSTOP);
         }
@@ -203,8 +216,8 @@ impl Node {
         self.events.push_back(Event::CheckpointDone(report));
     }
 
-    fn prepare(&mut self, order: &Order) -> Result<Vec<Rank>, String> {
-        let Some(ranks) = &self.ranks else { return Ok(Vec::new()) };
+    fn prepare(&mut self, order: &Order) -> Result<Summary, String> {
+        let Some(ranks) = &self.ranks else { return Ok(Summary::default()) };
         let list = ranks.to_keep().ok_or("a rank has ended already, or is not started yet")?;
         if self.spawned.any() {
             return Err("a rank has started another job (MPI_Comm_spawn)".to_string());
@@ -220,7 +233,10 @@ impl Node {
                 folder.display()
             ));
         }
-        Ok(list)
+        let bytes = list.iter().map(|rank| capture::own_bytes(rank.pid)).sum();
+        let said = self.daemon.job().map(|job| job.keeping).unwrap_or_default().0;
+        let forks = self.checkpoints.pace.chooses(said, folder, ranks.host(), bytes);
+        Ok(Summary { forks, ..Summary::default() })
     }
 
     fn freeze(&mut self) -> Result<(), String> {
@@ -275,60 +291,76 @@ impl Node {
         }
     }
 
-    fn begin_writing(&mut self, order: &Order) -> Result<(), String> {
-        let begun = self.now();
+    /// Does this host's part of a phase in which is written: begins, or goes on with what has begun.
+    fn write(&mut self, order: &Order) -> Result<(), String> {
+        if let Some(writing) = &mut self.checkpoints.writing {
+            writing.goes_on(order);
+            self.take_written();
+            return Ok(());
+        }
         self.give_back();
+        let (now, packed) = (self.now(), self.daemon.job().map(|job| job.keeping).unwrap_or_default().1);
         let checkpoints = &mut self.checkpoints;
-        let Some(captured) = checkpoints.captured.take() else {
+        let Some(mut captured) = checkpoints.captured.take() else {
             self.checkpoint_done(order, Ok(Summary::default()));
             return Ok(());
         };
-        let text = |error: io::Error| error.to_string();
+        if order.phase == Phase::Fork && checkpoints.pace.forks {
+            // Where there can be none, all is written before ranks go on.
+            checkpoints.keepers = captured.keep(&checkpoints.frozen).unwrap_or_default();
+        }
         let known = match checkpoints.known.take() {
             Some((set, known)) if order.older == Some(set) => known,
             _ => KnownFiles::default(),
         };
-        let folder = PathBuf::from(OsStr::from_bytes(&order.folder));
-        let bell = event::bells(1).map_err(text)?.remove(0);
-        let twin = bell.try_clone().map_err(text)?;
-        self.poller.add(bell.as_fd(), TOKEN_CHECKPOINT, Interest::Read).map_err(text)?;
-        let done = Arc::new(AtomicU64::new(0));
-        let (count, expected) = (Arc::clone(&done), write::expected_bytes(&captured));
-        let connections = captured.network.connections(captured.host.host);
-        let mask = Mask::all().block();
-        let thread = std::thread::Builder::new().name("tutti-writer".to_string()).spawn(move || {
-            let written = write::write(&captured, &folder, &known, &count);
-            event::strike(twin.as_fd());
-            written
-        });
-        mask.install();
-        let thread = thread.map_err(text)?;
-        let (order, progress) = (order.clone(), Progress::new(done, expected, begun));
-        checkpoints.writing = Some(Writing { order, connections, thread, bell, progress });
-        Ok(())
+        let packing = checkpoints.pace.packing(packed);
+        let begun = Writing::begin(order, captured, known, packing, now);
+        let writing = checkpoints.writing.insert(begun.map_err(|error| error.to_string())?);
+        let added = self.poller.add(writing.bell.as_fd(), TOKEN_CHECKPOINT, Interest::Read);
+        added.map_err(|error| error.to_string())
     }
 
-    /// The files of this host are written, or not.
+    /// Whoever writes has said something.
     pub(super) fn take_written(&mut self) {
-        let Some(Writing { order, connections, thread, bell, .. }) = self.checkpoints.writing.take() else {
-            return;
+        let Checkpoints { writing, pace, .. } = &mut self.checkpoints;
+        let Some(writing) = writing else { return };
+        let Some((result, blocks)) = writing.look(pace) else { return };
+        let order = writing.order.clone();
+        if let Some(blocks) = blocks {
+            self.end_writing();
+            self.checkpoints.written = blocks;
+        }
+        let has_ended = self.swept_at.is_some();
+        let why = |error: io::Error| match has_ended {
+            true => "the ranks of a host have ended before it was whole".to_string(),
+            false => error.to_string(),
         };
-        let _ = self.poller.remove(bell.as_fd());
-        let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer has failed")));
-        let result = result.map_err(|error| error.to_string()).map(|written| {
-            self.checkpoints.written = written.blocks;
-            Summary { files: written.records, connections, ..Summary::default() }
-        });
-        self.checkpoint_done(&order, result);
+        self.checkpoint_done(&order, result.map_err(why));
+    }
+
+    /// Nothing is written any more; a thread that has not ended has nothing left to read.
+    fn end_writing(&mut self) {
+        self.checkpoints.keepers.clear();
+        if let Some(writing) = self.checkpoints.writing.take() {
+            let _ = self.poller.remove(writing.bell.as_fd());
+        }
     }
 
     fn thaw(&mut self, order: &Order) {
         // If nothing was written; otherwise they have it.
         self.give_back();
         self.ring();
+        freeze::thaw(std::mem::take(&mut self.checkpoints.frozen));
+        self.checkpoints.captured = None;
+        if !order.is_forked {
+            self.settle_set(order);
+        }
+    }
+
+    /// What is written is whole, or never becomes so.
+    fn settle_set(&mut self, order: &Order) {
+        self.end_writing();
         let checkpoints = &mut self.checkpoints;
-        freeze::thaw(std::mem::take(&mut checkpoints.frozen));
-        checkpoints.captured = None;
         let written = std::mem::take(&mut checkpoints.written);
         checkpoints.known = order.is_whole.then(|| (order.set, known_of(&written, order.set)));
     }
@@ -498,7 +530,7 @@ impl Node {
                     directory.manifest(*last).is_ok_and(|manifest| !manifest.has_many_older())
                 });
                 let folder = directory.folder_in_work(set).into_os_string().into_vec();
-                let order = root.coordinator.begin(set, folder, older, is_alone);
+                let order = root.coordinator.begin(set, folder, older, is_alone, !stops);
                 self.events.push_back(Event::Checkpoint(order));
             }
         }
@@ -611,7 +643,7 @@ impl Node {
                      mpirun --restart {} goes on from it",
                     root.bytes / 1_000_000,
                     root.thawed_at.saturating_sub(root.frozen_at).as_secs_f64(),
-                    root.thawed_at.saturating_sub(root.begun).as_secs_f64(),
+                    root.over_at().saturating_sub(root.begun).as_secs_f64(),
                     path.display()
                 );
                 if self.checkpoints.calls.is_waited_for() {
@@ -626,9 +658,24 @@ impl Node {
                 if let Some(set) = Directory::new(&path).in_work() {
                     Directory::new(&path).give_up(set);
                 }
+                if self.swept_at.is_some() {
+                    return self.checkpoints.calls.answer(false, ENDED);
+                }
                 self.say_no_checkpoint(&why);
             }
         }
+    }
+
+    /// The job has ended while what it was some time ago was still written.
+    pub(super) fn abandon_checkpoint(&mut self) {
+        self.end_writing();
+        let Some(root) = self.checkpoints.root.as_ref().filter(|root| root.coordinator.is_busy()) else {
+            return;
+        };
+        if let (Some(path), Some(set)) = (&root.directory, root.coordinator.set()) {
+            Directory::new(path).give_up(set);
+        }
+        self.checkpoints.calls.answer(false, ENDED);
     }
 
     /// The job ends here: its ranks stand still, and are killed as they are.

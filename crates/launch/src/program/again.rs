@@ -12,7 +12,7 @@ use tutti_checkpoint::process::capture;
 use tutti_checkpoint::sets::{Directory, Manifest};
 use tutti_sys::{job, process, refusal};
 
-use super::{HostJob, Hosts, JobPlan, Refusal, usage};
+use super::{HostJob, Hosts, JobPlan, Refusal, keeping, usage};
 use crate::outcome::STATUS_DAMAGED;
 use crate::request::{Request, Verbosity};
 use crate::root::placement_of;
@@ -127,7 +127,9 @@ fn settle(info: &mut JobInfo, request: &Request, config: &Config, agent: Option<
     info.pace_ms = (config.heartbeat_ms, config.silence_ms);
     info.ports = config.port_range.map(PortRange::bounds);
     info.start_ms = config.start_ms;
-    info.stop = environment::config(&std::env::vars_os().collect()).unwrap_or_default().checkpoint_stop;
+    let own = environment::config(&std::env::vars_os().collect()).unwrap_or_default();
+    info.keeping = keeping(&own);
+    info.stop = own.checkpoint_stop;
     info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
     info.radix = request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32);
     info.agent = agent::words(request.agent.as_deref(), &config.agent, agent);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tutti_checkpoint::coordination::{Order, Report};
+use tutti_checkpoint::pace::{Packed, Writing};
 
 use crate::policy::Reported;
 use crate::request::{OutputTo, Placing, RestartFiles, Tagging};
@@ -81,6 +82,8 @@ pub struct JobInfo {
     pub interface: String,
     /// The lowest and the highest port to listen on (the setting TUTTI_PORT_RANGE).
     pub ports: Option<(u16, u16)>,
+    /// When checkpoints are written, and whether they are packed.
+    pub keeping: (Writing, Packed),
     /// For tests: the set and the step of a checkpoint at which daemons stop themselves.
     pub stop: String,
     /// From what the ranks are made, if they are not started.

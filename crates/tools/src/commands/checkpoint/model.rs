@@ -152,7 +152,7 @@ mod tests {
     fn simulated(daemons: u32, radix: u32) -> Vec<(Phase, u32)> {
         let mut members: Vec<Member> = (0..daemons).map(|_| Member::default()).collect();
         let mut coordinator = Coordinator::default();
-        let mut order = coordinator.begin(1, Vec::new(), None, daemons == 1);
+        let mut order = coordinator.begin(1, Vec::new(), None, daemons == 1, false);
         let mut times: Vec<(Phase, u32)> = Vec::new();
         loop {
             let mut letters = vec![(0, Letter::Down(0, order.clone()))];
