@@ -80,7 +80,7 @@ def test_what_was_sent_leaves_with_the_call(eight, tmp_path, call):
 
 
 @pytest.mark.parametrize("tune", ["off", "on"])
-@pytest.mark.parametrize("arguments", [["loop", "100"], ["ahead"]])
+@pytest.mark.parametrize("arguments", [["loop", "300"], ["ahead"]])
 def test_non_blocking_operations_agree_in_the_background(tutti, four, arguments, tune):
     """Before any blocking one, about what hosts have to offer; and about what was tried."""
     assert tutti
@@ -90,8 +90,8 @@ def test_non_blocking_operations_agree_in_the_background(tutti, four, arguments,
     nothing_left(four)
 
 
-@pytest.mark.parametrize("program", [["tuned.c", "blocking", "100"], ["tuned.c", "persistent", "100"], ["tuned.c", "copies", "60"],
-                                     ["tuned.c", "wishes", "30"], ["tuned_threads.c"]])
+@pytest.mark.parametrize("program", [["tuned.c", "blocking", "300"], ["tuned.c", "persistent", "300"], ["tuned.c", "copies", "200"],
+                                     ["tuned.c", "wishes", "200"], ["tuned_threads.c"]])
 def test_all_forms_are_tried_between_hosts(four, tmp_path, program):
     source, *arguments = program
     env, options = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}, ["--map-by", "node"]

@@ -179,8 +179,8 @@ def test_collectives_go_on_while_ranks_compute(tutti, ranks):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-@pytest.mark.parametrize("arguments", [["loop", "200"], ["blocking", "300"], ["persistent", "300"],
-                                       ["copies", "120"], ["wishes", "60"], ["ahead"]])
+@pytest.mark.parametrize("arguments", [["loop", "400"], ["blocking", "600"], ["persistent", "600"],
+                                       ["copies", "300"], ["wishes", "300"], ["ahead"]])
 def test_algorithms_are_tried_while_a_program_runs(tutti, tmp_path, ranks, arguments):
     env = {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(tmp_path / "model")}
     check(tutti.run(ranks, tutti.compile("tuned.c"), *arguments, env=env))
@@ -196,7 +196,7 @@ def test_threads_try_algorithms_at_the_same_time(tutti, tmp_path, ranks, thread)
 @pytest.mark.parametrize("search", ["row", "attributes", "factorial"])
 def test_the_searches_of_the_paper(tutti, tmp_path, search):
     env = {"TUTTI_TUNE": "on", "TUTTI_TUNE_SEARCH": search, "TUTTI_MODEL_FILE": str(tmp_path / "model")}
-    check(tutti.run(4, tutti.compile("tuned.c"), "loop", "200", env=env))
+    check(tutti.run(4, tutti.compile("tuned.c"), "loop", "400", env=env))
 
 
 def explained(outcome, word):

@@ -23,7 +23,8 @@
 //!   for the words ([`NextStep::Await`]): its beginning is put off, the call that starts it stays local.
 //! - **Rehearsals** ([`rehearse`]): ranks that tune together without a job, for tests and tables.
 //! - **Budget** ([`Rules`]): what exploring has cost, beside the default, stays below a part of the time so
-//!   far. Units that hardly spend time in MPI are left alone.
+//!   far, and of what was gained. What may cost more is postponed until the loop has run for longer; short
+//!   loops run as by default. Units that hardly spend time in MPI are left alone.
 
 mod alternatives;
 pub mod cycle;

@@ -19,8 +19,10 @@ pub struct Rules {
     pub budget_operations: f64,
     /// Units that spend a smaller part of their time in MPI are left alone.
     pub least_share: f64,
-    /// Operations of the default before anything else is tried.
+    /// Operations of the default that are measured before anything else is tried,
     pub observed: u32,
+    /// and operations before that: short loops run as by default.
+    pub settled: u32,
     /// Operations for which the best so far goes on while samples come in; and again while the words are on
     /// their way.
     pub lag: u32,
@@ -35,6 +37,7 @@ impl Default for Rules {
             budget_operations: 40.0,
             least_share: 0.02,
             observed: 8,
+            settled: 120,
             lag: 2,
         }
     }
@@ -105,8 +108,16 @@ pub struct Tuner {
     agreed: Agreed,
     /// What the strategy wants to be tried, not begun yet.
     wanted: VecDeque<Block>,
+    /// What would have cost too much when its turn came: tried at the end if the budget has grown.
+    postponed: Vec<Block>,
+    late: Late,
+    /// Whether something is never tried.
+    leaves_out: bool,
     /// What is tried or has just been, and not agreed on.
     chunk: Vec<Block>,
+    /// Operations with each alternative since it was last agreed, and how many were measured in all.
+    taken: Vec<u32>,
+    measured: Vec<u32>,
     /// Maxima that have come before the operation from which on they count, which is the same on all ranks.
     news: Option<Vec<u64>>,
     /// What this rank knows from elsewhere, until the first words are contributed.
@@ -125,6 +136,16 @@ enum Phase {
     /// The words are on their way; the best so far is taken so many times more.
     Contributed(u32),
     Decided(Decision),
+}
+
+/// What comes after all that the strategy wanted and that was not postponed.
+#[derive(Debug)]
+enum Late {
+    Not,
+    /// What was postponed is tried; the best before it, and these.
+    Tried(Vec<usize>),
+    /// Those that are nearly as good are measured as often as the best before.
+    Compared(Vec<usize>),
 }
 
 /// Samples of one alternative, in nanoseconds.
@@ -152,10 +173,21 @@ const MOST_SAMPLES: usize = 128;
 const MOST_OPEN: usize = 256;
 /// Longer periods count as so many times the least.
 const MOST_PERIODS: u64 = 3;
-/// Until something is known, an alternative is taken to be slower than the default by at least this part,
-const LEAST_EXCESS: f64 = 0.25;
-/// and at most this.
-const MOST_EXCESS: f64 = 9.0;
+/// Until something is known, an alternative is taken to be slower than the default by at least this part;
+const LEAST_EXCESS: f64 = 1.0;
+/// what the model expects may be so many times as long.
+const RISK: f64 = 1.5;
+/// What was not measured more often is not what operations take while nothing is tried.
+const FEW_SAMPLES: u32 = 4;
+/// The first samples of an alternative may be so many times as long as later ones.
+const COLD: f64 = 2.0;
+/// Samples of each, when one that was tried late is nearly as good as the best.
+const LATE_SAMPLES: u32 = 24;
+/// Nearly as good: by its first samples within this of the best.
+const NEARLY: f64 = 1.5;
+/// What fits into the budget only when the loop has gone on for so many times as long as so far is postponed,
+/// or in the end not tried.
+const MOST_WAIT: f64 = 4.0;
 /// The best so far goes on at most so long until it is looked at the budget again.
 const MOST_STAYING: u32 = 4096;
 /// The time outside MPI differs if it does so by this part of the least,
@@ -175,7 +207,7 @@ impl Tuner {
         let phase = if number == 1 {
             Phase::Decided(Decision::LeftAlone)
         } else {
-            Phase::Staying(rules.observed + alternatives[0].warm_up)
+            Phase::Staying(rules.settled + rules.observed + alternatives[0].warm_up)
         };
         Tuner {
             rules,
@@ -189,7 +221,12 @@ impl Tuner {
             least_period_ns: u64::MAX,
             agreed,
             wanted: VecDeque::new(),
+            postponed: Vec::new(),
+            late: Late::Not,
+            leaves_out: false,
             chunk: Vec::new(),
+            taken: vec![0; number],
+            measured: vec![0; number],
             news: None,
             hint: None,
             prices: vec![None; number],
@@ -275,6 +312,8 @@ impl Tuner {
         };
         let operation = self.operations;
         self.operations += 1;
+        self.taken[alternative] += 1;
+        self.measured[alternative] += u32::from(counts);
         if self.open.len() == MOST_OPEN {
             self.open.pop_front();
         }
@@ -322,10 +361,10 @@ impl Tuner {
         }
         self.agreed.operations = self.operations;
         self.prices = self.new_prices();
-        let known_prices = Known { alternatives: &self.alternatives, prices: &self.prices };
-        self.best = known_prices.best().unwrap_or(0);
+        self.best = self.well_known_best();
+        self.agreed.lost_ns += self.newly_lost_ns();
         for block in std::mem::take(&mut self.chunk) {
-            self.agreed.lost_ns += self.excess_ns(block);
+            self.forget_taste(block.alternative);
         }
         self.phase = match known {
             Some(best) => Phase::Decided(Decision::Known(best)),
@@ -356,11 +395,43 @@ impl Tuner {
     }
 
     fn words(&self) -> Vec<u64> {
-        let number = |samples: &[u64]| summary(samples, self.rules.filter).map_or(0, |ns| (ns as u64).max(1));
+        let number = |samples: &[u64]| {
+            // Of a few first samples most may be disturbed, or cold.
+            let few = samples.len() < FEW_SAMPLES as usize;
+            let least = samples.iter().min().map(|ns| *ns as f64);
+            let said = if few { least } else { summary(samples, self.rules.filter) };
+            said.map_or(0, |ns| (ns as u64).max(1))
+        };
         let of = |place: usize| [number(&self.own[place].inside), number(&self.own[place].outside)];
         let hint = self.hint.map_or(0, |hint| hint as u64 + 1);
         let header = [self.elapsed_ns, hint, u64::MAX - hint];
         header.into_iter().chain(self.reported().into_iter().flat_map(of)).collect()
+    }
+
+    /// The best of what was measured often enough.
+    fn well_known_best(&self) -> usize {
+        let known = Known { alternatives: &self.alternatives, prices: &self.prices };
+        let is_known = |place: &usize| self.prices[*place].is_some() && self.measured[*place] >= FEW_SAMPLES;
+        known.best_of(&(0..self.prices.len()).filter(is_known).collect::<Vec<_>>()).unwrap_or(0)
+    }
+
+    /// The first few samples of an alternative were not warm; what they say is agreed on.
+    fn forget_taste(&mut self, alternative: usize) {
+        if self.measured[alternative] < FEW_SAMPLES {
+            self.own[alternative] = Own::default();
+        }
+    }
+
+    /// What the operations since it was last agreed have lost beside the default; less than nothing if they
+    /// have gained, which may be lost again.
+    fn newly_lost_ns(&mut self) -> f64 {
+        let taken = std::mem::replace(&mut self.taken, vec![0; self.prices.len()]);
+        let Some(default) = self.prices[0].filter(|price| price.is_finite()) else { return 0.0 };
+        let lost = |(price, number): (&Option<f64>, u32)| {
+            let each = price.filter(|price| price.is_finite()).map_or(0.0, |price| price - default);
+            f64::from(number) * each
+        };
+        self.prices.iter().zip(taken).map(lost).sum()
     }
 
     fn next_phase(&mut self) -> Phase {
@@ -370,41 +441,93 @@ impl Tuner {
         if inside < self.rules.least_share * (inside + outside) {
             return Phase::Decided(Decision::LeftAlone);
         }
-        let known = Known { alternatives: &self.alternatives, prices: &self.prices };
-        if self.wanted.is_empty() {
-            self.wanted = self.strategy.next(&known).into();
-        }
-        let Some(first) = self.wanted.front() else {
-            return Phase::Decided(Decision::Learned(self.strategy.winner(&known)));
-        };
         // Nothing is known of how long they take if no sample came.
-        let long_ns = Some(self.rules.budget_operations * (inside + outside)).filter(|ns| ns.is_finite());
-        let budget_ns = self.rules.budget_ns.max(long_ns.unwrap_or(0.0));
-        let most = (self.rules.budget_part * self.agreed.elapsed_ns).min(budget_ns);
-        let mut left = most - self.agreed.lost_ns;
-        let first_excess = self.excess_ns(*first);
-        if first_excess > left {
-            if first_excess > budget_ns - self.agreed.lost_ns {
-                return Phase::Decided(Decision::OutOfBudget(self.best));
+        let period = Some(inside + outside).filter(|ns| ns.is_finite()).unwrap_or(0.0);
+        let most = self.rules.budget_ns.max(self.rules.budget_operations * period);
+        let now = (self.rules.budget_part * self.agreed.elapsed_ns).min(most) - self.agreed.lost_ns;
+        let gained = self.rules.budget_part * period;
+        // Each turn asks the strategy for a round or ends; strategies end.
+        loop {
+            if self.wanted.is_empty() && !self.refill() {
+                return Phase::Decided(self.ended());
             }
-            let gained = self.rules.budget_part * (inside + outside);
-            return Phase::Staying(
-                ((first_excess - left) / gained).clamp(1.0, f64::from(MOST_STAYING)) as u32
-            );
-        }
-        while let Some(block) = self.wanted.front().copied() {
-            let excess = self.excess_ns(block);
-            if excess > left && !self.chunk.is_empty() {
-                break;
+            self.chunk = self.affordable(now);
+            if !self.chunk.is_empty() {
+                return Phase::Trying(self.turns());
             }
-            left -= excess.max(0.0);
-            self.chunk.push(block);
-            self.wanted.pop_front();
+            let excess = self.wanted.iter().map(|block| self.excess_ns(*block)).fold(f64::INFINITY, f64::min);
+            let wait = ((excess - now) / gained).max(1.0);
+            if excess <= most - self.agreed.lost_ns && wait <= MOST_WAIT * self.operations as f64 {
+                return Phase::Staying(wait.min(f64::from(MOST_STAYING)) as u32);
+            }
+            match self.late {
+                Late::Not => self.postponed.extend(self.wanted.drain(..)),
+                Late::Tried(_) | Late::Compared(_) => self.leaves_out = true,
+            }
+            self.wanted.clear();
         }
-        let turns = |block: &Block| {
-            (0..block.operations()).map(|number| (block.alternative, number >= block.drop)).collect()
+    }
+
+    /// Asks for what is to be tried next; whether there is anything.
+    fn refill(&mut self) -> bool {
+        let known = Known { alternatives: &self.alternatives, prices: &self.prices };
+        match &self.late {
+            Late::Not => {
+                self.wanted = self.strategy.next(&known).into();
+                if self.wanted.is_empty() && !self.postponed.is_empty() {
+                    self.wanted = std::mem::take(&mut self.postponed).into();
+                    let late = self.wanted.iter().map(|block| block.alternative);
+                    self.late = Late::Tried([self.strategy.winner(&known)].into_iter().chain(late).collect());
+                }
+            }
+            Late::Tried(late) => {
+                let price = |place: usize| self.prices[place].unwrap_or(f64::INFINITY);
+                let most = price(late[0]) * NEARLY;
+                let near: Vec<usize> = late.iter().copied().filter(|place| price(*place) <= most).collect();
+                if near.len() > 1 {
+                    let block = |place: &usize| Block { alternative: *place, drop: 1, keep: LATE_SAMPLES };
+                    self.wanted = near.iter().map(block).collect();
+                }
+                self.late = Late::Compared(near);
+            }
+            Late::Compared(_) => {}
+        }
+        !self.wanted.is_empty()
+    }
+
+    /// How it ends when nothing is to be tried any more.
+    fn ended(&self) -> Decision {
+        let known = Known { alternatives: &self.alternatives, prices: &self.prices };
+        let best = match &self.late {
+            Late::Compared(near) if near.len() > 1 => self.well_known_best(),
+            _ => self.strategy.winner(&known),
         };
-        Phase::Trying(self.chunk.iter().flat_map(|block| -> Vec<_> { turns(block) }).collect())
+        if self.leaves_out { Decision::OutOfBudget(best) } else { Decision::Learned(best) }
+    }
+
+    /// Those of what is wanted next that together cost no more than this.
+    fn affordable(&mut self, mut left: f64) -> Vec<Block> {
+        let (mut chosen, mut others) = (Vec::new(), VecDeque::new());
+        for block in std::mem::take(&mut self.wanted) {
+            let excess = self.excess_ns(block);
+            if excess <= left {
+                left -= excess.max(0.0);
+                chosen.push(block);
+            } else {
+                others.push_back(block);
+            }
+        }
+        self.wanted = others;
+        chosen
+    }
+
+    /// Operations of the chunk, and whether each counts.
+    fn turns(&self) -> VecDeque<(usize, bool)> {
+        let turns = |block: &Block| {
+            let Block { alternative, drop, .. } = *block;
+            (0..block.operations()).map(move |number| (alternative, number >= drop))
+        };
+        self.chunk.iter().flat_map(turns).collect()
     }
 
     /// What a block costs more than as many operations of the default, as far as that is known.
@@ -412,11 +535,14 @@ impl Tuner {
         let Some(default) = self.prices[0] else { return 0.0 };
         let known = Known { alternatives: &self.alternatives, prices: &self.prices };
         let each = match self.prices[block.alternative] {
+            Some(price) if price.is_finite() && self.measured[block.alternative] < FEW_SAMPLES => {
+                price / COLD - default
+            }
             Some(price) if price.is_finite() => price - default,
             _ if block.alternative == 0 => 0.0,
             // A prior may be wrong; the loss is known afterwards, and no more is tried before it was made up
             // for.
-            _ => default * (known.expected(block.alternative) - 1.0).clamp(LEAST_EXCESS, MOST_EXCESS),
+            _ => default * (RISK * known.expected(block.alternative) - 1.0).max(LEAST_EXCESS),
         };
         each * f64::from(block.operations())
     }

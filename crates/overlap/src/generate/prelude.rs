@@ -169,8 +169,16 @@ static long $overlap_by_tiles(struct $overlap_tuning *tuning, long ranks, long p
     return blocks;
 }
 
-/* The way for the steps from `now` up to tuning->stop; `high` ends them all. Where each step is an exchange
-   a few are enough, and many cost too much. While the times of the slowest rank travel, the first way goes on. */
+/* For how many steps a way is tried: three of its tiles, the first of which fills the pipeline; where each
+   step is an exchange a few are enough. More would cost too much. */
+static long $overlap_row(const struct $overlap_tuning *tuning, long height)
+{
+    const long few = height ? $overlap_max(3 * height, tuning->span / 4) : 32;
+    return $overlap_min(tuning->span, few);
+}
+
+/* The way for the steps from `now` up to tuning->stop; `high` ends them all. While the times of the slowest
+   rank travel, the first way goes on. */
 static struct $overlap_way $overlap_choose(struct $overlap_tuning *tuning, long now, long high)
 {
     if (now < tuning->stop)
@@ -179,13 +187,12 @@ static struct $overlap_way $overlap_choose(struct $overlap_tuning *tuning, long 
     tuning->since = 0;
     tuning->stop = high;
     tuning->best = tuning->turn < tuning->count ? tuning->turn : 0;
-    const long row = $overlap_min(tuning->span, tuning->ways[tuning->best].height ? LONG_MAX : 32);
     MPI_Pcontrol(1, tuning->turn);
     if (tuning->turn < tuning->count) {
-        tuning->stop = $overlap_min(high, now + row);
+        tuning->stop = $overlap_min(high, now + $overlap_row(tuning, tuning->ways[tuning->best].height));
     } else if (tuning->turn == tuning->count) {
         MPI_Iallreduce(tuning->seconds, tuning->most, tuning->count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD, &tuning->request);
-        tuning->stop = $overlap_min(high, now + row);
+        tuning->stop = $overlap_min(high, now + $overlap_max(1, tuning->span / 4));
     } else {
         MPI_Wait(&tuning->request, MPI_STATUS_IGNORE);
         for (int at = 1; at < tuning->count; at++)

@@ -1,17 +1,19 @@
-//! All in turn, and the better half again, with more samples: what changes while the program runs meets all
-//! alternatives of a round, and the worst are not tried often.
+//! All are tasted; then those that are not far off in turn, and the better half again, with more samples:
+//! what changes while the program runs meets all alternatives of a round, and the worst are not tried often.
 
 use super::{Block, Known, Strategy};
 
-/// At least so many rounds: two were too few on hosts (right in 58 %). What is left in the last ones differs
-/// by less than samples do, so many are taken.
+/// At least so many rounds after the first: two were too few on hosts (right in 58 %). What is left in the
+/// last ones differs by less than samples do, so many are taken.
 const LEAST_ROUNDS: u32 = 4;
-/// Samples of each alternative in the first round; twice as many in each next one,
+/// In the first round each is only tasted, with so many samples.
+const TASTE: u32 = 3;
+/// What then takes so many times as long as the best is not tried again.
+const FAR: f64 = 4.0;
+/// Samples of each alternative in the second round; twice as many in each next one,
 const FIRST_SAMPLES: u32 = 4;
 /// up to so many.
 const MOST_SAMPLES: u32 = 32;
-/// What is so many times as dear as the default by the model is only tasted first.
-const DEAR: f64 = 2.0;
 
 /// See the module.
 #[derive(Debug)]
@@ -46,7 +48,21 @@ impl Halving {
     }
 
     fn rounds(known: &Known<'_>) -> u32 {
-        known.alternatives.len().next_power_of_two().ilog2().max(LEAST_ROUNDS)
+        1 + known.alternatives.len().next_power_of_two().ilog2().max(LEAST_ROUNDS)
+    }
+
+    /// All that were measured, without those that are far off after the first round, and without the worse
+    /// half after the others.
+    fn survive(&mut self, known: &Known<'_>) {
+        let price = |place: &usize| known.prices[*place].unwrap_or(f64::INFINITY);
+        self.survivors.retain(|place| known.prices[*place].is_some());
+        self.survivors.sort_by(|one, two| price(one).total_cmp(&price(two)).then(one.cmp(two)));
+        if self.round == 1 {
+            let most = self.survivors.first().map_or(f64::INFINITY, price) * FAR;
+            self.survivors.retain(|place| price(place) <= most);
+        } else {
+            self.survivors.truncate(self.survivors.len().div_ceil(2).max(2));
+        }
     }
 }
 
@@ -55,26 +71,28 @@ impl Strategy for Halving {
         if self.round == 0 {
             self.survivors = (0..known.alternatives.len()).collect();
         } else {
-            let price = |place: &usize| known.prices[*place].unwrap_or(f64::INFINITY);
-            self.survivors.sort_by(|one, two| price(one).total_cmp(&price(two)).then(one.cmp(two)));
-            let half = self.survivors.len().div_ceil(2);
-            self.survivors.truncate(half.max(2));
+            self.survive(known);
         }
         if self.round == Halving::rounds(known) || self.survivors.len() < 2 {
             return Vec::new();
         }
-        let keep = (FIRST_SAMPLES << self.round.min(8)).min(MOST_SAMPLES);
-        let first = self.round == 0;
+        let round = self.round;
         self.round += 1;
-        let drop = |alternative: usize| if first { known.alternatives[alternative].warm_up } else { 1 };
         let mut order = self.shuffled();
         let prior = |alternative: usize| known.alternatives[alternative].prior_s;
-        if first {
-            // Short loops only get to the first ones.
+        if round == 0 {
+            // The default has been observed. Loops that end soon only get to the first ones.
+            order.retain(|alternative| *alternative > 0);
             order.sort_by(|one, two| prior(*one).total_cmp(&prior(*two)));
         }
-        let keep = |alternative| if first && known.expected(alternative) > DEAR { 1 } else { keep };
-        let block = |alternative| Block { alternative, drop: drop(alternative), keep: keep(alternative) };
+        let block = |alternative: usize| match round {
+            0 => Block { alternative, drop: 0, keep: TASTE },
+            _ => {
+                let keep = (FIRST_SAMPLES << (round - 1).min(8)).min(MOST_SAMPLES);
+                let warm_up = if round == 1 { known.alternatives[alternative].warm_up } else { 1 };
+                Block { alternative, drop: warm_up.saturating_sub(TASTE).max(1), keep }
+            }
+        };
         order.into_iter().map(block).collect()
     }
 

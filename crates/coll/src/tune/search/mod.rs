@@ -45,12 +45,23 @@ pub struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// How many times the default's time the model expects of one. A default that takes longer than expected
-    /// counts as it is.
+    /// How many times the default's time is to be expected of one: what the model says, or, where one of the
+    /// same algorithm and radix was measured, as much more than that as the model says. A default that takes
+    /// longer than expected counts as it is.
     pub fn expected(&self, alternative: usize) -> f64 {
-        let prior_s = |alternative: usize| self.alternatives[alternative].prior_s;
-        let measured_s = self.prices[0].filter(|price| price.is_finite()).unwrap_or(0.0) * 1e-9;
-        prior_s(alternative) / prior_s(0).max(measured_s)
+        let prior_s = |place: usize| self.alternatives[place].prior_s;
+        let measured_s =
+            |place: usize| self.prices[place].filter(|price| price.is_finite()).map(|ns| ns * 1e-9);
+        let kind = |place: usize| &self.alternatives[place].attributes.0[..2];
+        let default_s = measured_s(0).unwrap_or(0.0);
+        let by_relative = |place: usize| {
+            let known_s = measured_s(place).filter(|_| place > 0 && kind(place) == kind(alternative))?;
+            Some(known_s / default_s * prior_s(alternative) / prior_s(place))
+        };
+        (0..self.prices.len())
+            .filter_map(by_relative)
+            .reduce(f64::max)
+            .unwrap_or(prior_s(alternative) / prior_s(0).max(default_s))
     }
 
     /// The cheapest of these, the first of equals; nothing else counts where none was measured.

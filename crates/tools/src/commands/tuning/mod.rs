@@ -56,7 +56,7 @@ const RECORDED: &str = include_str!("../../../../../fixtures/noise/node.txt");
 /// Longest file of noise, in bytes.
 const NOISE_BYTES: u64 = 1 << 20;
 /// Loops that are short.
-const SHORT: [u32; 2] = [10, 100];
+const SHORT: [u32; 4] = [10, 100, 300, 1000];
 
 /// How something is chosen.
 #[derive(Clone, Copy)]
