@@ -79,6 +79,7 @@ for part in "${@:-build}"; do
             want "test -f /usr/include/zlib.h" zlib1g-dev
             want "command -v valgrind" valgrind
             want "command -v bzip2" bzip2
+            want "command -v debootstrap" debootstrap
             want "command -v autoreconf && command -v libtoolize && command -v m4" autoconf automake libtool m4
             ;;
         *) echo "need: unknown part $part (build, python, fabric, hosts, starters, slurm, overlap, public, fortran, kernel or packages)" >&2; exit 2 ;;
