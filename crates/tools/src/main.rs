@@ -34,6 +34,8 @@
 #![deny(unsafe_code)]
 
 mod amounts;
+#[cfg(test)]
+mod command_line;
 mod commands;
 mod kept;
 mod measure;

@@ -24,18 +24,11 @@ pub fn asks(options: &Options) -> Vec<Ask> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     #[test]
     fn every_cell_is_asked_for_once() {
-        let line = "x --ops latency,barrier --sizes 8,64";
-        let options = Line::parse_from(line.split(' ')).options;
+        let options = command_line::options("--ops latency,barrier --sizes 8,64").expect("options");
         let shown: Vec<_> =
             asks(&options).iter().map(|ask| format!("{} {} {}", ask.op, ask.mode, ask.bytes)).collect();
         let expected = [

@@ -110,24 +110,10 @@ fn extents(text: &str) -> Result<Extents, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     fn check(line: &str, expected: Result<&str, &str>) {
-        let machines = format!("{}/../../fixtures/machines/", env!("CARGO_MANIFEST_DIR"));
-        let line = line.replace("MACHINES/", &machines);
-        let parsed = Line::try_parse_from(std::iter::once("reorder").chain(line.split_whitespace()));
-        let result = parsed.map_err(|error| error.to_string()).and_then(|line| report(&line.options));
-        match (result, expected) {
-            (Ok(text), Ok(part)) => assert!(text.contains(part), "{text}"),
-            (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),
-            (got, _) => panic!("{line}: {got:?}"),
-        }
+        command_line::check(line, report, expected);
     }
 
     #[test]

@@ -134,21 +134,11 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     fn check(line: &str, runs: &str, expected: &[&str]) {
-        let parsed = Line::try_parse_from(std::iter::once("start").chain(line.split_whitespace()));
-        let text = match (parsed, Runs::parse(runs)) {
-            (Ok(line), Ok(runs)) => report(&line.options, &runs),
-            (Err(error), _) => error.to_string(),
-            (_, Err(error)) => error,
-        };
+        let command = |options: &Options| Ok(report(options, &Runs::parse(runs)?));
+        let text = command_line::answer(line, command).unwrap_or_else(|error| error);
         for part in expected {
             assert!(text.contains(part), "{part} is not in {text}");
         }

@@ -238,19 +238,13 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     /// Both tables, or why there is none.
     fn check(line: &str, expected: Result<&[&str], &str>) {
-        let line = Line::try_parse_from(std::iter::once("asp").chain(line.split_whitespace())).unwrap();
+        let options: Options = command_line::options(line).unwrap();
         let tables =
-            |by_node| placement(&line.options, &Cluster { hosts: 2, ranks_per_host: 3, by_node, ..STREMI });
+            |by_node| placement(&options, &Cluster { hosts: 2, ranks_per_host: 3, by_node, ..STREMI });
         match (tables(false).and_then(|first| Ok(first + &tables(true)?)), expected) {
             (Ok(text), Ok(parts)) => parts.iter().for_each(|part| assert!(text.contains(part), "{text}")),
             (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),

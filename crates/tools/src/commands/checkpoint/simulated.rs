@@ -241,21 +241,11 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     fn check(line: &str, runs: &str, expected: &[&str]) {
-        let parsed = Line::try_parse_from(std::iter::once("checkpoint").chain(line.split_whitespace()));
-        let text = match (parsed, parse(runs)) {
-            (Ok(line), Ok(runs)) => report(&line.options, &runs),
-            (Err(error), _) => error.to_string(),
-            (_, Err(error)) => error,
-        };
+        let command = |options: &Options| Ok(report(options, &parse(runs)?));
+        let text = command_line::answer(line, command).unwrap_or_else(|error| error);
         for part in expected {
             assert!(text.contains(part), "{part} is not in {text}");
         }
@@ -274,7 +264,7 @@ mod tests {
     fn predictions_from_measured_checkpoints() {
         let runs = std::fs::read_to_string(tutti_golden::path("checkpoints/testbed-2-processors.txt"));
         let runs = parse(&runs.expect("it is there")).expect("lines of runs");
-        let line = Line::try_parse_from(["checkpoint"]).expect("no option is needed");
-        tutti_golden::check("predictions/checkpoints.txt", &report(&line.options, &runs));
+        let options = command_line::options("").expect("no option is needed");
+        tutti_golden::check("predictions/checkpoints.txt", &report(&options, &runs));
     }
 }

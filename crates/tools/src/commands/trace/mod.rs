@@ -174,19 +174,11 @@ fn common(one: &[(u64, u64)], other: &[(u64, u64)]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
+    use crate::command_line;
 
     fn simulate(line: &str) -> (Trace, String) {
-        let machine =
-            format!("--machine {}/../../fixtures/machines/boards-2x2x2.txt", env!("CARGO_MANIFEST_DIR"));
-        let words = ["trace"].into_iter().chain(machine.split_whitespace()).chain(line.split_whitespace());
-        simulated(&Line::try_parse_from(words).unwrap().options.setup).unwrap()
+        let words = format!("--machine MACHINES/boards-2x2x2.txt {line}");
+        simulated(&command_line::options::<Options>(&words).unwrap().setup).unwrap()
     }
 
     #[test]

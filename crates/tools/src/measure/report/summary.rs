@@ -152,18 +152,11 @@ fn spreads(input: &Input, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command_line;
     use crate::measure::library::Library;
-    use crate::measure::options::Options;
     use crate::measure::results::Results;
     use crate::measure::sample::Sample;
-    use clap::Parser;
     use std::path::Path;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
 
     fn check(rows: &[(&str, &str, f64)], expected: &[&str]) {
         let mut results = Results::default();
@@ -172,7 +165,7 @@ mod tests {
             results.add(library, Sample { cell, us: *us, least: *us, wrong: 0 });
         }
         let libraries = ["tutti", "a"].map(|name| Library::nameless(Path::new("/")).variant(name, &[]));
-        let options = Line::parse_from(["x", "--ops", "bcast,scan", "--ranks", "2"]).options;
+        let options = command_line::options("--ops bcast,scan --ranks 2").expect("options");
         let input =
             Input { options: &options, libraries: &libraries, results: &results, machine: Vec::new() };
         let mut out = String::new();

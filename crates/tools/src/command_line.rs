@@ -1,0 +1,36 @@
+//! Commands as a command line gives them, for tests.
+
+use clap::{Args, Error, Parser};
+
+#[derive(Parser)]
+struct Line<T: Args> {
+    #[command(flatten)]
+    options: T,
+}
+
+/// The options of a command that is followed by these words; `MACHINES/` is the folder of recorded machines.
+pub fn options<T: Args>(words: &str) -> Result<T, Error> {
+    let machines = format!("{}/../../fixtures/machines/", env!("CARGO_MANIFEST_DIR"));
+    let words = words.replace("MACHINES/", &machines);
+    Line::try_parse_from(["tutti"].into_iter().chain(words.split_whitespace())).map(|line| line.options)
+}
+
+/// What a command answers, or what is wrong with its words.
+pub fn answer<T: Args>(
+    words: &str,
+    command: impl Fn(&T) -> Result<String, String>,
+) -> Result<String, String> {
+    options(words).map_err(|error| error.to_string()).and_then(|options| command(&options))
+}
+
+/// Asserts that the answer to some words has a part, or that what is wrong with them is said so.
+pub fn check<T: Args>(
+    words: &str,
+    command: impl Fn(&T) -> Result<String, String>,
+    expected: Result<&str, &str>,
+) {
+    match (answer(words, command), expected) {
+        (Ok(text), Ok(part)) | (Err(text), Err(part)) => assert!(text.contains(part), "{text}"),
+        (got, _) => panic!("{words}: {got:?}"),
+    }
+}
