@@ -108,8 +108,10 @@ def without_mpirun(userland):
 
 
 def tools(userland):
-    assert "Debian" not in userland.run("/opt/env/bin/tutti", "--version")
-    assert "settings" in userland.run("/opt/env/bin/tutti", "info").lower()
+    said = userland.run("/opt/env/bin/tutti", "--version")
+    assert said.startswith("tutti "), said
+    said = userland.run("/opt/env/bin/tutti", "info", "--settings")
+    assert "TUTTI_SPIN_US=-1\n" in said, said
 
 
 def main():

@@ -167,7 +167,6 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     Ok(JobPlan { info, here, secret, io_servers })
 }
 
-/// How ranks are placed and shown.
 /// How checkpoints are written.
 fn keeping(config: &Config) -> (Writing, Packed) {
     let writing = match config.checkpoint_writing {
@@ -183,6 +182,7 @@ fn keeping(config: &Config) -> (Writing, Packed) {
     (writing, packed)
 }
 
+/// How ranks are placed and shown.
 fn manner(request: &Request, config: &Config) -> Manner {
     Manner {
         placing: request.placing.clone(),

@@ -556,7 +556,9 @@ impl Carrier for Kernel {
                 taken |= self.receive(token as u32, frames);
             }
         }
-        self.in_vain = if taken { 0 } else { self.in_vain };
+        if taken {
+            self.in_vain = 0;
+        }
         taken
     }
 
