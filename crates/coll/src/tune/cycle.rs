@@ -29,32 +29,59 @@ pub struct Cycle {
     period: usize,
     /// Where in it the newest is.
     position: usize,
+    /// So many of the newest keys follow the cycle.
+    following: usize,
 }
 
 impl Cycle {
     /// One more operation: its place.
     pub fn next(&mut self, key: UnitKey) -> Place {
-        if self.latest.len() == LONGEST * TIMES {
-            self.latest.remove(0);
-        }
-        self.latest.push(key);
+        self.push(key);
         let newest = self.latest.len() - 1;
         if self.period > 0 && self.latest[newest] == self.latest[newest - self.period] {
-            self.position = (self.position + 1) % self.period;
+            self.position = self.following_position();
+            self.following = (self.following + 1).min(LONGEST * TIMES);
         } else {
             (self.period, self.position) = (self.shortest(), 0);
+            self.following = self.period * TIMES;
         }
         Place { key, occurrence: self.occurrence() }
     }
 
-    /// Whether one more of `key` changes nothing: all that is remembered is that.
-    pub fn is_full_of(&self, key: UnitKey) -> bool {
-        self.period == 1 && self.latest.len() == LONGEST * TIMES && self.latest.iter().all(|one| *one == key)
+    /// Whether going on with the cycle changes nothing but the position: all that is remembered follows it.
+    pub fn is_full(&self) -> bool {
+        self.period > 0 && self.following == LONGEST * TIMES
+    }
+
+    /// Where in the cycle the newest operation is.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Where in the cycle the next operation is, if there is one.
+    pub fn following_position(&self) -> usize {
+        if self.position + 1 < self.period { self.position + 1 } else { 0 }
+    }
+
+    /// Operations went on with a full cycle that nobody told of one by one; the next one is at `position`.
+    pub fn go_on_to(&mut self, position: usize) {
+        debug_assert!(self.is_full() && position < self.period);
+        while self.following_position() != position {
+            self.push(self.latest[self.latest.len() - self.period]);
+            self.position = self.following_position();
+        }
     }
 
     /// The length of the cycle, or 0 where there is none.
     pub fn period(&self) -> usize {
         self.period
+    }
+
+    fn push(&mut self, key: UnitKey) {
+        if self.latest.len() == LONGEST * TIMES {
+            self.latest.remove(0);
+        }
+        self.latest.push(key);
     }
 
     /// The shortest cycle that the latest keys have gone through often enough.
@@ -114,14 +141,31 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_for_long_changes_nothing() {
-        let mut cycle = Cycle::default();
-        for number in 0..200 {
-            assert_eq!(cycle.is_full_of(key(1)), number >= LONGEST * TIMES, "{number}");
-            cycle.next(key(1));
+    fn what_goes_on_for_long_changes_nothing_but_the_position() {
+        for cycle_of in ["a", "ab", "aab", "abcde"] {
+            let period = cycle_of.len();
+            let keys = || cycle_of.chars().cycle().map(|letter| key(letter as u64));
+            let mut told = Cycle::default();
+            for (number, key) in keys().take(200).enumerate() {
+                assert!(!told.is_full() || number >= LONGEST * TIMES, "{cycle_of} {number}");
+                told.next(key);
+            }
+            assert!(told.is_full() && told.period() == period, "{cycle_of}");
+            for untold in 0..3 * period {
+                let mut one = Cycle { latest: told.latest.clone(), ..told };
+                let mut other = Cycle { latest: told.latest.clone(), ..told };
+                keys().skip(200).take(untold).for_each(|key| {
+                    one.next(key);
+                });
+                other.go_on_to((told.following_position() + untold) % period);
+                assert_eq!(
+                    (&one.latest, one.position),
+                    (&other.latest, other.position),
+                    "{cycle_of} {untold}"
+                );
+            }
+            told.next(key(0));
+            assert!(!told.is_full(), "{cycle_of}");
         }
-        assert!(!cycle.is_full_of(key(2)));
-        cycle.next(key(2));
-        assert!(!cycle.is_full_of(key(1)) && !cycle.is_full_of(key(2)));
     }
 }

@@ -266,34 +266,45 @@ fn begin_some(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Optio
         let proposal = says.proposal();
         let manner = proposal.map_or(Manner::Plain, |proposal| proposal.manner);
         end_ns = match (manner, proposal) {
-            (Manner::Pushed, Some(proposal)) => Some(clock::now_ns() + push_ns(proposal.choice.time)),
+            (Manner::Pushed, Some(proposal)) => Some(push_end_ns(proposal.choice.time)),
             _ => None,
         };
-        operation.with(|operation| {
+        let words = operation.with(|operation| {
             let choice = proposal.map(|proposal| &proposal.choice);
             let mut run = prepare_as(held, process, comm, operation, means, choice);
             run.manner = manner;
-            if let Manner::Sparse(tests) = manner {
-                inside::move_on_every(tests);
-            }
+            space_tests(manner);
             comm.collectives.note(held, tags[0], run.signature);
             let ticket = comm.collectives.ticket_under(held, tags[0], &run);
+            let words = run.words;
             start_under(held, process, comm, run, ticket, request);
+            words
         });
-        if let Some((place, _)) = unit {
-            contribute(held, process, comm, place, tags[1], says);
+        let Some((place, _)) = unit else { continue };
+        contribute(held, process, comm, place, tags[1], says);
+        let mut its = comm.collectives.deferred.borrow_mut(held);
+        if let (Some(words), Means::All, true) = (words, means, its.waiting.is_empty()) {
+            its.tuning.settle(place, words);
         }
     }
     end_ns
 }
 
-/// How long an operation is pushed on that is to take so long by the model.
-fn push_ns(time_s: f64) -> u64 {
-    ((time_s * PUSHED_TIMES * 1e9) as u64).clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS)
+/// What an operation that moves on in this manner asks of tests.
+pub(super) fn space_tests(manner: Manner) {
+    if let Manner::Sparse(tests) = manner {
+        inside::move_on_every(tests);
+    }
+}
+
+/// Until when an operation is pushed on that begins now and is to take so long by the model.
+pub(super) fn push_end_ns(time_s: f64) -> u64 {
+    let ns = ((time_s * PUSHED_TIMES * 1e9) as u64).clamp(LEAST_PUSHED_NS, MOST_PUSHED_NS);
+    clock::now_ns() + ns
 }
 
 /// Moves an operation on until it is over, or until then: starting stays local.
-fn push(held: &Held, process: &Process, request: RequestId, end_ns: u64) {
+pub(super) fn push(held: &Held, process: &Process, request: RequestId, end_ns: u64) {
     while !is_over(held, process, request) && clock::now_ns() < end_ns {
         progress::progress(held, process);
     }

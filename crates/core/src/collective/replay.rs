@@ -9,10 +9,11 @@
 use std::sync::Arc;
 
 use tutti_base::Result;
+use tutti_coll::tune::{CallForm, Manner};
 
 use super::nonblocking::{Attempt, start_looks, start_run};
 use super::port::CommPort;
-use super::{Channel, LANE_BITS, Words, failures, fast_path, finish, offloaded, waiting_for};
+use super::{Channel, LANE_BITS, Words, deferred, failures, fast_path, finish, offloaded, waiting_for};
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
@@ -34,9 +35,9 @@ pub unsafe fn replay(
     has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
 ) -> Option<Result<()>> {
+    let call = Call { form: CallForm::Blocking, words, looks: process.waiting.flag_looks() };
     // SAFETY: passed on.
-    match unsafe { attempt(held, process, comm, words, has_lists, addresses, process.waiting.flag_looks())? }
-    {
+    match unsafe { attempt(held, process, comm, call, has_lists, addresses)? } {
         Attempt::Over(result) => Some(result),
         Attempt::Waits(run, ticket) => {
             let what = || waiting_for(words.collective, words.root as u32, comm);
@@ -58,11 +59,9 @@ pub unsafe fn start_replay(
     has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
 ) -> Option<RequestId> {
-    if comm.collectives.tune(held, process).is_on() {
-        return None;
-    }
+    let call = Call { form: CallForm::Nonblocking, words, looks: start_looks(process) };
     // SAFETY: passed on.
-    Some(match unsafe { attempt(held, process, comm, words, has_lists, addresses, start_looks(process))? } {
+    Some(match unsafe { attempt(held, process, comm, call, has_lists, addresses)? } {
         Attempt::Over(Ok(())) => RequestId::DONE,
         Attempt::Over(Err(error)) => {
             let requests = &mut process.messages.borrow_mut(held).state;
@@ -70,12 +69,28 @@ pub unsafe fn start_replay(
             requests.requests.complete(request, Some(error));
             request
         }
-        Attempt::Waits(run, ticket) => start_run(held, process, comm, run, ticket, None),
+        Attempt::Waits(run, ticket) => {
+            let (manner, time_s) = (run.manner, run.execution.plan().choice.time);
+            deferred::space_tests(manner);
+            let request = start_run(held, process, comm, run, ticket, None);
+            if manner == Manner::Pushed {
+                deferred::push(held, process, request, deferred::push_end_ns(time_s));
+            }
+            request
+        }
     })
 }
 
-/// Begins the operation that `words` name on other memory, if it is at rest and simple enough, and does it if nothing is in the
-/// way; `looks` at a flag are made. Its execution stays at rest unless it has to wait, which is when other calls may come between.
+/// What is called for.
+struct Call<'w> {
+    form: CallForm,
+    words: &'w Words,
+    /// Looks at a flag that are made.
+    looks: u32,
+}
+
+/// Begins the operation that is called for on other memory, if it is at rest and simple enough, and does it if nothing is in the
+/// way. Its execution stays at rest unless it has to wait, which is when other calls may come between.
 ///
 /// # Safety
 /// As for [`replay`].
@@ -84,10 +99,9 @@ unsafe fn attempt(
     held: &Held,
     process: &Process,
     comm: &Communicator,
-    words: &Words,
+    Call { form, words, looks }: Call<'_>,
     has_lists: impl Fn(&[i64]) -> bool,
     addresses: [*mut u8; 2],
-    looks: u32,
 ) -> Option<Attempt> {
     let its = &comm.collectives;
     if offloaded::may_carry(held, comm, words.collective) {
@@ -96,7 +110,9 @@ unsafe fn attempt(
     let mut state = its.state.borrow_mut(held);
     let mut deferred = state.tune(process).is_on().then(|| its.deferred.borrow_mut(held));
     let tuned = match &deferred {
-        Some(deferred) => Some(deferred.tuning.steady(words)?),
+        // What was called for before begins before.
+        Some(deferred) if !deferred.waiting.is_empty() => return None,
+        Some(deferred) => Some(deferred.tuning.steady(form, words)?),
         None => None,
     };
     // SAFETY: passed on.

@@ -23,8 +23,7 @@ pub mod words;
 
 use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
-use tutti_coll::select::Choice;
-use tutti_coll::tune::Manner;
+use tutti_coll::tune::{Manner, Proposal};
 use tutti_transport::banks::{Banks, Said};
 use tutti_transport::exposure::Record;
 
@@ -350,11 +349,13 @@ impl OperationState {
         words: &Words,
         has_lists: impl Fn(&[i64]) -> bool,
         [send, recv]: [*mut u8; 2],
-        tuned: Option<&Choice>,
+        tuned: Option<&Proposal>,
     ) -> Option<usize> {
         let is_meant = |run: &Run| match tuned {
             None => !run.tuned,
-            Some(choice) => run.tuned && run.execution.plan().choice.is_same(choice),
+            Some(Proposal { choice, manner, .. }) => {
+                run.tuned && run.manner == *manner && run.execution.plan().choice.is_same(choice)
+            }
         };
         let generation = self.generation;
         let said = |run: &Option<Run>| {

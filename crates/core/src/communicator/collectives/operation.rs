@@ -201,7 +201,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// As an operation says; without its words and lists, which are for calls that are done at once.
+    /// As an operation says.
     ///
     /// # Safety
     /// The memory of the arrays stays what the operation's maker has promised.
@@ -244,6 +244,9 @@ impl Owned {
             root: operation.root,
             reducer: operation.reducer.clone(),
             blocks: operation.blocks.clone(),
+            words: operation.words,
+            lists: operation.lists.clone(),
+            given: operation.given,
             ..kept
         };
         Owned { operation: kept, _datatypes: datatypes }

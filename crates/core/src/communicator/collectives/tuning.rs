@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use tutti_base::config::{Tune, TuneSearch};
 use tutti_coll::Shape;
-use tutti_coll::select::Choice;
 use tutti_coll::tune::cycle::{Cycle, Place};
 use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, UnitKey, search};
 
@@ -32,9 +31,20 @@ pub(crate) struct Tuning {
     /// Who explores.
     active: Option<Place>,
     operations: u64,
-    /// The call that has been repeated alone for so long that the next one changes nothing, and is decided
-    /// on: it may be done again so without asking.
-    steady: Option<(Words, Arc<[Proposal]>, usize)>,
+    /// By their positions in a cycle that has been gone through for so long that the next operation changes
+    /// nothing: the calls that are decided on. They may be done again so without asking.
+    steady: Vec<Option<Steady>>,
+    /// Which of them comes next.
+    next: usize,
+}
+
+/// A call and what was decided on it.
+#[derive(Debug)]
+struct Steady {
+    form: CallForm,
+    words: Words,
+    proposals: Arc<[Proposal]>,
+    number: usize,
 }
 
 /// One unit: see [`tutti_coll::tune`].
@@ -111,7 +121,8 @@ impl Default for Tuning {
             units: HashMap::new(),
             active: None,
             operations: 0,
-            steady: None,
+            steady: Vec::new(),
+            next: 0,
         }
     }
 }
@@ -123,13 +134,19 @@ impl Tuning {
         if mode != self.mode {
             *self = Tuning { mode, ..Tuning::default() };
         }
-        self.steady = None;
-        self.cycle.next(UnitKey::of(shape, form))
+        self.catch_up();
+        let place = self.cycle.next(UnitKey::of(shape, form));
+        if !self.cycle.is_full() {
+            self.steady.clear();
+        }
+        self.next = self.cycle.following_position();
+        place
     }
 
     /// An operation is called for that is not tuned.
     pub fn interrupt(&mut self) {
-        self.steady = None;
+        self.catch_up();
+        self.steady.clear();
     }
 
     /// Whether a unit is known, or will not be.
@@ -188,12 +205,22 @@ impl Tuning {
     /// The blocking operation that was just begun is over after so long. `words` name it, if it may be done
     /// again by them.
     pub fn ended(&mut self, place: Place, call_ns: u64, words: Option<Words>) {
-        let Some(unit) = self.units.get_mut(&place) else { return };
-        unit.call_ns = Some(call_ns);
-        let decision = unit.tuner.decision().filter(|_| self.cycle.is_full_of(place.key));
-        self.steady = words
-            .zip(decision)
-            .map(|(words, decision)| (words, Arc::clone(&unit.proposals), decision.alternative()));
+        if let Some(unit) = self.units.get_mut(&place) {
+            unit.call_ns = Some(call_ns);
+        }
+        if let Some(words) = words {
+            self.settle(place, words);
+        }
+    }
+
+    /// The operation that was told of last has begun, and these words name it: whether it may be done again by
+    /// them.
+    pub fn settle(&mut self, place: Place, words: Words) {
+        let Some(unit) = self.units.get(&place).filter(|_| self.cycle.is_full()) else { return };
+        let Some(decision) = unit.tuner.decision() else { return };
+        let (proposals, number) = (Arc::clone(&unit.proposals), decision.alternative());
+        self.steady.resize_with(self.cycle.period(), || None);
+        self.steady[self.cycle.position()] = Some(Steady { form: place.key.form, words, proposals, number });
     }
 
     /// A sentence on each unit that is still being tried.
@@ -206,15 +233,23 @@ impl Tuning {
 
     /// How a call is to be done that may be done again as it was.
     #[inline]
-    pub fn steady(&self, words: &Words) -> Option<&Choice> {
-        let (known, proposals, number) = self.steady.as_ref()?;
-        (known == words).then(|| &proposals[*number].choice)
+    pub fn steady(&self, form: CallForm, words: &Words) -> Option<&Proposal> {
+        let steady = self.steady.get(self.next)?.as_ref()?;
+        (steady.form == form && steady.words == *words).then(|| &steady.proposals[steady.number])
     }
 
     /// It was done again.
     #[inline]
     pub fn repeated(&mut self) {
         self.operations += 1;
+        self.next = if self.next + 1 < self.steady.len() { self.next + 1 } else { 0 };
+    }
+
+    /// The cycle hears of what was done again.
+    fn catch_up(&mut self) {
+        if !self.steady.is_empty() {
+            self.cycle.go_on_to(self.next);
+        }
     }
 }
 
