@@ -12,7 +12,7 @@
 //! # What is where
 //!
 //! Messages between processes. Entry points: `Links` (shared memory to the ranks of this host, a `FarLink`
-//! to the others, looked at a bounded part of the time while near traffic flows (`looks`), `Bridges` to
+//! to the others, looked at a bounded part of the time while near traffic flows (`poll_interval`), `Bridges` to
 //! processes of other jobs, as one link whose peers are ranks of the world and, beyond them, those others),
 //! trait `Directory` (who knows the addresses of others), trait `Link` (ordered records with 24 opaque
 //! header bytes, taken only when they can leave: none before the peer's address is known; `Sink` takes what
@@ -23,8 +23,8 @@
 //! the network's descriptors), trait `SingleCopy` (process_vm_readv, XPMEM, KNEM), `Exposures` (memory lent
 //! to the peers of an operation: `expose` gives a record to publish, `open` makes a window of it; buffers
 //! used often become shared in place: `exposure::convert` argues why that is safe, `exposure::known` why
-//! where they are need not be asked each time, `exposure::homing` why what far peers have read goes back to
-//! main memory; `line` finds out how far they are), `Banks` (flags and scratch memory of a communicator, in
+//! where they are need not be asked each time, `locality` how far peers are, how copies are stored
+//! there, and why what far ones have read is written back to main memory), `Banks` (flags and scratch memory of a communicator, in
 //! slots used in turn; S1; and in `banks::found` what one member has found out for all), `window::Control`
 //! (locks and counters of a window, logs of short puts, before the memory that its members on the node
 //! allocate with it), `Adaptive` (S6: connections between hosts on demand; state machines for the reliable
@@ -59,6 +59,8 @@ pub mod banks;
 pub mod bell;
 #[cfg(not(loom))]
 pub mod bridges;
+#[cfg(not(loom))]
+mod buffers;
 #[cfg(loom)]
 #[path = "exposure/count.rs"]
 pub mod count;
@@ -71,8 +73,6 @@ pub mod fabric;
 #[cfg(loom)]
 #[path = "banks/found.rs"]
 pub mod found;
-#[cfg(not(loom))]
-pub mod line;
 pub mod link;
 #[cfg(not(loom))]
 pub mod links;
@@ -81,13 +81,15 @@ pub mod loan;
 #[path = "exposure/loans.rs"]
 pub mod loans;
 #[cfg(not(loom))]
-pub mod looks;
+pub mod locality;
 pub mod memory;
 #[cfg(not(loom))]
 pub mod multicast;
 #[cfg(loom)]
 #[path = "window/mutex.rs"]
 pub mod mutex;
+#[cfg(not(loom))]
+mod poll_interval;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod shm;

@@ -15,8 +15,8 @@ use tutti_sys::job::Job;
 use crate::bridges::{Bridges, Way};
 use crate::link::{Full, Header, LINK_KIND, Link, Peer, Sink, Verdict};
 use crate::loan::{Loan, Memory};
-use crate::looks::Looks;
 use crate::multicast::carrier::Casting;
+use crate::poll_interval::PollInterval;
 use crate::shm::ShmLink;
 
 /// A link to other hosts: peers are ranks of the world.
@@ -36,7 +36,7 @@ pub struct Links<F> {
     far: Option<Box<F>>,
     /// Multicast to other hosts.
     casting: Option<Box<Casting>>,
-    looks: Looks,
+    interval: PollInterval,
     bridges: Bridges<F>,
 }
 
@@ -46,7 +46,7 @@ impl<F: FarLink> Links<F> {
         let job = Arc::clone(near.job());
         debug_assert_eq!(far.is_some(), job.header().has_other_hosts());
         let bridges = Bridges::new(job.header().world_size);
-        Links { near, job, far, casting: None, looks: Looks::default(), bridges }
+        Links { near, job, far, casting: None, interval: PollInterval::default(), bridges }
     }
 
     /// The same with multicast to other hosts.
@@ -57,13 +57,13 @@ impl<F: FarLink> Links<F> {
 
     /// Multicast to other hosts, if there may be any. The next poll looks at it.
     pub fn casting(&mut self) -> Option<&mut Casting> {
-        self.looks.at_once();
+        self.interval.at_once();
         self.casting.as_deref_mut()
     }
 
     /// The link to other hosts, if there are any. The next poll looks at it.
     pub fn far(&mut self) -> Option<&mut F> {
-        self.looks.at_once();
+        self.interval.at_once();
         self.far.as_deref_mut()
     }
 
@@ -318,7 +318,7 @@ impl<F: FarLink> Links<F> {
     fn poll_own(&mut self, sink: &mut impl Sink) -> bool {
         let Some(far) = &mut self.far else { return self.near.poll(sink) };
         let taken = self.near.poll(&mut InTheWorld { sink, job: &self.job });
-        if !self.looks.due(taken, clock::ticks) {
+        if !self.interval.due(taken, clock::ticks) {
             return taken;
         }
         let begun = clock::ticks();
@@ -327,7 +327,7 @@ impl<F: FarLink> Links<F> {
         if let Some(casting) = casting {
             found |= casting.poll(&mut **far, sink);
         }
-        self.looks.looked(begun, clock::ticks(), found);
+        self.interval.looked(begun, clock::ticks(), found);
         found | taken
     }
 }

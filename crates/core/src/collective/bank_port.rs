@@ -4,11 +4,11 @@
 use tutti_base::Result;
 use tutti_coll::ir::Access;
 use tutti_transport::banks::{Banks, Slot};
-use tutti_transport::line;
+use tutti_transport::locality;
 
 use super::inline_payload::Carrier;
 use crate::buffer::Buffer;
-use crate::engine::{Exposed, NodePort, Remote, note_readers, wants_look};
+use crate::engine::{Exposed, NodePort, Remote};
 
 /// The node for an operation that is granted its flags and banks, as long as what it exposes travels by value. All members of the
 /// communicator are here, and have the numbers there that their ranks are.
@@ -38,10 +38,8 @@ impl BankPort<'_> {
 
     /// As [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[cold]
-    fn measure_distance(&self, peer: u32, flag: u16, value: u64) -> bool {
-        let watched = line::watch(|| self.banks.is_reached(&self.slot, peer, flag, value));
-        note_readers(watched.line);
-        watched.came
+    fn observe_distance(&self, peer: u32, flag: u16, value: u64) -> bool {
+        locality::observe_reader(|| self.banks.is_reached(&self.slot, peer, flag, value)).came
     }
 }
 
@@ -79,8 +77,8 @@ impl NodePort for BankPort<'_> {
             self.banks.look_ahead(&self.slot, peer, flag);
             return true;
         }
-        if wants_look() {
-            return self.measure_distance(peer, flag, value);
+        if locality::is_due() {
+            return self.observe_distance(peer, flag, value);
         }
         for _ in 0..self.looks {
             std::hint::spin_loop();

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::completion;
-use crate::engine::{Exposed, NodePort, Port, Remote, Started, note_readers, wants_look};
+use crate::engine::{Exposed, NodePort, Port, Remote, Started};
 use crate::giant::Held;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
@@ -21,7 +21,7 @@ use crate::request::{Request, RequestId, Work};
 use crate::{repairs, trace};
 use tutti_transport::Peer;
 use tutti_transport::banks::{Banks, Slot};
-use tutti_transport::line;
+use tutti_transport::locality;
 
 /// Only schedules that have a turn take steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";
@@ -85,18 +85,17 @@ impl<'a> CommPort<'a> {
     /// Now and then: as [`NodePort::reached`], for a few microseconds, and finds out how far the peer is.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
-        let lender_looks = || self.lends() && self.messenger.exposures.borrow_mut(self.held).looks_out();
-        let is_due = wants_look() || lender_looks();
-        is_due && self.measure_distance(member, flag, value)
+        let to_lender = || self.lends() && self.messenger.exposures.borrow_mut(self.held).is_due();
+        let is_due = locality::is_due() || to_lender();
+        is_due && self.observe_distance(member, flag, value)
     }
 
     #[cold]
-    fn measure_distance(&self, member: u32, flag: u16, value: u64) -> bool {
+    fn observe_distance(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();
-        let watched = line::watch(|| banks.is_reached(slot, member, flag, value));
-        self.messenger.exposures.borrow_mut(self.held).line_came(watched.line);
-        note_readers(watched.line);
-        watched.came
+        let observed = locality::observe_reader(|| banks.is_reached(slot, member, flag, value));
+        self.messenger.exposures.borrow_mut(self.held).note_distance(observed.distance);
+        observed.came
     }
 
     /// Nobody gets at what was exposed any more.

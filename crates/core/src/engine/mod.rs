@@ -16,7 +16,7 @@ pub mod port;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use copies::{copy_to_bank, copy_to_peer, note_readers, wants_look};
+pub(crate) use copies::{copy_to_bank, copy_to_peer};
 pub use execution::{Execution, Status};
 pub use memory::{Array, Bindings, Memory};
 pub use port::{Exposed, NodePort, Port, Remote, Rows, Started};

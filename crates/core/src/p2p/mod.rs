@@ -31,7 +31,6 @@ mod pulling;
 mod remote;
 pub mod served;
 mod status;
-pub(crate) mod store_mode;
 #[cfg(test)]
 mod tests;
 mod withheld;
@@ -41,7 +40,8 @@ use std::collections::VecDeque;
 use tutti_base::ids::Plane;
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{ContextId, Error, WorldRank};
-use tutti_transport::{Link, Peer, line};
+use tutti_transport::locality::{self, PeerStores};
+use tutti_transport::{Link, Peer};
 
 use crate::events::{self, Kind};
 use crate::flow::{ReceiveWindow, Reserve, SendWindow, initial_window};
@@ -54,7 +54,6 @@ use crate::wire::{Area, Claim, Offer, Packet, Signature};
 use path_choice::PathChoice;
 use pulling::Pulling;
 use remote::Remote;
-use store_mode::StoreMode;
 use withheld::Withheld;
 
 /// A message that no receive was posted for.
@@ -161,7 +160,7 @@ struct PeerState {
     backlog: VecDeque<Queued>,
     streams: VecDeque<Stream>,
     listed: bool,
-    pace: StoreMode,
+    stores: PeerStores,
     /// Of long messages, once there were some.
     ways: Option<Box<PathChoice>>,
     /// The last long message that was offered to it.
@@ -307,12 +306,12 @@ impl<L: Link> PointToPoint<L> {
     fn watch(&mut self) -> bool {
         let Some((peer, watches)) = self.state.watched.take() else { return false };
         let link = &self.link;
-        let watched = line::watch(|| link.has_come(peer) == Some(true));
-        match watched.line {
-            Some(line) => self.state.peers.get(peer).pace.line_came(line),
+        let observed = locality::observe(|| link.has_come(peer) == Some(true));
+        match observed.distance {
+            Some(distance) => self.state.peers.get(peer).stores.note(distance),
             None => self.state.watched = (watches > 1).then_some((peer, watches - 1)),
         }
-        watched.came
+        observed.came
     }
 
     /// What was found that the caller has to act upon.
@@ -450,7 +449,7 @@ impl PeerTable {
                 backlog: VecDeque::new(),
                 streams: VecDeque::new(),
                 listed: false,
-                pace: StoreMode::default(),
+                stores: PeerStores::default(),
                 ways: None,
                 offered: None,
                 withheld: None,

@@ -4,9 +4,9 @@ use tutti_base::WorldRank;
 use tutti_base::traffic::TRAFFIC;
 use tutti_data::copy;
 use tutti_sys::clock;
+use tutti_transport::locality::PeerStores;
 use tutti_transport::{Link, Peer};
 
-use super::store_mode::StoreMode;
 use super::withheld::Waiting;
 use super::{
     Body, Limits, Message, Mode, PeerState, PointToPoint, Queued, SendSpec, Small, State, Stream, is_counted,
@@ -19,16 +19,16 @@ use crate::wire::{Offer, Packet, Signature};
 
 /// Fills the room of a record with a run of memory.
 #[inline(always)]
-fn fill(pace: &mut StoreMode, run: Run, out: &mut [u8]) {
-    pace.fill(out, |out| run.pack(out), |out| run.stream(out));
+fn fill(stores: &mut PeerStores, run: Run, out: &mut [u8]) {
+    stores.fill(out, |out| run.pack(out), |out| run.stream(out));
 }
 
 impl<L: Link> PointToPoint<L> {
     /// Sends a standard message at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_now(&mut self, spec: &SendSpec) -> bool {
-        let fill = |pace: &mut StoreMode, out: &mut [u8]| match spec.buffer.user_run() {
-            Some(run) => fill(pace, run, out),
+        let fill = |stores: &mut PeerStores, out: &mut [u8]| match spec.buffer.user_run() {
+            Some(run) => fill(stores, run, out),
             None => drop(spec.buffer.pack(0, out)),
         };
         let SendSpec { peer, envelope, signature, .. } = *spec;
@@ -38,7 +38,7 @@ impl<L: Link> PointToPoint<L> {
     /// Sends a run of memory in standard mode at once if that takes no more than a copy into the transport.
     #[inline]
     pub fn send_run(&mut self, peer: WorldRank, envelope: Envelope, run: Run) -> bool {
-        self.send_eager(peer, envelope, 0, run.bytes(), |pace, out| fill(pace, run, out))
+        self.send_eager(peer, envelope, 0, run.bytes(), |stores, out| fill(stores, run, out))
     }
 
     #[inline]
@@ -48,7 +48,7 @@ impl<L: Link> PointToPoint<L> {
         envelope: Envelope,
         signature: Signature,
         bytes: u64,
-        fill: impl FnOnce(&mut StoreMode, &mut [u8]),
+        fill: impl FnOnce(&mut PeerStores, &mut [u8]),
     ) -> bool {
         let peer = Peer(peer.0);
         if peer == self.state.me || !self.is_short(peer, bytes) {
@@ -59,13 +59,13 @@ impl<L: Link> PointToPoint<L> {
             return false;
         }
         let packet = Packet::Eager { envelope, signature, sync: None };
-        let pace = &mut towards.pace;
-        let fill = |out: &mut [u8]| fill(pace, out);
+        let stores = &mut towards.stores;
+        let fill = |out: &mut [u8]| fill(stores, out);
         let sent = self.link.try_send_with(peer, packet.encode(), bytes as usize, fill).is_ok();
         if !sent {
             towards.send_window.give_back(eager_cost(bytes));
         }
-        if towards.pace.is_due() {
+        if towards.stores.is_due() {
             self.state.watched = Self::watch_of(&self.link, peer);
         }
         sent
@@ -231,13 +231,17 @@ impl<L: Link> PointToPoint<L> {
         let Work::Send { buffer, sent, .. } = &mut request.work else { return Piece::Last };
         let take = fragment.min((buffer.bytes() - *sent) as usize);
         let header = Packet::Data { receiver }.encode();
-        let PeerState { pace, ways, .. } = self.state.peers.get(peer);
+        let PeerState { stores, ways, .. } = self.state.peers.get(peer);
         let put = match buffer.run() {
             Some(run) => {
                 let piece = &run[*sent as usize..][..take];
                 self.link.try_send_with(peer, header, take, |out| {
                     let begun = clock::ticks();
-                    pace.fill(out, |out| out.copy_from_slice(piece), |out| copy::fill_streaming(out, piece));
+                    stores.fill(
+                        out,
+                        |out| out.copy_from_slice(piece),
+                        |out| copy::fill_streaming(out, piece),
+                    );
                     let ticks = clock::ticks().wrapping_sub(begun);
                     ways.get_or_insert_default().filled(run.len() as u64, take, ticks);
                 })
@@ -249,7 +253,7 @@ impl<L: Link> PointToPoint<L> {
         if put.is_err() {
             return Piece::Full;
         }
-        if pace.is_due() {
+        if stores.is_due() {
             self.state.watched = Self::watch_of(&self.link, peer);
         }
         *sent += take as u64;

@@ -26,8 +26,8 @@ use tutti_sys::userfault::{self, Watcher};
 
 use super::count::Count;
 use super::object::{Object, Place};
-use super::policy::{BUFFERS, place};
 use super::record::PAGE_BYTES;
+use crate::buffers::{BUFFERS, place};
 
 /// Longer buffers are looked up each time: that costs less than to read of all their pages, and little in comparison.
 const MOST_BYTES: u64 = 64 * PAGE_BYTES;

@@ -17,7 +17,6 @@ mod convert;
 mod count;
 mod discard;
 mod fork;
-mod homing;
 mod known;
 mod loans;
 mod object;
@@ -45,7 +44,6 @@ pub use window::{REPLACED_RUNS, Window};
 
 use blocks::Blocks;
 use convert::Bounds;
-use homing::Homing;
 use known::Known;
 use loans::Loans;
 use object::{Object, Place};
@@ -56,7 +54,7 @@ use tutti_base::config::{Config, Mapped};
 use tutti_sys::job::{Job, Reach};
 
 use crate::Peer;
-use crate::line::Line;
+use crate::locality::{CoreDistance, WHOLE, WriteBack, write_back};
 use crate::single_copy::CopyError;
 
 /// What has happened so far.
@@ -72,8 +70,8 @@ pub struct Statistics {
     pub unmapped: u64,
     /// Times that the kernel was asked where a buffer is mapped.
     pub asked: u64,
-    /// Loans whose memory is sent home afterwards: far peers read it, and it changes from loan to loan.
-    pub homed: u64,
+    /// Loans whose memory is written back afterwards: far peers read it, and it changes from loan to loan.
+    pub written_back: u64,
     /// Mapped buffers that the program has unmapped or changed.
     pub lost: u64,
     /// Conversions refused, by reason ([`Refusal`] as index).
@@ -91,9 +89,9 @@ pub struct LentMessage {
 impl LentMessage {
     /// The receiver has read it, and the memory is still as it was lent: what [`Exposures::withdraw`] does for other loans.
     pub fn was_read(&self) {
-        if self.record.goes_home != 0 {
+        if self.record.written_back != 0 {
             // SAFETY: the caller says so; and it was found that it is to be done.
-            unsafe { homing::send_home(&[self.record.piece()]) };
+            unsafe { write_back(&[self.record.piece()]) };
         }
     }
 }
@@ -119,7 +117,7 @@ pub struct Exposures {
     hints: Vec<(u64, u64)>,
     blocks: Blocks,
     known: Known,
-    homing: Homing,
+    write_back: WriteBack,
     peers: Peers,
     proofs: Proofs,
     /// Records lent and not withdrawn.
@@ -154,7 +152,7 @@ impl Exposures {
             hints: Vec::new(),
             blocks: Blocks::default(),
             known: Known::new(config.mapped_watch),
-            homing: Homing::new(config.mapped_home),
+            write_back: WriteBack::new(config.mapped_home),
             peers: Peers::default(),
             proofs: Proofs::new(config.explain),
             loans: Loans::default(),
@@ -168,7 +166,11 @@ impl Exposures {
     /// Of a rank of a job.
     #[must_use]
     pub fn of_job(self, job: Arc<Job>) -> Exposures {
-        Exposures { homing: self.homing.of_job(Arc::clone(&job)), proofs: self.proofs.of_job(job), ..self }
+        Exposures {
+            write_back: self.write_back.of_job(Arc::clone(&job)),
+            proofs: self.proofs.of_job(job),
+            ..self
+        }
     }
 
     /// What this process can do to the memory of ranks like it, as far as it knows by itself.
@@ -197,15 +199,15 @@ impl Exposures {
         self.proofs.refuse(peer, error);
     }
 
-    /// Whether the next wait of an owner for its peers is to find out how long the line takes ([`Exposures::line_came`]).
+    /// Whether the next wait of an owner for its peers is to observe how far they are ([`Exposures::note_distance`]).
     #[inline]
-    pub fn looks_out(&self) -> bool {
-        self.homing.is_due()
+    pub fn is_due(&self) -> bool {
+        self.write_back.is_due()
     }
 
-    /// A line came from there that a peer has just written; `None`: none came while it was looked for.
-    pub fn line_came(&mut self, line: Option<Line>) {
-        self.homing.line_came(line);
+    /// A peer was observed to be so far; `None`: it could not be found.
+    pub fn note_distance(&mut self, distance: Option<CoreDistance>) {
+        self.write_back.note(distance);
     }
 
     /// Whether to lend mapped memory is cheap: the kernel tells when it changes.
@@ -230,7 +232,7 @@ impl Exposures {
 
     /// What has happened so far, for people: a line a fact.
     pub fn report(&self) -> Vec<String> {
-        let Statistics { conversions, converted_bytes, mapped, unmapped, asked, homed, lost, refused } =
+        let Statistics { conversions, converted_bytes, mapped, unmapped, asked, written_back, lost, refused } =
             self.statistics;
         let mut lines = vec![
             match self.back_end {
@@ -239,7 +241,7 @@ impl Exposures {
             },
             self.known.report(),
             format!("{mapped} loans were mapped, {unmapped} were not; the kernel was asked {asked} times"),
-            format!("{homed} loans were written back to memory after far peers had read them"),
+            format!("{written_back} loans were written back to memory after far peers had read them"),
             format!("{conversions} buffers became shared, {} KiB; {lost} were lost", converted_bytes >> 10),
         ];
         let reasons = Refusal::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
@@ -267,9 +269,9 @@ impl Exposures {
         unsafe {
             let mut record = self.lend(address, bytes, access, edges, bytes);
             if access == Access::Read && record.is_near() {
-                record.goes_home = self.homing.of_whole((address, bytes));
+                record.written_back = self.write_back.of_whole((address, bytes));
             }
-            self.statistics.homed += u64::from(record.goes_home != 0);
+            self.statistics.written_back += u64::from(record.written_back != 0);
             record
         }
     }
@@ -292,9 +294,9 @@ impl Exposures {
         unsafe {
             let mut record = self.expose_table(rows, table, access, edges, Layout::Entries);
             if access == Access::Read && record.is_near() {
-                record.goes_home = self.homing.of_pieces(others);
+                record.written_back = self.write_back.of_pieces(others);
             }
-            self.statistics.homed += u64::from(record.goes_home != 0);
+            self.statistics.written_back += u64::from(record.written_back != 0);
             record
         }
     }
@@ -366,8 +368,8 @@ impl Exposures {
     #[inline]
     pub fn withdraw(&mut self, record: &Record) {
         self.loans.end();
-        if record.goes_home != 0 {
-            self.send_home(record);
+        if record.written_back != 0 {
+            self.write_back_read(record);
         }
         if record.by == BackEnd::Knem as u32 {
             BackEnd::Knem.copier().withdraw(record.key);
@@ -376,12 +378,12 @@ impl Exposures {
 
     /// Drops what peers have read from the caches.
     #[cold]
-    fn send_home(&mut self, record: &Record) {
+    fn write_back_read(&mut self, record: &Record) {
         // SAFETY: memory that is lent is valid until it is withdrawn; and it was found that it is to be done.
         unsafe {
-            match record.goes_home {
-                homing::WHOLE => homing::send_home(&[record.piece()]),
-                number => homing::send_home(&self.homing.take(number)),
+            match record.written_back {
+                WHOLE => write_back(&[record.piece()]),
+                number => write_back(&self.write_back.take(number)),
             }
         }
     }

@@ -7,8 +7,8 @@
 
 use tutti_base::config::{Config, Mapped};
 
-/// Buffers that are remembered; others take the places of these.
-pub(super) const BUFFERS: usize = 256;
+use crate::buffers::{BUFFERS, place};
+
 /// Uses after which a buffer is given up for good: conversions are tried at `after`, times four each time.
 const MOST_AFTER: u32 = 1 << 24;
 
@@ -114,14 +114,6 @@ impl Use {
         self.after != u32::MAX && self.lent_bytes >= bytes.saturating_mul(u64::from(self.after))
     }
 }
-
-/// Where a buffer is remembered that begins at `address`.
-#[inline]
-pub(super) fn place(address: u64) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
-}
-
-const _: () = assert!(BUFFERS == 256, "a place is eight bits");
 
 #[cfg(test)]
 mod tests {

@@ -73,8 +73,8 @@ pub struct Record {
     pub(super) edges: u32,
     /// The [`super::BackEnd`] that reaches it where it is not mapped.
     pub(super) by: u32,
-    /// What the owner sends home when it is withdrawn ([`super::homing`]); nothing to peers.
-    pub(super) goes_home: u32,
+    /// What the owner writes back when it is withdrawn ([`crate::locality`]); nothing to peers.
+    pub(super) written_back: u32,
     /// How the back end knows this memory (0 where the address says it all).
     pub(super) key: u64,
     /// Which of the bytes are in the owner's shared object: `near_start..near_end`.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::config::Mapped;
 use tutti_sys::maps::Maps;
 
-use crate::line::Line;
+use crate::locality::CoreDistance;
 
 use super::processes::{Owner, at_once, pattern, with_owner};
 use super::*;
@@ -683,19 +683,19 @@ fn pages_are_the_same_until_they_are_given_back_or_mapped_elsewhere() {
 }
 
 #[test]
-fn what_far_peers_read_of_changing_memory_is_sent_home_and_stays_what_it_is() {
+fn what_far_peers_read_of_changing_memory_is_written_back_and_stays_what_it_is() {
     with_owner(&at_once(), |owner| {
         let memory = map(16 * PAGE);
         for content in 0..8u8 {
-            owner.exposures.line_came(Some(Line::Far));
+            owner.exposures.note_distance(Some(CoreDistance::Far));
             // SAFETY: memory of this test, which nobody else uses between two loans.
             unsafe { memory.write_bytes(content, 16 * PAGE) };
             // SAFETY: valid until it is unmapped below.
             let record = unsafe { owner.exposures.expose(memory, (16 * PAGE) as u64, Access::Read, None) };
-            let goes_home = record.goes_home != 0;
-            assert!(!goes_home || content >= 2, "{content}");
+            let written_back = record.written_back != 0;
+            assert!(!written_back || content >= 2, "{content}");
             let can = possible() && tutti_sys::cache::can_drop_lines();
-            assert!(goes_home || content < 3 || !can, "{content}");
+            assert!(written_back || content < 3 || !can, "{content}");
             owner.exposures.withdraw(&record);
             // SAFETY: as above.
             let is_there = unsafe { std::slice::from_raw_parts(memory, 16 * PAGE) };

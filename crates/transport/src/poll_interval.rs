@@ -1,10 +1,10 @@
 //! How often the network is looked at while shared memory carries traffic.
 //!
-//! A look at the memory is some instructions, one at the network often a call to the kernel. While records come
-//! from near, the looks at the network take a bounded part of the time; as soon as none has come between two of
-//! them, each poll looks. So what comes from far waits for two such intervals at most, and only beside near
-//! traffic. Who polls and polls and finds nothing at all (MPI_Iprobe in a loop) looks at the network for two
-//! thirds of the time: a poll is that much cheaper, and nothing waits for longer than half a look.
+//! A look at the memory is some instructions, one at the network often a call to the kernel. While records
+//! come from near, the looks at the network take a bounded part of the time; as soon as none has come between
+//! two of them, each poll looks. So what comes from far waits for two such intervals at most, and only beside
+//! near traffic. Who polls and polls and finds nothing at all (MPI_Iprobe in a loop) looks at the network for
+//! two thirds of the time: a poll is that much cheaper, and nothing waits for longer than half a look.
 
 /// While near traffic flows, looks at the network take one part in so many of the time.
 const PART: u64 = 16;
@@ -16,7 +16,7 @@ const IN_VAIN: u32 = 64;
 
 /// When to look at the network. Times are ticks of any clock.
 #[derive(Debug, Default)]
-pub struct Looks {
+pub struct PollInterval {
     /// Something had come from near between the last two looks.
     flowing: bool,
     /// Something has come since the last one.
@@ -28,8 +28,9 @@ pub struct Looks {
     in_vain: u32,
 }
 
-impl Looks {
-    /// Whether to look, after a look at the memory that has found something or not. `now` is asked only if need be.
+impl PollInterval {
+    /// Whether to look, after a look at the memory that has found something or not. `now` is asked only if
+    /// need be.
     #[inline]
     pub fn due(&mut self, near: bool, now: impl FnOnce() -> u64) -> bool {
         self.recent |= near;
@@ -44,7 +45,8 @@ impl Looks {
         true
     }
 
-    /// The network was looked at from `begun` to `ended`; `found`: there was something, so it tells nothing about the cost of a look.
+    /// The network was looked at from `begun` to `ended`; `found`: there was something, so it tells nothing
+    /// about the cost of a look.
     #[inline]
     pub fn looked(&mut self, begun: u64, ended: u64, found: bool) {
         self.looked = ended;
@@ -67,11 +69,11 @@ mod tests {
 
     /// Looks among polls, one each 10 ticks, which find something near as `near` says; a look costs `cost`.
     fn check(near: impl Fn(u64) -> bool, cost: u64, expected: std::ops::RangeInclusive<usize>) {
-        let (mut looks, mut now, mut count) = (Looks::default(), 1 << 40, 0);
+        let (mut interval, mut now, mut count) = (PollInterval::default(), 1 << 40, 0);
         for poll in 0..1000 {
             now += 10;
-            if looks.due(near(poll), || now) {
-                looks.looked(now, now + cost, false);
+            if interval.due(near(poll), || now) {
+                interval.looked(now, now + cost, false);
                 now += cost;
                 count += 1;
             }
@@ -91,18 +93,23 @@ mod tests {
 
     #[test]
     fn what_comes_from_far_waits_for_a_bounded_time() {
-        let mut looks = Looks::default();
-        looks.looked(0, 100, false);
-        assert!(!looks.due(true, || 110) && !looks.due(false, || 1699) && looks.due(false, || 1700));
-        looks.looked(1700, 1800, false);
-        assert!(!looks.due(false, || 3399) && looks.due(false, || 3400) && looks.due(false, || 3401));
-        looks.looked(3401, 3501, false);
-        assert!(!looks.due(true, || 3600));
-        looks.at_once();
-        assert!(looks.due(false, || 3601));
-        looks.looked(3601, 9000, true);
-        assert!(!looks.due(true, || 10_599) && looks.due(true, || 10_600), "what was found is not the cost");
-        looks.looked(0, 1 << 40, false);
-        assert!(looks.due(true, || (1 << 40) + LONGEST));
+        let mut interval = PollInterval::default();
+        interval.looked(0, 100, false);
+        assert!(!interval.due(true, || 110) && !interval.due(false, || 1699) && interval.due(false, || 1700));
+        interval.looked(1700, 1800, false);
+        assert!(
+            !interval.due(false, || 3399) && interval.due(false, || 3400) && interval.due(false, || 3401)
+        );
+        interval.looked(3401, 3501, false);
+        assert!(!interval.due(true, || 3600));
+        interval.at_once();
+        assert!(interval.due(false, || 3601));
+        interval.looked(3601, 9000, true);
+        assert!(
+            !interval.due(true, || 10_599) && interval.due(true, || 10_600),
+            "what was found is not the cost"
+        );
+        interval.looked(0, 1 << 40, false);
+        assert!(interval.due(true, || (1 << 40) + LONGEST));
     }
 }

@@ -1,17 +1,18 @@
-//! Memory that distant peers have read is sent home to main memory before its owner writes it again.
+//! Memory that distant peers have read is written back to main memory before its owner writes it again.
 //!
-//! A line that a core of another last-level cache holds has to be taken back from it before it is written, one by one: a program that
-//! writes 64 KiB afresh after it has lent them waits 30 us for that where it would take 6 (EPYC, cores of different
-//! last-level caches; 8 and 6 within one). Such lines an owner writes back and drops when all peers are done with them, 5 us:
-//! the program then fetches them from memory.
+//! A line that a core of another last-level cache holds has to be taken back from it before it is written,
+//! one by one: a program that writes 64 KiB afresh after it has lent them waits 30 us for that where it would
+//! take 6 (EPYC, cores of different last-level caches; 8 and 6 within one). Such lines an owner writes back
+//! and drops when all peers are done with them, 5 us: the program then fetches them from memory.
 //!
-//! It pays only where peers are far and the content changes from loan to loan. How far they are is no property that can be asked for:
-//! a hypervisor moves processors about. So an owner that waits for its peers looks now and then how long the line takes by which one of them
-//! says that it is done. That the content changes shows in some words of it.
+//! It pays only where peers are far and the content changes from loan to loan. How far they are is no
+//! property that can be asked for: a hypervisor moves processors about. So an owner that waits for its peers
+//! looks now and then how long the line takes by which one of them says that it is done. That the content
+//! changes shows in some words of it.
 //!
 //! # Safety
-//! Memory is looked at when it is about to be lent for being read, and dropped from the caches when it is withdrawn: as long as it is
-//! lent its owner has promised that it is valid and that nobody writes it.
+//! Memory is looked at when it is about to be lent for being read, and dropped from the caches when it is
+//! withdrawn: as long as it is lent its owner has promised that it is valid and that nobody writes it.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,15 +22,10 @@ use tutti_base::config::MappedHome;
 use tutti_sys::cache;
 use tutti_sys::job::{Distance, Job};
 
-use super::policy::{BUFFERS, place};
-use crate::line::{Line, is_far, voted};
-
-/// Shorter memory is not worth it; of longer one most has left the caches.
-const BYTES: std::ops::RangeInclusive<u64> = (16 << 10)..=(4 << 20);
-/// After so many loans it is looked again how far the peers are, so often at most: where ranks share processors, most of
-/// those that are waited for are not running.
-const LOANS: u32 = 16;
-const LOOKS: u32 = 4;
+use super::CoreDistance;
+use super::estimate::{is_far, voted};
+use super::limits::{DUE_LOANS, DUE_WAITS, MOST_VOTES, WRITTEN_BACK_BYTES};
+use crate::buffers::{BUFFERS, place};
 
 /// Words of the content that are looked at, at least one of each piece.
 const WORDS: usize = 8;
@@ -42,13 +38,13 @@ const CHANGES: u32 = 2;
 
 /// What an owner knows about the content of its buffers and the distance of its peers.
 #[derive(Debug)]
-pub(super) struct Homing {
+pub(crate) struct WriteBack {
     /// Never, where the processor cannot.
     setting: MappedHome,
     loans: u32,
-    /// So many looks, at most, are to find out how far the peers are.
-    due_looks: u32,
-    /// What is lent in pieces and to be sent home, by number.
+    /// So many waits, at most, are to observe how far the peers are.
+    due_waits: u32,
+    /// What is lent in pieces and to be written back, by number.
     pieces: Vec<(u32, Box<[Piece]>)>,
     last: u32,
     /// Of the ranks of a host all know what one has found: those that share processors find something rarely.
@@ -59,10 +55,10 @@ pub(super) struct Homing {
 }
 
 /// Address and bytes of memory that was lent.
-pub(super) type Piece = (*mut u8, u64);
+pub(crate) type Piece = (*mut u8, u64);
 
-/// Number of a loan that is sent home as a whole.
-pub(super) const WHOLE: u32 = 1;
+/// Number of a loan that is written back as a whole.
+pub(crate) const WHOLE: u32 = 1;
 
 /// A buffer, what it held when it was lent last, and how often in a row that was something new.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,14 +70,14 @@ struct Seen {
 }
 
 // SAFETY: the addresses are of memory that is lent, which is bound to operations and not to threads.
-unsafe impl Send for Homing {}
+unsafe impl Send for WriteBack {}
 
-impl Homing {
-    pub(super) fn new(setting: MappedHome) -> Homing {
-        Homing {
+impl WriteBack {
+    pub(crate) fn new(setting: MappedHome) -> WriteBack {
+        WriteBack {
             setting: if cache::can_drop_lines() { setting } else { MappedHome::Never },
             loans: 0,
-            due_looks: 0,
+            due_waits: 0,
             pieces: Vec::new(),
             last: WHOLE,
             job: None,
@@ -91,25 +87,25 @@ impl Homing {
     }
 
     /// With the other ranks of a host.
-    pub(super) fn of_job(self, job: Arc<Job>) -> Homing {
-        Homing { job: Some(job), ..self }
+    pub(crate) fn of_job(self, job: Arc<Job>) -> WriteBack {
+        WriteBack { job: Some(job), ..self }
     }
 
-    /// Whether memory that is about to be lent as a whole is to be sent home afterwards: [`WHOLE`], or 0.
+    /// Whether memory that is about to be lent as a whole is to be written back afterwards: [`WHOLE`], or 0.
     ///
     /// # Safety
     /// It can be read, and nobody writes it.
     #[inline]
-    pub(super) unsafe fn of_whole(&mut self, piece: Piece) -> u32 {
+    pub(crate) unsafe fn of_whole(&mut self, piece: Piece) -> u32 {
         // SAFETY: the caller's promise.
         u32::from(self.pays(piece.1) && unsafe { self.changes(std::iter::once(piece)) }) * WHOLE
     }
 
-    /// The same of memory in pieces; a number for [`Homing::take`], or 0.
+    /// The same of memory in pieces; a number for [`WriteBack::take`], or 0.
     ///
     /// # Safety
-    /// As for [`Homing::of_whole`].
-    pub(super) unsafe fn of_pieces(&mut self, pieces: impl Iterator<Item = Piece> + Clone) -> u32 {
+    /// As for [`WriteBack::of_whole`].
+    pub(crate) unsafe fn of_pieces(&mut self, pieces: impl Iterator<Item = Piece> + Clone) -> u32 {
         let (count, bytes) = pieces.clone().fold((0, 0), |(count, sum), (_, bytes)| (count + 1, sum + bytes));
         // SAFETY: the caller's promise.
         let pays = count <= PIECES
@@ -125,7 +121,7 @@ impl Homing {
     }
 
     /// The pieces of this number: they are withdrawn.
-    pub(super) fn take(&mut self, number: u32) -> Box<[Piece]> {
+    pub(crate) fn take(&mut self, number: u32) -> Box<[Piece]> {
         let place = self.pieces.iter().position(|&(other, _)| other == number);
         place.map_or_else(Box::default, |place| self.pieces.swap_remove(place).1)
     }
@@ -136,30 +132,30 @@ impl Homing {
         match self.setting {
             MappedHome::Never => return false,
             MappedHome::Always => return true,
-            MappedHome::Auto if !BYTES.contains(&bytes) => return false,
+            MappedHome::Auto if !WRITTEN_BACK_BYTES.contains(&bytes) => return false,
             MappedHome::Auto => {}
         }
         self.loans = self.loans.wrapping_add(1);
-        if self.loans.is_multiple_of(LOANS) {
-            self.due_looks = LOOKS;
+        if self.loans.is_multiple_of(DUE_LOANS) {
+            self.due_waits = DUE_WAITS;
         }
-        is_far(self.distance().votes.load(Ordering::Relaxed))
+        is_far(self.distance().votes.load(Ordering::Relaxed) as u8)
     }
 
-    /// Whether the next wait for a peer is to find out how long the line takes.
+    /// Whether the next wait for a peer is to observe how far it is.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        self.due_looks > 0
+    pub(crate) fn is_due(&self) -> bool {
+        self.due_waits > 0
     }
 
-    /// A line came from there that a peer has just written; `None`: none came while it was looked for.
-    pub(super) fn line_came(&mut self, line: Option<Line>) {
-        self.due_looks = if line.is_some() { 0 } else { self.due_looks.saturating_sub(1) };
+    /// A peer was observed to be so far; `None`: it could not be found.
+    pub(crate) fn note(&mut self, distance: Option<CoreDistance>) {
+        self.due_waits = if distance.is_some() { 0 } else { self.due_waits.saturating_sub(1) };
         let votes = &self.distance().votes;
-        let before = votes.load(Ordering::Relaxed);
-        let after = line.map_or(before, |line| voted(before, line));
+        let before = votes.load(Ordering::Relaxed) as u8;
+        let after = distance.map_or(before, |distance| voted(before, distance, MOST_VOTES));
         if after != before {
-            votes.store(after, Ordering::Relaxed);
+            votes.store(after.into(), Ordering::Relaxed);
         }
     }
 
@@ -170,7 +166,7 @@ impl Homing {
     /// Whether the content is another one each time. No piece is shorter than a word.
     ///
     /// # Safety
-    /// As for [`Homing::of_whole`].
+    /// As for [`WriteBack::of_whole`].
     unsafe fn changes(&mut self, pieces: impl Iterator<Item = Piece> + Clone) -> bool {
         let Some((first, _)) = pieces.clone().next() else { return false };
         let words = (WORDS / pieces.clone().count()).max(1) as u64;
@@ -201,8 +197,8 @@ impl Homing {
 /// Drops from the caches what peers have read.
 ///
 /// # Safety
-/// It is valid still, as it was lent; and it was found that it is to be sent home.
-pub(super) unsafe fn send_home(pieces: &[Piece]) {
+/// It is valid still, as it was lent; and it was found that it is to be written back.
+pub(crate) unsafe fn write_back(pieces: &[Piece]) {
     for &(start, bytes) in pieces {
         // SAFETY: the caller's promise; that it is to be done says only who can.
         unsafe { cache::drop_lines(start, bytes as usize) };
@@ -213,10 +209,10 @@ pub(super) unsafe fn send_home(pieces: &[Piece]) {
 mod tests {
     use super::*;
 
-    /// Of loans of memory that holds these in turn, in so many pieces, which are to be sent home.
+    /// Of loans of memory that holds these in turn, in so many pieces, which are to be written back.
     fn check_loans(pieces: usize, contents: &[u8], expected: &[bool]) {
-        let mut homing = Homing::new(MappedHome::Auto);
-        homing.line_came(Some(Line::Far));
+        let mut written = WriteBack::new(MappedHome::Auto);
+        written.note(Some(CoreDistance::Far));
         let mut memory = vec![0u8; 100_000];
         let got = contents.iter().map(|&content| {
             memory.fill(content);
@@ -225,8 +221,10 @@ mod tests {
             // SAFETY: the vector's own memory, which nobody writes meanwhile.
             unsafe {
                 match pieces {
-                    1 => homing.of_whole((base, 100_000)),
-                    _ => homing.of_pieces((0..pieces).map(|piece| (base.add(piece * length), length as u64))),
+                    1 => written.of_whole((base, 100_000)),
+                    _ => {
+                        written.of_pieces((0..pieces).map(|piece| (base.add(piece * length), length as u64)))
+                    }
                 }
             }
         });
@@ -235,13 +233,13 @@ mod tests {
         let expected = if cache::can_drop_lines() { expected.to_vec() } else { vec![false; expected.len()] };
         assert_eq!(homed, expected, "{pieces} {contents:?}");
         for number in got.into_iter().filter(|&number| number > WHOLE) {
-            assert_eq!(homing.take(number).len(), pieces);
+            assert_eq!(written.take(number).len(), pieces);
         }
-        assert!(homing.pieces.is_empty());
+        assert!(written.pieces.is_empty());
     }
 
     #[test]
-    fn what_changes_each_time_is_sent_home() {
+    fn what_changes_each_time_is_written_back() {
         let (contents, expected) =
             ([1, 2, 3, 4, 4, 5, 6, 7], [false, false, true, true, false, false, true, true]);
         for pieces in [1, 2, 3, 7, 100, PIECES] {
@@ -253,18 +251,21 @@ mod tests {
 
     #[test]
     fn buffers_that_take_each_others_place_are_told_apart() {
-        let mut homing = Homing::new(MappedHome::Auto);
+        let mut written = WriteBack::new(MappedHome::Auto);
         for content in 0..100 {
-            let (first, second) = (homing.is_new(4096, 65536, content), homing.is_new(4096, 32768, content));
+            let (first, second) =
+                (written.is_new(4096, 65536, content), written.is_new(4096, 32768, content));
             assert!(!first && !second);
         }
     }
 
     #[test]
     fn only_what_is_of_the_right_length_is_looked_at() {
-        let mut homing = Homing::new(MappedHome::Auto);
-        homing.line_came(Some(Line::Far));
-        assert!(!homing.pays(*BYTES.start() - 1) && !homing.pays(*BYTES.end() + 1));
-        assert_eq!(homing.pays(*BYTES.start()), cache::can_drop_lines());
+        let mut written = WriteBack::new(MappedHome::Auto);
+        written.note(Some(CoreDistance::Far));
+        assert!(
+            !written.pays(*WRITTEN_BACK_BYTES.start() - 1) && !written.pays(*WRITTEN_BACK_BYTES.end() + 1)
+        );
+        assert_eq!(written.pays(*WRITTEN_BACK_BYTES.start()), cache::can_drop_lines());
     }
 }

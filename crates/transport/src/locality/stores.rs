@@ -1,0 +1,266 @@
+//! How copies are stored: through the caches, or past them.
+//!
+//! Either way lines are written that another core has read, and have to be taken back from it first. Through
+//! the caches is the better way while the two processors are near each other: lines that have left the
+//! reader's cache, as those of a long ring have, are written at once, and then come from cache to cache.
+//! Where the processors are far, as two virtual ones are from time to time, each line costs a round trip
+//! before it can be written. Stores past the caches wait for no line, but then the reader has to go to
+//! memory. So a writer looks at how long its long copies take, and passes the caches by for a while after a
+//! slow one.
+//!
+//! How long a short copy takes says nothing: it is written into the processor's own buffers, and it is the
+//! reader who waits for the lines one by one. So it goes past the caches while the reader is known to be far.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use tutti_sys::clock;
+
+use super::limits::{Destination, Limits, STREAMED};
+use super::{BANK_READERS, CoreDistance, Estimate, FAR_BYTES};
+
+/// How to store a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorePath {
+    /// Through the caches.
+    Cached,
+    /// In the way that was the better one of late ([`Timer`]).
+    Timed,
+    /// Past the caches.
+    PastCaches,
+}
+
+/// How to copy so much there, at this distance of who reads it.
+#[inline]
+pub fn path(to: Destination, bytes: usize, distance: Option<CoreDistance>) -> StorePath {
+    let Limits { far_bytes, unknown_bytes, timed_bytes, long_bytes, .. } = to.limits();
+    let past_caches = match distance {
+        Some(CoreDistance::Far) => bytes >= far_bytes,
+        None => (unknown_bytes..timed_bytes).contains(&bytes),
+        Some(CoreDistance::Near) => false,
+    };
+    match () {
+        () if past_caches || bytes >= long_bytes => StorePath::PastCaches,
+        () if bytes >= timed_bytes => StorePath::Timed,
+        () => StorePath::Cached,
+    }
+}
+
+/// How to copy so much to a bank of this process.
+pub fn to_bank(bytes: usize) -> StorePath {
+    BANK_READERS.used();
+    path(Destination::Bank, bytes, BANK_READERS.distance())
+}
+
+/// What the time of copies tells about how to store the next ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    slow_bytes: u64,
+    /// So many are still to go past the caches.
+    streamed: u16,
+}
+
+impl Timer {
+    /// Nothing is known yet.
+    pub const fn new(to: Destination) -> Timer {
+        Timer { slow_bytes: to.limits().slow_bytes, streamed: 0 }
+    }
+
+    /// Copies `bytes` in the way that is the better one at present.
+    #[inline]
+    pub fn store(&mut self, bytes: usize, cached: impl FnOnce(), streaming: impl FnOnce()) {
+        self.store_by(bytes, cached, streaming, clock::ticks);
+    }
+
+    /// The same where any thread of the process may copy, each to its own part; `streamed` is what the
+    /// process knows of such copies, and another thread's knowledge may get lost.
+    pub fn store_shared(
+        to: Destination,
+        streamed: &AtomicU16,
+        bytes: usize,
+        cached: impl FnOnce(),
+        streaming: impl FnOnce(),
+    ) {
+        let mut timer = Timer { streamed: streamed.load(Ordering::Relaxed), ..Timer::new(to) };
+        timer.store(bytes, cached, streaming);
+        streamed.store(timer.streamed, Ordering::Relaxed);
+    }
+
+    fn store_by(
+        &mut self,
+        bytes: usize,
+        cached: impl FnOnce(),
+        streaming: impl FnOnce(),
+        mut now: impl FnMut() -> u64,
+    ) {
+        if self.streamed > 0 {
+            self.streamed -= 1;
+            return streaming();
+        }
+        let begun = now();
+        cached();
+        if now().wrapping_sub(begun) > bytes as u64 / self.slow_bytes {
+            self.streamed = STREAMED;
+        }
+    }
+}
+
+/// What a sender knows about writing to the ring of one peer.
+#[derive(Debug)]
+pub struct PeerStores {
+    timer: Timer,
+    distance: Estimate,
+}
+
+impl Default for PeerStores {
+    fn default() -> PeerStores {
+        PeerStores { timer: Timer::new(Destination::Ring), distance: Estimate::of_one() }
+    }
+}
+
+impl PeerStores {
+    /// Fills `out` in one of two ways.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        out: &mut [u8],
+        cached: impl FnOnce(&mut [u8]),
+        streaming: impl FnOnce(&mut [u8]),
+    ) {
+        if out.len() < FAR_BYTES {
+            return cached(out);
+        }
+        self.distance.used();
+        match path(Destination::Ring, out.len(), self.distance.distance()) {
+            StorePath::Cached => cached(out),
+            StorePath::PastCaches => streaming(out),
+            StorePath::Timed => {
+                let out = std::cell::RefCell::new(out);
+                let bytes = out.borrow().len();
+                self.timer.store(
+                    bytes,
+                    || cached(&mut out.borrow_mut()),
+                    || streaming(&mut out.borrow_mut()),
+                );
+            }
+        }
+    }
+
+    /// Whether it is time to observe how far the peer is: once each time.
+    #[inline]
+    pub fn is_due(&mut self) -> bool {
+        let is_due = self.distance.is_due();
+        if is_due {
+            self.distance.note(None);
+        }
+        is_due
+    }
+
+    /// The peer was observed to be so far.
+    pub fn note(&mut self, distance: CoreDistance) {
+        self.distance.note(Some(distance));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::limits::{DUE_USES, HELD_USES};
+    use super::*;
+
+    /// The first length of a payload to a ring that is timed.
+    const TIMED_BYTES: usize = Destination::Ring.limits().timed_bytes;
+
+    fn check_path(to: Destination, bytes: usize, expected: [StorePath; 3]) {
+        let distances = [None, Some(CoreDistance::Near), Some(CoreDistance::Far)];
+        assert_eq!(distances.map(|distance| path(to, bytes, distance)), expected, "{to:?} {bytes}");
+    }
+
+    #[test]
+    fn what_far_cores_read_passes_the_caches_by() {
+        use Destination::{Bank, PeerMemory, Ring};
+        use StorePath::{Cached, PastCaches, Timed};
+        check_path(Bank, 256, [Cached; 3]);
+        check_path(Bank, 257, [Cached, Cached, PastCaches]);
+        check_path(Bank, 4095, [Cached, Cached, PastCaches]);
+        check_path(Bank, 4096, [PastCaches, Cached, PastCaches]);
+        check_path(Bank, 8192, [PastCaches, Cached, PastCaches]);
+        check_path(Bank, 8193, [Timed, Timed, PastCaches]);
+        check_path(Bank, 32 << 10, [PastCaches; 3]);
+        check_path(Ring, 256, [Cached; 3]);
+        check_path(Ring, 257, [Cached, Cached, PastCaches]);
+        check_path(Ring, 8192, [Cached, Cached, PastCaches]);
+        check_path(Ring, 8193, [Timed, Timed, PastCaches]);
+        check_path(Ring, 1 << 20, [Timed, Timed, PastCaches]);
+        check_path(PeerMemory, 4095, [Cached; 3]);
+        check_path(PeerMemory, 4096, [Timed; 3]);
+    }
+
+    /// How many of `count` payloads of 16 KiB go past the caches, if writing one through them takes so many
+    /// ticks.
+    fn check(timer: &mut Timer, ticks: u64, count: u32, expected: u32) {
+        let (mut streamed, mut time) = (0, 0);
+        for _ in 0..count {
+            let now = || {
+                time += ticks;
+                time
+            };
+            timer.store_by(16 << 10, || {}, || streamed += 1, now);
+        }
+        assert_eq!(streamed, expected, "{ticks} {count}");
+    }
+
+    #[test]
+    fn who_writes_slowly_passes_the_caches_by_for_a_while() {
+        let mut timer = Timer::new(Destination::Ring);
+        check(&mut timer, 4_000, 1000, 0);
+        check(&mut timer, 15_000, 1 + 10, 10);
+        check(&mut timer, 4_000, 1000, u32::from(STREAMED) - 10);
+        check(&mut timer, 15_000, 3 * (1 + u32::from(STREAMED)), 3 * u32::from(STREAMED));
+    }
+
+    #[test]
+    fn what_is_short_is_not_timed() {
+        let mut stores = PeerStores::default();
+        stores.timer.streamed = 1;
+        stores.fill(&mut [0; TIMED_BYTES - 1], |_| {}, |_| panic!("it is short"));
+        let mut streamed = false;
+        stores.fill(&mut [0; TIMED_BYTES], |_| {}, |_| streamed = true);
+        assert!(streamed);
+    }
+
+    /// Of so many payloads of one length those that go past the caches, after such an observation.
+    fn check_far(distance: CoreDistance, bytes: usize, count: u32, expected: u32) {
+        let (mut stores, mut out, mut streamed) = (PeerStores::default(), vec![0; bytes], 0);
+        stores.note(distance);
+        for _ in 0..count {
+            stores.fill(&mut out, |_| {}, |_| streamed += 1);
+            stores.is_due();
+        }
+        assert_eq!(streamed, expected, "{distance:?} {bytes} {count}");
+    }
+
+    #[test]
+    fn the_caches_are_passed_by_towards_far_peers() {
+        use CoreDistance::{Far, Near};
+        check_far(Far, FAR_BYTES - 1, 10, 0);
+        check_far(Far, FAR_BYTES, 10, 10);
+        check_far(Far, TIMED_BYTES, 10, 10);
+        check_far(Near, FAR_BYTES, 10, 0);
+        let holds = u32::from(HELD_USES) - 1;
+        check_far(Far, 1000, holds + 500, holds);
+    }
+
+    #[test]
+    fn it_is_looked_now_and_then_how_far_the_peer_is() {
+        let mut stores = PeerStores::default();
+        let mut due = |bytes: usize| {
+            let mut out = vec![0; bytes];
+            (0..1000)
+                .filter(|_| {
+                    stores.fill(&mut out, |_| {}, |_| {});
+                    stores.is_due()
+                })
+                .count()
+        };
+        assert_eq!((due(FAR_BYTES - 1), due(FAR_BYTES)), (0, 1000 / usize::from(DUE_USES)));
+    }
+}
