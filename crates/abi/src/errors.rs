@@ -113,7 +113,7 @@ fn handler_of(at: At) -> (ErrorHandler, usize) {
 
 /// What holds before there is a communicator.
 fn initial() -> ErrorHandler {
-    settings::at_start().map_or(ErrorHandler::Fatal, |config| config.initial_error_handler.into())
+    settings::at_start().map_or(ErrorHandler::Fatal, |config| config.diagnosis.initial_error_handler.into())
 }
 
 /// Who made which error in which function on what.

@@ -226,7 +226,8 @@ static VECTORS: [Vector; 4] = [
 impl Model {
     /// The model of jobs with these settings.
     pub fn under(self, config: &Config) -> Model {
-        let (eager_bytes, network_eager_bytes) = (config.eager_bytes, config.connected_eager_bytes);
+        let (eager_bytes, network_eager_bytes) =
+            (config.messages.eager_bytes, config.messages.connected_eager_bytes);
         Model { eager_bytes: eager_bytes as f64, network_eager_bytes: network_eager_bytes as f64, ..self }
     }
 

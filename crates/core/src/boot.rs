@@ -117,7 +117,7 @@ fn alone(config: &Config) -> Result<Boot> {
     let plan = Plan {
         processors,
         secret: Secret::random().map_err(|error| no_job(&error))?,
-        ring_bytes: config.ring_bytes.max(64 << 10),
+        ring_bytes: config.messages.ring_bytes.max(64 << 10),
         job_id: tutti_sys::process::random().map_err(|error| no_job(&error))?,
         banks: config.bank_sizes_for(1),
         ..Plan::one_host(1)

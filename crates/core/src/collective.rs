@@ -465,7 +465,7 @@ fn surroundings(
     let environment = Environment {
         node: offer.node(),
         bank_bytes: header.banks.large_bytes_for(neighbours),
-        deterministic: process.config.deterministic,
+        deterministic: process.config.collectives.deterministic,
         reach: offer.reach(),
         multicast: comm.collectives.multicast.borrow(held).is_there(),
         ..surroundings
@@ -522,7 +522,7 @@ fn plan_as(
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);
-    if process.config.explain && comm.rank().0 == 0 {
+    if process.config.collectives.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {}", plan.choice.reason());
     }
     plan

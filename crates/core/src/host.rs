@@ -140,7 +140,7 @@ impl Host {
             return None;
         }
         let local = self.local_rank(world)?;
-        let moves = self.config.move_apart && self.local > local;
+        let moves = self.config.waiting.move_apart && self.local > local;
         Some(Counterpart::new(&self.job.block(local).doorbell, moves))
     }
 

@@ -33,7 +33,8 @@ const ABOVE: Above = Above {
 
 /// Whether the library may have threads of its own inside ([`progress_thread`]).
 fn has_threads(config: &Config, job: &Job) -> bool {
-    config.progress_thread || config.multicast != Multicast::Off && job.header().has_other_hosts()
+    config.waiting.progress_thread
+        || config.collectives.multicast != Multicast::Off && job.header().has_other_hosts()
 }
 
 /// MPI_Init: joins the job. Waits for nobody.
@@ -52,13 +53,13 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
         giant::allow_threads(if has_lanes { header.lanes } else { 1 });
     }
-    if config.tune.is_on() {
+    if config.collectives.tune.is_on() {
         inside::begin();
     }
     let process = Process::new(config, boot, wanted, ABOVE, split::split)?;
     let process = PROCESS.get_or_init(|| process);
     this_process::at_exit(leave_at_exit);
-    if process.config.backtrace {
+    if process.config.diagnosis.backtrace {
         crash::tell(process.rank.0);
     }
     debugger::wait_at_gate();
@@ -72,18 +73,18 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
 pub fn finalize(held: &mut Held, process: &'static Process) {
     progress_thread::stop(held, process);
     progress::drain(held, process);
-    if process.config.counters {
+    if process.config.diagnosis.counters {
         eprintln!("Tutti: rank {}: traffic {}", process.rank, Totals::now());
         if let Some(files) = traffic::of_files() {
             eprintln!("Tutti: rank {}: files {files}", process.rank);
         }
     }
-    if process.config.counters
+    if process.config.diagnosis.counters
         && let Some(far) = process.messages.borrow_mut(held).link.far()
     {
         eprintln!("Tutti: rank {}: {}", process.rank, far.counters());
     }
-    if process.config.counters
+    if process.config.diagnosis.counters
         && let Some(casting) = process.messages.borrow_mut(held).link.casting()
         && casting.is_used()
     {

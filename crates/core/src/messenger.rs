@@ -187,7 +187,7 @@ fn no_link(error: &std::io::Error) -> Error {
 /// copy.
 fn near_bytes(config: &Config, crowded: bool) -> u64 {
     const NEAR_BYTES: u64 = 8 << 10;
-    let pays = !crowded && config.mapped != Mapped::Never && config.mapped_watch;
+    let pays = !crowded && config.memory.mapped != Mapped::Never && config.memory.mapped_watch;
     if pays { NEAR_BYTES } else { u64::MAX }
 }
 

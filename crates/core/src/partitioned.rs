@@ -35,7 +35,7 @@ impl InParts<'_> {
     }
 
     fn signature(&self, process: &Process) -> u16 {
-        if !process.config.check_types {
+        if !process.config.diagnosis.check_types {
             return 0;
         }
         signature(self.datatype, self.count * u64::from(self.partitions))

@@ -67,7 +67,8 @@ pub fn send_spec(
     mode: Mode,
 ) -> Result<Option<SendSpec>> {
     let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(None) };
-    let signature = if messenger.config.check_types { signature(message.datatype, message.count) } else { 0 };
+    let signature =
+        if messenger.config.diagnosis.check_types { signature(message.datatype, message.count) } else { 0 };
     Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
 }
 
@@ -119,7 +120,7 @@ pub fn receive_spec(
 }
 
 fn check_of(messenger: &Messenger, datatype: &Datatype) -> Check {
-    if messenger.config.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
+    if messenger.config.diagnosis.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
 }
 
 /// MPI_Send, MPI_Ssend, MPI_Rsend.
@@ -158,7 +159,7 @@ pub fn send_run(
     tag: i32,
 ) -> Result<bool> {
     let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(false) };
-    if messenger.config.check_types || held.lane() != comm.lane() || trace::is_on() {
+    if messenger.config.diagnosis.check_types || held.lane() != comm.lane() || trace::is_on() {
         return Ok(false);
     }
     Ok(messenger.messages.borrow_mut(held).send_run(peer, envelope, run))
@@ -340,7 +341,7 @@ pub fn start_receive_run(
 ) -> Result<Option<RequestId>> {
     let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
     let lane = comm.lane();
-    if messenger.config.check_types || held.lane() != lane {
+    if messenger.config.diagnosis.check_types || held.lane() != lane {
         return Ok(None);
     }
     engage(lane);

@@ -118,8 +118,8 @@ impl Process {
         let Boot { job, rank, local, network, starter } = boot;
         let host = Host::new(config, job, (rank, local), thread_level, starter);
         let messenger = Messenger::new(host, exposures, network, above)?;
-        if !messenger.config.trace.is_empty() {
-            trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.trace_events);
+        if !messenger.config.diagnosis.trace.is_empty() {
+            trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.diagnosis.trace_events);
         }
         let library = Library::new(&messenger, split);
         Ok(Process { messenger, library })
@@ -129,7 +129,7 @@ impl Process {
 impl Library {
     fn new(host: &Host, split: Split) -> Library {
         let rank = host.rank;
-        let initial = || host.config.initial_error_handler.into();
+        let initial = || host.config.diagnosis.initial_error_handler.into();
         let (of_world, of_self) =
             ((Group::world(host.world_size()), Rank(rank.0)), (Group::single(rank), Rank(0)));
         let world =

@@ -50,8 +50,8 @@ const SELDOM: Duration = Duration::from_millis(32);
 /// `Other` where there is no thread to be had.
 pub fn start(process: &'static Process) -> Result<()> {
     let config = &process.config;
-    let repairs = config.multicast != Multicast::Off && process.job.header().has_other_hosts();
-    if config.progress_thread {
+    let repairs = config.collectives.multicast != Multicast::Off && process.job.header().has_other_hosts();
+    if config.waiting.progress_thread {
         begin(&THREAD, "tutti-progress", move || take_in_messages(process))
     } else if repairs {
         begin(&REPAIRER, "tutti-repairs", move || repair(process))?;

@@ -42,14 +42,14 @@ impl Reader {
     /// From the settings of this process.
     pub fn new(config: &Config, job: Arc<Job>) -> Reader {
         Reader {
-            setting: config.single_copy,
+            setting: config.messages.single_copy,
             is_crowded: job.header().local_ranks > job.header().processors,
             // `always` means whatever was not eager.
-            at_least_bytes: match config.single_copy {
+            at_least_bytes: match config.messages.single_copy {
                 Setting::Always => 1,
-                Setting::Auto | Setting::Never => config.single_copy_bytes,
+                Setting::Auto | Setting::Never => config.messages.single_copy_bytes,
             },
-            explain: config.explain,
+            explain: config.collectives.explain,
             job,
             copier: CrossMemoryAttach::new(),
             peers: Peers::default(),

@@ -50,7 +50,7 @@ pub fn collect(held: &mut Held, process: &Process) -> Result<()> {
     }
     let names: Vec<String> =
         (0..=hosts.iter().copied().max().unwrap_or(0)).map(|host| format!("host {host}")).collect();
-    let path = &process.config.trace;
+    let path = &process.config.diagnosis.trace;
     if let Err(error) = files::write(Path::new(path), format::whole(&ranks, &names).as_bytes()) {
         eprintln!("Tutti: the trace cannot be written to {path}: {error}");
     }

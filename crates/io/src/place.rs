@@ -26,7 +26,7 @@ fn client(process: &Process) -> Result<Arc<Client>> {
     if let Some(client) = &*client {
         return Ok(Arc::clone(client));
     }
-    let path = &process.config.io_mount;
+    let path = &process.config.files.io_mount;
     let source = match std::env::var(tutti_sys::job::ENV_IO) {
         _ if !path.is_empty() => Source::File(PathBuf::from(path)),
         Ok(servers) => {
@@ -38,7 +38,7 @@ fn client(process: &Process) -> Result<Arc<Client>> {
             return Err(Error::new(ErrorClass::BadFile, why));
         }
     };
-    let fresh = Arc::new(Client::new(source, process.config.io_near)?);
+    let fresh = Arc::new(Client::new(source, process.config.files.io_near)?);
     *client = Some(Arc::clone(&fresh));
     Ok(fresh)
 }

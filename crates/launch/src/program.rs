@@ -127,20 +127,20 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
     let mut hosts = Hosts::of(request).map_err(usage)?;
     info.manner = manner(request, &config);
     if request.is_debugged {
-        let words = || config.debugger.split_whitespace().map(|word| word.as_bytes().to_vec());
+        let words = || config.launch.debugger.split_whitespace().map(|word| word.as_bytes().to_vec());
         info.programs.iter_mut().for_each(|program| program.command.splice(0..0, words()).for_each(drop));
     }
     let placement = spread(request, &mut hosts, &mut info)?;
-    info.pace_ms = (config.heartbeat_ms, config.silence_ms);
-    info.ports = config.port_range.map(PortRange::bounds);
-    (info.start_ms, info.stop) = (config.start_ms, config.checkpoint_stop.clone());
+    info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
+    info.ports = config.network.port_range.map(PortRange::bounds);
+    (info.start_ms, info.stop) = (config.launch.start_ms, config.checkpoint.checkpoint_stop.clone());
     info.keeping = keeping(&config);
-    info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
-    let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.agent.is_empty();
+    info.interface = request.interface.clone().unwrap_or_else(|| config.network.interface.clone());
+    let is_slurm = hosts.agent.is_some() && request.agent.is_none() && config.launch.agent.is_empty();
     // Slurm's own controller is asked for every step, and from the first host it is known how.
-    let usual = if is_slurm { 0 } else { config.launch_radix.min(u32::MAX.into()) as u32 };
+    let usual = if is_slurm { 0 } else { config.launch.launch_radix.min(u32::MAX.into()) as u32 };
     info.radix = request.radix.unwrap_or(usual);
-    info.agent = agent::words(request.agent.as_deref(), &config.agent, hosts.agent);
+    info.agent = agent::words(request.agent.as_deref(), &config.launch.agent, hosts.agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.directory = std::env::current_dir().unwrap_or_default().into_os_string().into_vec();
     info.model = model(&config, request);
@@ -169,12 +169,12 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
 
 /// How checkpoints are written.
 fn keeping(config: &Config) -> (Writing, Packed) {
-    let writing = match config.checkpoint_writing {
+    let writing = match config.checkpoint.checkpoint_writing {
         CheckpointWriting::Auto => Writing::Auto,
         CheckpointWriting::Still => Writing::Still,
         CheckpointWriting::Fork => Writing::Fork,
     };
-    let packed = match config.checkpoint_packing {
+    let packed = match config.checkpoint.checkpoint_packing {
         CheckpointPacking::Auto => Packed::Auto,
         CheckpointPacking::Never => Packed::Never,
         CheckpointPacking::Always => Packed::Always,
@@ -191,7 +191,7 @@ fn manner(request: &Request, config: &Config) -> Manner {
         output: request.output.clone(),
         input: request.input.unwrap_or(Some(0)),
         verbose: request.verbosity == Verbosity::Verbose,
-        waits_for_debugger: request.is_debugged && config.debugger.is_empty() || debugger::is_here(),
+        waits_for_debugger: request.is_debugged && config.launch.debugger.is_empty() || debugger::is_here(),
     }
 }
 
@@ -399,7 +399,7 @@ fn names_of(request: &Request) -> String {
 /// What machines cost: all ranks choose algorithms by it, so it is read once, here. Where they are tuned, the
 /// names of the programs come before it.
 fn model(config: &Config, request: &Request) -> Vec<u8> {
-    let mut text = if config.tune.is_on() {
+    let mut text = if config.collectives.tune.is_on() {
         (job::PROGRAM_LINE.to_string() + &names_of(request) + "\n").into_bytes()
     } else {
         Vec::new()
@@ -411,8 +411,8 @@ fn model(config: &Config, request: &Request) -> Vec<u8> {
         Ok(model) => text.extend(model),
         Err(error) => {
             // Only what somebody has named must be there; where tuning makes the file, not in the first run.
-            let is_to_come = config.tune == Tune::On && error.kind() == ErrorKind::NotFound;
-            if !config.model_file.is_empty() && !is_to_come {
+            let is_to_come = config.collectives.tune == Tune::On && error.kind() == ErrorKind::NotFound;
+            if !config.collectives.model_file.is_empty() && !is_to_come {
                 eprintln!("mpirun: warning: TUTTI_MODEL_FILE={path} is not used: {error}");
             }
         }
@@ -507,7 +507,7 @@ fn locate(
 
 /// Several ranks of a program of another MPI library would each be rank 0 of a job of one.
 fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal> {
-    let starts = config.is_some_and(|config| config.foreign_mpi == ForeignMpi::Start);
+    let starts = config.is_some_and(|config| config.launch.foreign_mpi == ForeignMpi::Start);
     match ready.needed.as_ref().filter(|needed| needed.abi != Abi::Standard && !starts) {
         Some(needed) => Err(usage(format!("{} {needed}", ready.file.display()))),
         None => Ok(()),

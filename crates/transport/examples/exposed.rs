@@ -74,10 +74,10 @@ unsafe fn owner(board: *mut Board) {
             exposures.withdraw(&record);
             (record, took.as_nanos() as f64)
         };
-        let mut far = Exposures::new(&Config { mapped: Mapped::Never, ..Config::default() });
+        let mut far = Exposures::new(&Config::default().but(|c| c.memory.mapped = Mapped::Never));
         let far_ns = median(|| lend(&mut far, 0).1);
         post(lend(&mut far, 0).0);
-        let mut near = Exposures::new(&Config { mapped: Mapped::Always, ..Config::default() });
+        let mut near = Exposures::new(&Config::default().but(|c| c.memory.mapped = Mapped::Always));
         let conversion = lend(&mut near, 0).1;
         let near_ns = median(|| lend(&mut near, 0).1);
         post(lend(&mut near, 0).0);

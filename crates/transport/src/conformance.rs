@@ -315,7 +315,7 @@ fn fabric_conforms(config: &Config) {
 
 #[test]
 fn datagrams_conform() {
-    fabric_conforms(&Config { connections: Connections::Never, ..Config::default() });
+    fabric_conforms(&Config::default().but(|c| c.network.connections = Connections::Never));
 }
 
 /// The suite over a provider of libfabric, where that is installed.
@@ -323,7 +323,11 @@ fn provider_conforms(provider: &str, connections: Connections) {
     if tutti_sys::fabric::version().is_ok() {
         for remote_read in [RemoteRead::Never, RemoteRead::Auto] {
             let fabric = provider.to_string();
-            fabric_conforms(&Config { fabric, connections, remote_read, ..Config::default() });
+            fabric_conforms(&Config::default().but(|c| {
+                c.network.fabric = fabric;
+                c.network.connections = connections;
+                c.messages.remote_read = remote_read;
+            }));
         }
     }
 }
@@ -346,7 +350,7 @@ fn connections_on_demand_conform() {
 
 #[test]
 fn static_connections_conform() {
-    fabric_conforms(&Config { connections: Connections::Static, ..Config::default() });
+    fabric_conforms(&Config::default().but(|c| c.network.connections = Connections::Static));
 }
 
 proptest! {

@@ -168,7 +168,7 @@ pub(super) fn typed_entries<'s>(
 /// Whether a reduction may use an operator with a type.
 pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatype) -> Result<()> {
     op.check(datatype)?;
-    if process()?.config.check_types { op.check_strictly(datatype) } else { Ok(()) }
+    if process()?.config.diagnosis.check_types { op.check_strictly(datatype) } else { Ok(()) }
 }
 
 /// An operator for a datatype.
@@ -185,7 +185,7 @@ pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'
         let reason = "arguments sendbuf and recvbuf are the same memory; say MPI_IN_PLACE if that is meant";
         return Err(Error::new(ErrorClass::Buffer, reason));
     }
-    overlap::check(collective, &send, &recv, process()?.config.check_arguments)?;
+    overlap::check(collective, &send, &recv, process()?.config.diagnosis.check_arguments)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
     Ok(unsafe { Operation::new(collective, send, recv) })
 }

@@ -91,7 +91,7 @@ pub fn finalize(call: &mut Call) -> Result<()> {
     // Nobody leaves while another process may still talk to it.
     collective::last_barrier(&mut call.held, process)?;
     let sessions = *OPEN_SESSIONS.borrow(&call.held) > 0;
-    if process.config.report_leaks {
+    if process.config.diagnosis.report_leaks {
         report_leaks(call, process);
     }
     if !sessions {

@@ -46,7 +46,7 @@ fn meet(config: &Config, starter: &mut dyn Starter) -> Result<Boot> {
     let fail = |why: &dyn std::fmt::Display| failed(facts.speaks, why);
     let several = facts.placement.hosts() > 1;
     let record = if several { exchange(starter, &facts, place.local == 0)? } else { None };
-    let limit = Duration::from_millis(config.start_ms);
+    let limit = Duration::from_millis(config.launch.start_ms);
     let name = meeting::name(&facts.job, place.host);
     let greeting = greeting(&facts);
     let (job, bells) = if place.local == 0 {
@@ -143,7 +143,8 @@ fn create(
         None => Record::new(processors)?,
     };
     let several = facts.placement.hosts() > 1;
-    let interface = several.then(|| interface::of_this_host(&config.interface, facts.other_host.as_deref()));
+    let interface =
+        several.then(|| interface::of_this_host(&config.network.interface, facts.other_host.as_deref()));
     let interface = interface.transpose().map_err(std::io::Error::other)?;
     let job = Job::create(&Plan {
         host,

@@ -86,11 +86,11 @@ pub enum LastWords {
 /// When the starter that the environment shows does not answer.
 pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
     let variable = |name: &str| std::env::var(name).ok();
-    let limit = Duration::from_millis(config.start_ms);
+    let limit = Duration::from_millis(config.launch.start_ms);
     let pmi = Environment::read(variable);
     let pmix = variable("PMIX_RANK").is_some() && variable("PMIX_NAMESPACE").is_some();
     let is_live = pmi.as_ref().is_some_and(Environment::is_live);
-    let speaks = match config.starter {
+    let speaks = match config.launch.starter {
         Setting::Alone => return Ok(None),
         Setting::Pmix => Speaks::Pmix,
         Setting::Pmi => Speaks::Pmi,
@@ -100,7 +100,7 @@ pub fn find(config: &Config) -> Result<Option<Box<dyn Starter>>> {
         Setting::Auto => return Ok(None),
     };
     Ok(Some(match (speaks, pmi) {
-        (Speaks::Pmix, _) => Box::new(Pmix::join(&config.pmix_library, limit)?),
+        (Speaks::Pmix, _) => Box::new(Pmix::join(&config.launch.pmix_library, limit)?),
         (Speaks::Pmi, Some(environment)) => Box::new(pmi::starter::Pmi::join(&environment, limit)?),
         (Speaks::Pmi, None) => return Err(failed("PMI", &"neither PMI_FD nor PMI_PORT is set")),
     }))

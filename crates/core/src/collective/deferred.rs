@@ -325,7 +325,7 @@ fn contribute(held: &Held, process: &Process, comm: &Arc<Communicator>, place: P
 /// Says what was decided, and keeps it.
 pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided: Decided) {
     let Decided { explanation, learned } = decided;
-    if process.config.explain && comm.rank().0 == 0 {
+    if process.config.collectives.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: {explanation}");
     }
     if let Some((key, label)) = learned {
@@ -335,7 +335,7 @@ pub(super) fn tell(held: &Held, process: &Process, comm: &Communicator, decided:
 
 /// Says what is not decided when the process ends.
 pub(crate) fn tell_undecided(held: &Held, process: &Process) {
-    if !process.config.explain {
+    if !process.config.collectives.explain {
         return;
     }
     for comm in process.library.communicators.borrow(held).values().filter(|comm| comm.rank().0 == 0) {
@@ -411,7 +411,7 @@ pub(super) fn news(held: &Held, process: &Process, comm: &Communicator, shape: &
         .then(|| learnings::known(learnings::earlier(&process.job), &key, &proposals))
         .flatten();
     let tries = comm.collectives.tune(held, process) == Tune::On;
-    News { proposals, key, known, tries, search: process.config.tune_search }
+    News { proposals, key, known, tries, search: process.config.collectives.tune_search }
 }
 
 /// What the first one that waits may use; nothing if it has to wait until members have agreed. The agreement

@@ -51,7 +51,7 @@ pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> 
     let its = &comm.collectives;
     let may = matches!(its.channel, Channel::Own)
         && comm.inter().is_none()
-        && process.config.multicast != Multicast::Off
+        && process.config.collectives.multicast != Multicast::Off
         && its.node.numbers(process, comm).is_some();
     if !may {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> 
             name.is_some_and(|name| name.starts_with("multicast"))
         };
         let forced = CONCERNED.iter().any(is_forced);
-        terms.next = if forced || process.config.multicast == Multicast::On { 1 } else { FIRST };
+        terms.next = if forced || process.config.collectives.multicast == Multicast::On { 1 } else { FIRST };
     }
     terms.calls += 1;
     if terms.calls < terms.next {

@@ -65,7 +65,8 @@ pub(super) fn agree(held: &mut Held, process: &Process, comm: &Communicator) -> 
 #[cold]
 fn establish(held: &mut Held, process: &Process, comm: &Communicator) -> Result<()> {
     *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
-    let is_meant = process.config.offload != Offload::Off && matches!(comm.collectives.channel, Channel::Own);
+    let is_meant = process.config.collectives.offload != Offload::Off
+        && matches!(comm.collectives.channel, Channel::Own);
     if !is_meant || comm.inter().is_some() || comm.collectives.node.numbers(process, comm).is_none() {
         return Ok(());
     }
@@ -76,10 +77,10 @@ fn establish(held: &mut Held, process: &Process, comm: &Communicator) -> Result<
     let standing = match found {
         Ok(standing) => standing,
         Err(why) => {
-            if process.config.explain && comm.rank().0 == 0 {
+            if process.config.collectives.explain && comm.rank().0 == 0 {
                 eprintln!("Tutti: the kernel does no collectives of {}: {why}", comm.context().0);
             }
-            return match process.config.offload {
+            return match process.config.collectives.offload {
                 Offload::On => {
                     Err(Error::new(ErrorClass::Other, format!("TUTTI_OFFLOAD=on, but here not: {why}")))
                 }
@@ -87,7 +88,7 @@ fn establish(held: &mut Held, process: &Process, comm: &Communicator) -> Result<
             };
         }
     };
-    if process.config.explain && comm.rank().0 == 0 {
+    if process.config.collectives.explain && comm.rank().0 == 0 {
         eprintln!("Tutti: the kernel does small collectives of communicator {}", comm.context().0);
     }
     *comm.collectives.offloaded.borrow_mut(held) = standing;
@@ -226,7 +227,7 @@ fn install(
     for (number, program) in programs.iter().enumerate() {
         seat.install(&group, number, program).map_err(|_| "a program has unknown peers".to_string())?;
     }
-    let silence = Duration::from_millis(process.config.silence_ms);
+    let silence = Duration::from_millis(process.config.launch.silence_ms);
     Ok(Place::new(Arc::clone(seat), group, programs, BARRIER, silence))
 }
 
@@ -323,7 +324,7 @@ impl Kind {
             _ => return None,
         };
         // Its sums are another expression than the one of all machines.
-        let differs = process.config.deterministic && operator == Operator::SumF64;
+        let differs = process.config.collectives.deterministic && operator == Operator::SumF64;
         let fits = bytes <= most as u64 && !differs;
         let (operator, bytes) = (operator as u8, bytes as u16);
         fits.then_some(Kind { collective: shape.collective, program, operator, bytes })

@@ -131,7 +131,7 @@ fn secret(place: u64, key: u64) -> [u8; 32] {
 
 /// Where ports of this process are on the network; `None` in a job of one host, which is not in it.
 fn place(process: &Process) -> Option<Place> {
-    interface(process).map(|interface| (interface, process.config.port_range))
+    interface(process).map(|interface| (interface, process.config.network.port_range))
 }
 
 /// The address at which other hosts reach this process; `None` in a job of one host, which is not in the network.

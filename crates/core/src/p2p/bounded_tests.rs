@@ -14,7 +14,7 @@ use tutti_base::WorldRank;
 const BOUND: u64 = 4096;
 
 fn tight() -> Config {
-    Config { unexpected_bytes: BOUND, ..config() }
+    config().but(|c| c.messages.unexpected_bytes = BOUND)
 }
 
 /// What a process keeps of messages that nobody waits for.

@@ -219,18 +219,18 @@ type PeerBlock = [Option<Box<PeerState>>; PEER_BLOCK];
 impl Limits {
     /// From the settings, for a link that takes payloads of at most `max_payload` and a job of `peers`.
     pub fn new(config: &tutti_base::config::Config, max_payload: usize, peers: u64) -> Limits {
-        let eager_bytes = config.eager_bytes.min(max_payload as u64);
+        let eager_bytes = config.messages.eager_bytes.min(max_payload as u64);
         Limits {
             eager_bytes,
-            connected_eager_bytes: config.connected_eager_bytes.min(max_payload as u64),
-            fragment_bytes: (config.fragment_bytes.max(64) as usize).min(max_payload),
-            unexpected_bytes: config.unexpected_bytes,
+            connected_eager_bytes: config.messages.connected_eager_bytes.min(max_payload as u64),
+            fragment_bytes: (config.messages.fragment_bytes.max(64) as usize).min(max_payload),
+            unexpected_bytes: config.messages.unexpected_bytes,
             own_peers: peers,
-            remote_read_bytes: match config.remote_read_bytes {
+            remote_read_bytes: match config.messages.remote_read_bytes {
                 0 => u64::MAX,
                 bytes => bytes,
             },
-            check_types: config.check_types,
+            check_types: config.diagnosis.check_types,
         }
     }
 

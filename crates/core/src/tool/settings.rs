@@ -64,7 +64,9 @@ pub fn type_of(index: usize) -> Type {
 pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError> {
     let setting = &SETTINGS[index];
     match config {
-        Some(config) => Ok(setting.show(&Config { tune: wishes::tune_of(config), ..config.clone() })),
+        Some(config) => {
+            Ok(setting.show(&config.clone().but(|c| c.collectives.tune = wishes::tune_of(config))))
+        }
         None => at_start().map(|config| setting.show(&config)),
     }
 }
@@ -102,10 +104,10 @@ pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
     let pair = (SETTINGS[index].name.to_string(), value.to_string());
     let config = Config::from_pairs(std::iter::once(pair.clone()))?;
     if pair.0 == TUNE {
-        if config.tune.is_on() {
+        if config.collectives.tune.is_on() {
             inside::begin();
         }
-        wishes::set_tune(config.tune);
+        wishes::set_tune(config.collectives.tune);
     }
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     written.retain(|(name, _)| *name != pair.0);

@@ -111,7 +111,7 @@ struct Near {
 
 impl Near {
     fn of(process: &Process, comm: &Communicator, flavor: Flavor) -> Near {
-        let alone = process.config.one_sided == OneSided::Messages && flavor != Flavor::Shared;
+        let alone = process.config.memory.one_sided == OneSided::Messages && flavor != Flavor::Shared;
         let mut near = Near { ranks: Vec::new(), locals: Vec::new(), me: 0 };
         for (rank, world) in (0..).zip(comm.group().iter()) {
             let is_me = world == process.rank;
@@ -279,7 +279,7 @@ fn make(
         station: near.me,
         near: near.locals.into(),
         looks: process.waiting.limits.lock_looks(),
-        checks_types: process.config.check_types,
+        checks_types: process.config.diagnosis.check_types,
         own,
         slot: GiantCell::new(slot),
         loan: GiantCell::new(loan),

@@ -124,15 +124,15 @@ fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Ref
 
 /// What belongs to this mpirun and not to the job.
 fn settle(info: &mut JobInfo, request: &Request, config: &Config, agent: Option<&str>, launcher: PathBuf) {
-    info.pace_ms = (config.heartbeat_ms, config.silence_ms);
-    info.ports = config.port_range.map(PortRange::bounds);
-    info.start_ms = config.start_ms;
+    info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
+    info.ports = config.network.port_range.map(PortRange::bounds);
+    info.start_ms = config.launch.start_ms;
     let own = environment::config(&std::env::vars_os().collect()).unwrap_or_default();
     info.keeping = keeping(&own);
-    info.stop = own.checkpoint_stop;
-    info.interface = request.interface.clone().unwrap_or_else(|| config.interface.clone());
-    info.radix = request.radix.unwrap_or(config.launch_radix.min(u32::MAX.into()) as u32);
-    info.agent = agent::words(request.agent.as_deref(), &config.agent, agent);
+    info.stop = own.checkpoint.checkpoint_stop;
+    info.interface = request.interface.clone().unwrap_or_else(|| config.network.interface.clone());
+    info.radix = request.radix.unwrap_or(config.launch.launch_radix.min(u32::MAX.into()) as u32);
+    info.agent = agent::words(request.agent.as_deref(), &config.launch.agent, agent);
     info.launcher = launcher.into_os_string().into_vec();
     info.manner.tagging = request.tagging.clone();
     // They have left MPI_Init.

@@ -39,8 +39,8 @@ fn allowed() -> Option<String> {
 
 /// What ranks like this process can do to each other's memory, as far as it knows by itself.
 pub fn reach(config: &Config) -> Reach {
-    let copies = config.single_copy != SingleCopy::Never && tutti_sys::cma::permitted().is_ok();
-    Reach::of(copies, config.mapped != Mapped::Never)
+    let copies = config.messages.single_copy != SingleCopy::Never && tutti_sys::cma::permitted().is_ok();
+    Reach::of(copies, config.memory.mapped != Mapped::Never)
 }
 
 /// Whether process_vm_readv between the ranks of a job is to be expected, and why.
@@ -88,7 +88,7 @@ fn told() -> String {
 
 /// Whether the kernel does small collectives between hosts, and why not.
 pub fn offload(config: &Config) -> String {
-    match (config.offload, tutti_offload::seat::status()) {
+    match (config.collectives.offload, tutti_offload::seat::status()) {
         (Offload::Off, _) => "off, as TUTTI_OFFLOAD says".into(),
         (_, Ok(netd)) => format!("where each host has one rank of a communicator; {netd}"),
         (_, Err(why)) => format!("no: {why}"),
@@ -97,7 +97,7 @@ pub fn offload(config: &Config) -> String {
 
 /// Whether hosts may hear each other's multicasts, and why not.
 pub fn multicast(config: &Config) -> String {
-    if config.multicast == Multicast::Off {
+    if config.collectives.multicast == Multicast::Off {
         return "off, as TUTTI_MULTICAST says".into();
     }
     let of_ipv4 = |(name, address)| if let IpAddr::V4(own) = address { Some((name, own)) } else { None };
@@ -112,7 +112,7 @@ pub fn multicast(config: &Config) -> String {
 
 /// What can carry messages between hosts, and what would be chosen.
 pub fn networks(config: &Config) -> Vec<String> {
-    let setting = &config.fabric[..];
+    let setting = &config.network.fabric[..];
     let root = std::path::Path::new("/");
     let row = |kind: &Kind| match kind.device(root) {
         Some(device) => format!("{}: the device {device}", kind.provider),
@@ -135,7 +135,8 @@ pub fn networks(config: &Config) -> Vec<String> {
         let kinds = [EndpointKind::Connected, EndpointKind::Reliable];
         kinds.iter().any(|&kind| Query { provider, kind, source: "", remote_access: true }.run().is_ok())
     };
-    let read = long_messages(config.remote_read, provider, config.remote_read_bytes, offered);
+    let read =
+        long_messages(config.messages.remote_read, provider, config.messages.remote_read_bytes, offered);
     lines.push(format!("long messages: {read}"));
     lines
 }

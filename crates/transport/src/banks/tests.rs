@@ -68,7 +68,7 @@ fn exchange(banks: &mut Banks, waiter: &mut Waiter<'_>, number: u64, class: Clas
 }
 
 fn run(banks: &mut Banks, spin_us: i64, rounds: u64) {
-    let config = Config { spin_us, ..Config::default() };
+    let config = Config::default().but(|c| c.waiting.spin_us = spin_us);
     let waiting = Waiting::new(&config, banks.members(), 1, false);
     let mut waiter = waiting.waiter(false);
     let mut late = Vec::new();

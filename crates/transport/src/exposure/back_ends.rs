@@ -71,11 +71,11 @@ pub(super) fn none() -> &'static dyn SingleCopy {
 impl BackEnd {
     /// The one that a process with these settings uses.
     pub(super) fn choose(config: &Config) -> Result<BackEnd, Unavailable> {
-        if config.single_copy == Setting::Never {
+        if config.messages.single_copy == Setting::Never {
             return Err(Unavailable::Off);
         }
         cma::allow_peers();
-        let wanted: &[BackEnd] = match config.copy_by {
+        let wanted: &[BackEnd] = match config.memory.copy_by {
             CopyBy::Auto => &[BackEnd::Xpmem, BackEnd::Attach, BackEnd::Knem],
             CopyBy::Attach => &[BackEnd::Attach],
             CopyBy::Xpmem => &[BackEnd::Xpmem],

@@ -140,21 +140,21 @@ impl Exposures {
     pub fn new(config: &Config) -> Exposures {
         let back_end = BackEnd::choose(config);
         // What XPMEM maps need not be moved.
-        let mapped = if back_end == Ok(BackEnd::Xpmem) { Mapped::Never } else { config.mapped };
+        let mapped = if back_end == Ok(BackEnd::Xpmem) { Mapped::Never } else { config.memory.mapped };
         Exposures {
             pid: std::process::id() as i32,
             back_end,
-            shares: config.mapped != Mapped::Never,
-            explain: config.explain,
-            limit_bytes: config.mapped_limit,
-            policy: Policy::new(&Config { mapped, ..config.clone() }),
+            shares: config.memory.mapped != Mapped::Never,
+            explain: config.collectives.explain,
+            limit_bytes: config.memory.mapped_limit,
+            policy: Policy::new(&config.clone().but(|c| c.memory.mapped = mapped)),
             object: None,
             hints: Vec::new(),
             blocks: Blocks::default(),
-            known: Known::new(config.mapped_watch),
-            write_back: WriteBack::new(config.mapped_home),
+            known: Known::new(config.memory.mapped_watch),
+            write_back: WriteBack::new(config.memory.mapped_home),
             peers: Peers::default(),
-            proofs: Proofs::new(config.explain),
+            proofs: Proofs::new(config.collectives.explain),
             loans: Loans::default(),
             lends: 0,
             swept: Instant::now(),

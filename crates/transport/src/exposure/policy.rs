@@ -49,12 +49,16 @@ pub(super) enum Advice {
 impl Policy {
     /// From the settings of this process.
     pub(super) fn new(config: &Config) -> Policy {
-        let after = match config.mapped {
+        let after = match config.memory.mapped {
             Mapped::Never => None,
             Mapped::Always => Some(1),
-            Mapped::Auto => Some(u32::try_from(config.map_after).unwrap_or(u32::MAX).max(1)),
+            Mapped::Auto => Some(u32::try_from(config.memory.map_after).unwrap_or(u32::MAX).max(1)),
         };
-        Policy { buffers: Box::new([Use::default(); BUFFERS]), after, at_least_bytes: config.map_bytes }
+        Policy {
+            buffers: Box::new([Use::default(); BUFFERS]),
+            after,
+            at_least_bytes: config.memory.map_bytes,
+        }
     }
 
     /// Counts a use; `known` says whether a buffer that is not remembered lies in mapped memory.
@@ -120,7 +124,10 @@ mod tests {
     use super::*;
 
     fn check(uses: &[(u64, u64)], expected: &[Advice]) {
-        let mut policy = Policy::new(&Config { map_after: 3, map_bytes: 100, ..Config::default() });
+        let mut policy = Policy::new(&Config::default().but(|c| {
+            c.memory.map_after = 3;
+            c.memory.map_bytes = 100;
+        }));
         let got: Vec<Advice> =
             uses.iter().map(|&(address, bytes)| policy.advise(address, bytes, || address == 7)).collect();
         assert_eq!(got, expected);
@@ -144,7 +151,10 @@ mod tests {
 
     #[test]
     fn what_has_grown_is_half_mapped_until_it_is_due() {
-        let mut policy = Policy::new(&Config { map_after: 3, map_bytes: 100, ..Config::default() });
+        let mut policy = Policy::new(&Config::default().but(|c| {
+            c.memory.map_after = 3;
+            c.memory.map_bytes = 100;
+        }));
         let mut advise = |bytes: u64, convert: bool| {
             let advice = policy.advise(4096, bytes, || false);
             if convert {
@@ -165,7 +175,10 @@ mod tests {
 
     #[test]
     fn a_refusal_and_a_loss_make_it_wait_longer() {
-        let mut policy = Policy::new(&Config { map_after: 2, map_bytes: 1, ..Config::default() });
+        let mut policy = Policy::new(&Config::default().but(|c| {
+            c.memory.map_after = 2;
+            c.memory.map_bytes = 1;
+        }));
         let until_convert =
             |policy: &mut Policy| (1..100).find(|_| policy.advise(64, 4096, || false) == Advice::Convert);
         assert_eq!(until_convert(&mut policy), Some(2));
@@ -185,7 +198,10 @@ mod tests {
 
     #[test]
     fn memory_that_is_always_fresh_is_converted_ever_more_seldom() {
-        let mut policy = Policy::new(&Config { map_after: 4, map_bytes: 1, ..Config::default() });
+        let mut policy = Policy::new(&Config::default().but(|c| {
+            c.memory.map_after = 4;
+            c.memory.map_bytes = 1;
+        }));
         let mut conversions = 0;
         for _ in 0..1000 {
             // A buffer of the same address as the one before, which was unmapped.
@@ -203,7 +219,10 @@ mod tests {
 
     #[test]
     fn never_means_never() {
-        let mut policy = Policy::new(&Config { mapped: Mapped::Never, map_bytes: 1, ..Config::default() });
+        let mut policy = Policy::new(&Config::default().but(|c| {
+            c.memory.mapped = Mapped::Never;
+            c.memory.map_bytes = 1;
+        }));
         assert!((0..100).all(|_| policy.advise(64, 4096, || false) == Advice::Leave));
         assert_eq!(policy.advise(64, 4096, || true), Advice::Leave);
     }

@@ -106,20 +106,20 @@ impl FabricLink {
     ) -> io::Result<FabricLink> {
         let restarts = kept::restarts();
         let interface = interface(&identity.interface)?;
-        let choice =
-            select::choose(&config.fabric, config.remote_read, interface).map_err(io::Error::other)?;
+        let choice = select::choose(&config.network.fabric, config.messages.remote_read, interface)
+            .map_err(io::Error::other)?;
         let back_end = match choice.network {
             Network::Sockets => {
-                let silence = Duration::from_millis(config.silence_ms);
-                let carrier = Kernel::new(interface, config.port_range, silence, identity.is_kept)?;
-                let datagrams = Datagrams::new(interface, config.port_range, identity.is_kept)?;
+                let silence = Duration::from_millis(config.launch.silence_ms);
+                let carrier = Kernel::new(interface, config.network.port_range, silence, identity.is_kept)?;
+                let datagrams = Datagrams::new(interface, config.network.port_range, identity.is_kept)?;
                 let own = whereabouts(&datagrams, &carrier)?;
                 let settings = settings(config, identity, &own, (Kernel::SEES_REACH, directory.can_call()))?;
                 BackEnd::Sockets(Driver::new(settings, own, carrier, datagrams, directory, restarts))
             }
             Network::Connected(info) => {
                 let carrier = Connected::new(&info).map_err(io::Error::other)?;
-                let datagrams = Datagrams::new(interface, config.port_range, false)?;
+                let datagrams = Datagrams::new(interface, config.network.port_range, false)?;
                 let own = whereabouts(&datagrams, &carrier)?;
                 let settings =
                     settings(config, identity, &own, (Connected::SEES_REACH, directory.can_call()))?;
@@ -142,7 +142,7 @@ impl FabricLink {
 /// Multicast between the hosts of a job, if the settings and the interface allow it: so far by IPv4.
 pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
     let interface = match interface(&identity.interface) {
-        Ok(IpAddr::V4(interface)) if config.multicast != config::Multicast::Off => interface,
+        Ok(IpAddr::V4(interface)) if config.collectives.multicast != config::Multicast::Off => interface,
         _ => return None,
     };
     let settings = multicast::Terms {
@@ -150,7 +150,7 @@ pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
         rank: identity.rank,
         ranks: identity.ranks,
         secret: identity.secret.0,
-        window: config.multicast_window,
+        window: config.collectives.multicast_window,
     };
     Some(Box::new(Casting::new(&settings, interface, identity.is_kept)))
 }
@@ -186,7 +186,8 @@ fn settings(
         eight.copy_from_slice(&process::random()?.to_ne_bytes());
     }
     let limit = (this_process::descriptor_limit() / 2).saturating_sub(LEFT_TO_PROGRAM).max(1);
-    let wanted = if config.max_connections == 0 { limit } else { config.max_connections.min(limit) };
+    let wanted =
+        if config.network.max_connections == 0 { limit } else { config.network.max_connections.min(limit) };
     Ok(Settings {
         ranks: identity.ranks,
         rank: identity.rank,
@@ -195,14 +196,14 @@ fn settings(
         seed,
         datagram_bytes: DATAGRAM_BYTES,
         record_bytes: carrier::RECORD_BYTES,
-        mode: match config.connections {
+        mode: match config.network.connections {
             Connections::Never => Mode::Never,
             Connections::OnDemand => Mode::OnDemand,
             Connections::PartiallyStatic => Mode::PartiallyStatic,
             Connections::Static => Mode::Static,
         },
-        threshold_messages: config.connect_messages,
-        threshold_bytes: config.connect_bytes,
+        threshold_messages: config.network.connect_messages,
+        threshold_bytes: config.network.connect_bytes,
         max_connections: wanted.min(1 << 16) as usize,
         max_contacts: (limit / 2).clamp(LEAST_CONTACTS, 1 << 16) as usize,
         can_call,

@@ -93,7 +93,7 @@ pub(crate) fn until(links: &mut [FabricLink], mut done: impl FnMut(&mut [FabricL
 }
 
 fn with(connections: Connections) -> Config {
-    Config { connections, ..Config::default() }
+    Config::default().but(|c| c.network.connections = connections)
 }
 
 fn established(link: &FabricLink) -> u64 {
@@ -104,7 +104,7 @@ fn established(link: &FabricLink) -> u64 {
 fn a_pair_connects_after_enough_messages() {
     let mut links = job(2, &with(Connections::OnDemand));
     let config = Config::default();
-    for number in 0..=config.connect_messages * 2 {
+    for number in 0..=config.network.connect_messages * 2 {
         let got = links[1].counters().received_records;
         links[0].try_send(Peer(1), Header::default(), b"word").unwrap();
         until(&mut links, |links| links[1].counters().received_records > got);
@@ -112,7 +112,10 @@ fn a_pair_connects_after_enough_messages() {
     }
     until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
     let counters = links[0].counters();
-    assert_eq!((counters.sent_records, counters.adaptive.peers), (config.connect_messages * 2 + 1, 1));
+    assert_eq!(
+        (counters.sent_records, counters.adaptive.peers),
+        (config.network.connect_messages * 2 + 1, 1)
+    );
     assert!(counters.to_string().contains("established=1"), "{counters}");
 }
 

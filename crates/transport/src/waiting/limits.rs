@@ -124,7 +124,7 @@ impl Limits {
         let is_crowded = ranks_on_host > processors;
         let awake_ns = if has_network && is_crowded { NETWORK_AWAKE_CROWDED_NS } else { AWAKE_SHARED_NS };
         let shared = Budget { message_looks, flag_looks: LOOKS_SHARED, awake_ns };
-        let set = |budget| match u64::try_from(config.spin_us) {
+        let set = |budget| match u64::try_from(config.waiting.spin_us) {
             Ok(0) => Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 },
             Ok(limit_us) => Budget { awake_ns: limit_us * 1000, ..budget },
             Err(_) => budget,
@@ -133,8 +133,8 @@ impl Limits {
             free: set(free),
             shared: set(shared),
             is_crowded,
-            yields: config.yield_rounds,
-            is_set: config.spin_us >= 0,
+            yields: config.waiting.yield_rounds,
+            is_set: config.waiting.spin_us >= 0,
             look_ns: if has_network { NETWORK_LOOK_NS } else { LOOK_NS },
             looks_a_time: if has_network { NETWORK_LOOKS_A_TIME } else { LOOKS_A_TIME },
         }
@@ -143,7 +143,7 @@ impl Limits {
     /// For a thread that sleeps whenever there is nothing to do.
     #[must_use]
     pub fn asleep(config: &Config) -> Limits {
-        Limits::new(&Config { spin_us: 0, ..config.clone() }, 1, 1, false)
+        Limits::new(&config.clone().but(|c| c.waiting.spin_us = 0), 1, 1, false)
     }
 
     /// What a wait may take where others want the processor or not.
@@ -184,7 +184,7 @@ mod tests {
 
     /// Looks at messages and flags, and microseconds awake, for `TUTTI_SPIN_US` and whether others want the processor.
     fn check(spin_us: i64, is_shared: bool, expected: (u32, u32, u64)) {
-        let limits = Limits::new(&Config { spin_us, ..Config::default() }, 4, 2, false);
+        let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 4, 2, false);
         let Budget { message_looks, flag_looks, awake_ns } = *limits.budget(is_shared);
         assert_eq!((message_looks, flag_looks, awake_ns / 1000), expected, "{spin_us} {is_shared}");
     }

@@ -148,7 +148,7 @@ mod tests {
     /// The steps of a wait in vain for so many microseconds, of which a look takes `look_ns` and a yield `yield_us`, as runs of
     /// one kind.
     fn check(spin_us: i64, is_shared: bool, look_ns: u64, yield_us: u64, expected: &[(&str, u32)]) {
-        let limits = Limits::new(&Config { spin_us, ..Config::default() }, 2, 2, false);
+        let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 2, 2, false);
         let (contention, now) = (Contention::new(&limits), Cell::new(1_000_000_000));
         let (mut phases, mut seen): (_, Vec<(&str, u32)>) = (Phases::new(), Vec::new());
         let mut sleeps = 0;

@@ -45,7 +45,7 @@ impl Learnings {
         let path = config.model_path(&process::host_name(), cpu::usable_processors(), variable);
         let Some(path) = path else { return };
         let result = self.write(Path::new(&path));
-        if config.explain {
+        if config.collectives.explain {
             match result {
                 Ok(()) => eprintln!("Tutti: what was learned is kept in {path}"),
                 Err(error) => eprintln!("Tutti: what was learned is not kept in {path}: {error}"),

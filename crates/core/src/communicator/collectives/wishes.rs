@@ -30,7 +30,7 @@ const EVERY: [Tune; 3] = [Tune::Off, Tune::Known, Tune::On];
 #[inline]
 pub fn tune_of(config: &Config) -> Tune {
     let written = EVERY.get(usize::from(WRITTEN.load(Ordering::Relaxed)));
-    written.copied().unwrap_or(config.tune)
+    written.copied().unwrap_or(config.collectives.tune)
 }
 
 /// From the next operation on; all members of a communicator have to say so before the same one.

@@ -30,7 +30,7 @@ pub fn environment(ranks: u32, config: &Config, model: Model) -> Environment {
         node,
         reach,
         bank_bytes: config.bank_sizes_for(ranks).large_bytes_for(ranks),
-        deterministic: config.deterministic,
+        deterministic: config.collectives.deterministic,
         ..Environment::in_job(ranks, ranks, cores, model)
     };
     // Ranks are bound where there is a core for each, and none is left.
@@ -67,7 +67,7 @@ fn surroundings(
         operation.ranks = hosts.len() as u32;
         let model = if operation.model.is_some() { model } else { job.model()? };
         // As after its communicators have found out that it works.
-        let multicast = config.multicast != Multicast::Off;
+        let multicast = config.collectives.multicast != Multicast::Off;
         return Ok(Environment { multicast, ..environment_on(&hosts, &job.machines(), config, model) });
     }
     if spread.hosts == 1 {
@@ -131,7 +131,7 @@ mod tests {
             ordered: true,
             model: None,
         };
-        let config = Config { algorithm: algorithm.to_string(), ..Config::default() };
+        let config = Config::default().but(|c| c.collectives.algorithm = algorithm.to_string());
         let spread = Spread { hosts, hosts_share: hosts > 2, map_by: Near::Core, multicast: false };
         let text = explain(&operation, &spread, None, &config).unwrap();
         assert!(text.contains(part), "{text}");

@@ -41,7 +41,7 @@ pub fn describe(path: &Path, job: Option<&OwnJob>, config: &Config) -> Result<St
 /// The servers of the job, or of the mount file, as programs find them.
 fn client(job: Option<&OwnJob>, config: &Config) -> Result<Arc<Client>, String> {
     let source = match (job, std::env::var(tutti_sys::job::ENV_IO)) {
-        _ if !config.io_mount.is_empty() => Source::File(PathBuf::from(&config.io_mount)),
+        _ if !config.files.io_mount.is_empty() => Source::File(PathBuf::from(&config.files.io_mount)),
         (Some(job), Ok(servers)) => {
             Source::Text(mount::with_key(&servers, &Key::of_secret(&job.job.header().secret.0)))
         }
@@ -51,7 +51,7 @@ fn client(job: Option<&OwnJob>, config: &Config) -> Result<Arc<Client>, String> 
                 .to_string());
         }
     };
-    Client::new(source, config.io_near).map(Arc::new).map_err(|error| error.to_string())
+    Client::new(source, config.files.io_near).map(Arc::new).map_err(|error| error.to_string())
 }
 
 /// What a file of the system lies on, and whether accesses go over a network.

@@ -62,13 +62,13 @@ fn content_stays_and_each_sees_what_the_other_writes() {
 
 #[test]
 fn a_buffer_is_mapped_after_some_uses_and_never_when_that_is_off() {
-    let config = Config { map_after: 4, ..Config::default() };
+    let config = Config::default().but(|c| c.memory.map_after = 4);
     with_owner(&config, |owner| {
         let memory = map(MIB);
         let near: Vec<bool> = (0..6).map(|_| owner.lend(memory, MIB, Access::Read)).collect();
         assert_eq!(near, [false, false, false, true, true, true].map(|near| near && possible()));
     });
-    with_owner(&Config { mapped: Mapped::Never, ..config }, |owner| {
+    with_owner(&config.but(|c| c.memory.mapped = Mapped::Never), |owner| {
         let memory = map(MIB);
         assert!((0..30).all(|_| !owner.lend(memory, MIB, Access::ReadWrite)));
         assert!(owner.exposures.allocate(100).is_none());
@@ -111,7 +111,7 @@ fn map_at(memory: *mut u8, bytes: usize) -> bool {
 #[test]
 fn the_kernel_is_asked_once() {
     // Where it does not tell, it is asked each time.
-    for config in [at_once(), Config { mapped_watch: false, ..at_once() }] {
+    for config in [at_once(), at_once().but(|c| c.memory.mapped_watch = false)] {
         with_owner(&config, |owner| {
             let memory = map(16 * PAGE);
             owner.lend(memory, 16 * PAGE, Access::Read);
@@ -223,8 +223,8 @@ fn a_buffer_that_has_grown_grows_in_the_object_while_peers_use_it() {
 
 #[test]
 fn what_is_remembered_of_a_buffer_is_not_shorter_than_it_has_grown() {
-    let config = Config { map_after: 4, ..at_once() };
-    with_owner(&Config { mapped: Mapped::Auto, ..config }, |owner| {
+    let config = at_once().but(|c| c.memory.map_after = 4);
+    with_owner(&config.but(|c| c.memory.mapped = Mapped::Auto), |owner| {
         let memory = map(50 * PAGE);
         let near_end = |owner: &mut Owner, bytes: usize| {
             // SAFETY: memory of the test.
@@ -268,7 +268,7 @@ fn a_buffer_does_not_grow_over_what_the_program_has_mapped_of_the_object() {
 
 #[test]
 fn memory_that_is_gone_is_given_back_now_and_then() {
-    with_owner(&Config { map_after: 1, ..Config::default() }, |owner| {
+    with_owner(&Config::default().but(|c| c.memory.map_after = 1), |owner| {
         let memory = map(MIB);
         owner.lend(memory, MIB, Access::Read);
         unmap(memory, MIB);
@@ -564,7 +564,7 @@ fn forks_while_other_threads_write_lose_nothing() {
 
 #[test]
 fn the_limit_holds_and_what_the_program_gave_back_is_given_back() {
-    let config = Config { mapped_limit: 4 << 20, ..at_once() };
+    let config = at_once().but(|c| c.memory.mapped_limit = 4 << 20);
     with_owner(&config, |owner| {
         let (one, two) = (map(3 * MIB), map(3 * MIB));
         assert_eq!(owner.lend(one, 3 * MIB, Access::Read), possible());
@@ -608,7 +608,11 @@ fn blocks_are_shared_from_the_start() {
 #[test]
 fn buffers_come_and_go() {
     let seconds = std::env::var("TUTTI_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    let config = Config { map_after: 2, map_bytes: 4096, mapped_limit: 24 << 20, ..Config::default() };
+    let config = Config::default().but(|c| {
+        c.memory.map_after = 2;
+        c.memory.map_bytes = 4096;
+        c.memory.mapped_limit = 24 << 20;
+    });
     with_owner(&config, |owner| {
         let (mut random, mut buffers) = (0x2545_f491_4f6c_dd1du64, Vec::<(Vec<u8>, u32)>::new());
         let mut next = |below: usize| {

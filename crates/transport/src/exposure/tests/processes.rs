@@ -36,7 +36,10 @@ pub fn pattern(seed: u32, index: usize) -> u8 {
 
 /// Settings that convert at the first use.
 pub fn at_once() -> Config {
-    Config { mapped: Mapped::Always, map_bytes: 4096, ..Config::default() }
+    Config::default().but(|c| {
+        c.memory.mapped = Mapped::Always;
+        c.memory.map_bytes = 4096;
+    })
 }
 
 /// Runs `owner` in a forked process whose loans this one checks.

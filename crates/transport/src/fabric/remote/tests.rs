@@ -69,7 +69,11 @@ impl Pieces for Apart {
 fn pair(provider: &str) -> Option<Vec<FabricLink>> {
     tutti_sys::fabric::version().ok()?;
     let (fabric, connections) = (provider.to_string(), Connections::Static);
-    let config = Config { fabric, connections, remote_read: RemoteRead::Auto, ..Config::default() };
+    let config = Config::default().but(|c| {
+        c.network.fabric = fabric;
+        c.network.connections = connections;
+        c.messages.remote_read = RemoteRead::Auto;
+    });
     let mut links = job(2, &config);
     for (me, other) in [(0, 1), (1, 0)] {
         links[me].try_send(Peer(other), Header::default(), b"hello").unwrap();

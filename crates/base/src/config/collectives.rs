@@ -1,0 +1,150 @@
+//! Collectives: their memory, how their algorithms are chosen, and what carries them.
+
+/// Whether algorithms are tried while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tune {
+    /// The model chooses.
+    Off,
+    /// What earlier runs have learned counts; nothing is tried.
+    Known,
+    /// What repeats is tuned, and kept for later runs.
+    On,
+}
+
+impl Tune {
+    pub(super) const NAMES: [(&str, Tune); 3] =
+        [("off", Tune::Off), ("known", Tune::Known), ("on", Tune::On)];
+
+    /// The one of this name.
+    pub fn of_name(name: &str) -> Option<Tune> {
+        Tune::NAMES.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Tune::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+
+    /// Whether anything but the model chooses.
+    pub fn is_on(self) -> bool {
+        self != Tune::Off
+    }
+}
+
+/// How what is tried next is found out ([`Tune::On`]; barigou-2016, section 2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TuneSearch {
+    /// All in turn, and the better half again.
+    Halving,
+    /// Brute force: each in a row.
+    Row,
+    /// One attribute after the other.
+    Attributes,
+    /// The ends of all attributes, then what is left.
+    Factorial,
+}
+
+impl TuneSearch {
+    pub(super) const NAMES: [(&str, TuneSearch); 4] = [
+        ("halving", TuneSearch::Halving),
+        ("row", TuneSearch::Row),
+        ("attributes", TuneSearch::Attributes),
+        ("factorial", TuneSearch::Factorial),
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        TuneSearch::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// Whether the kernel's packet program does small collectives between hosts (S9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Where `tutti netd` runs on the hosts.
+    Auto,
+    /// It has to: otherwise operations fail.
+    On,
+    /// Never.
+    Off,
+}
+
+impl Offload {
+    pub(super) const NAMES: [(&str, Offload); 3] =
+        [("auto", Offload::Auto), ("on", Offload::On), ("off", Offload::Off)];
+
+    pub(super) fn name(self) -> &'static str {
+        Offload::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// Whether broadcasts between hosts are multicast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multicast {
+    /// Never.
+    Off,
+    /// Where it works and pays, once a communicator has broadcast some times.
+    Auto,
+    /// The same from the first broadcast on.
+    On,
+}
+
+impl Multicast {
+    pub(super) const NAMES: [(&str, Multicast); 3] =
+        [("auto", Multicast::Auto), ("on", Multicast::On), ("off", Multicast::Off)];
+
+    pub(super) fn name(self) -> &'static str {
+        Multicast::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// Collectives: their memory, how their algorithms are chosen, and what carries them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collectives {
+    /// Room for the banks of all communicators of a node (`None`: by the number of ranks).
+    pub collective_bytes: Option<u64>,
+    /// Payload of a large slot of a bank (`None`: by the number of members).
+    pub bank_bytes: Option<u64>,
+    /// Payload of a small slot of a bank.
+    pub bank_small_bytes: u64,
+    /// Small slots of a bank.
+    pub bank_small_slots: u64,
+    /// Force the algorithm of collectives: `bcast=knomial:radix=4,allreduce=ring`.
+    pub algorithm: String,
+    /// The file with what this machine costs; empty: see [`Config::model_path`].
+    pub model_file: String,
+    /// Reductions give the same bits whatever the machine, the binding and the algorithm.
+    pub deterministic: bool,
+    /// Print each choice that the library makes.
+    pub explain: bool,
+    /// Whether algorithms are tried while the program runs.
+    pub tune: Tune,
+    /// What tuning tries next.
+    pub tune_search: TuneSearch,
+    /// Whether the kernel's packet program does small collectives.
+    pub offload: Offload,
+    /// Whether broadcasts between hosts are multicast.
+    pub multicast: Multicast,
+    /// Datagrams of a multicast stream that are under way at a time.
+    pub multicast_window: u64,
+}
+
+impl Default for Collectives {
+    fn default() -> Collectives {
+        Collectives {
+            collective_bytes: None,
+            bank_bytes: None,
+            bank_small_bytes: 4096,
+            bank_small_slots: 128,
+            algorithm: String::new(),
+            model_file: String::new(),
+            deterministic: false,
+            explain: false,
+            tune: Tune::Off,
+            tune_search: TuneSearch::Halving,
+            offload: Offload::Auto,
+            multicast: Multicast::Off,
+            multicast_window: 256,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Files of io-servers.
+
+/// Files of io-servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The mount file of io-servers.
+    pub io_mount: String,
+    /// Whether io-servers on this host lend their files.
+    pub io_near: bool,
+}
+
+impl Default for Files {
+    fn default() -> Files {
+        Files { io_mount: String::new(), io_near: true }
+    }
+}

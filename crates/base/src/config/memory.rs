@@ -1,0 +1,81 @@
+//! Memory that ranks of a host let each other work in.
+
+/// What reaches a peer's private memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyBy {
+    /// XPMEM where its device is there, else process_vm_readv, else KNEM.
+    Auto,
+    /// process_vm_readv and process_vm_writev.
+    Attach,
+    /// XPMEM.
+    Xpmem,
+    /// KNEM.
+    Knem,
+}
+
+/// How one-sided communication reaches memory of other ranks of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneSided {
+    /// By load and store or the system's calls where that is possible.
+    Auto,
+    /// By messages, as between hosts.
+    Messages,
+}
+
+/// Whether buffers that are used often become shared memory in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mapped {
+    /// After some uses.
+    Auto,
+    /// At the first use.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Whether mapped memory that peers have read is written back to main memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MappedHome {
+    /// Where the peers are far and its content changes.
+    Auto,
+    /// Each time: for tests.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Memory that ranks of a host let each other work in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerMemory {
+    /// Back end of collectives for memory that is not mapped.
+    pub copy_by: CopyBy,
+    /// Mapping of buffers into peers.
+    pub mapped: Mapped,
+    /// Uses of a buffer by collective operations before it is mapped.
+    pub map_after: u64,
+    /// Smallest buffer that is mapped, in whole pages.
+    pub map_bytes: u64,
+    /// Most memory of a process that is mapped. A fork copies it.
+    pub mapped_limit: u64,
+    /// Changes of mapped memory are told by the kernel, which is asked at each use otherwise.
+    pub mapped_watch: bool,
+    /// Mapped memory that peers have read is written back to main memory.
+    pub mapped_home: MappedHome,
+    /// How one-sided communication reaches memory of other ranks of the node.
+    pub one_sided: OneSided,
+}
+
+impl Default for PeerMemory {
+    fn default() -> PeerMemory {
+        PeerMemory {
+            copy_by: CopyBy::Auto,
+            mapped: Mapped::Auto,
+            map_after: 8,
+            map_bytes: 8 << 10,
+            mapped_limit: 1 << 30,
+            mapped_watch: true,
+            mapped_home: MappedHome::Auto,
+            one_sided: OneSided::Auto,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What carries messages between hosts, and its connections.
+
+use crate::PortRange;
+
+/// When ranks on different hosts connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connections {
+    /// Never: everything goes by datagrams.
+    Never,
+    /// Pairs that have exchanged enough.
+    OnDemand,
+    /// As on demand, and the neighbours at +-2^j from the start.
+    PartiallyStatic,
+    /// Everybody from the start.
+    Static,
+}
+
+impl Connections {
+    pub(super) const NAMES: [(&str, Connections); 4] = [
+        ("never", Connections::Never),
+        ("on-demand", Connections::OnDemand),
+        ("partially-static", Connections::PartiallyStatic),
+        ("static", Connections::Static),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        Connections::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+}
+
+/// What carries messages between hosts, and its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The interface by which hosts reach each other: a name, an address or a network; empty: the one that
+    /// leads there.
+    pub interface: String,
+    /// The ports that listeners and datagram sockets of the job are confined to; `None`: any.
+    pub port_range: Option<PortRange>,
+    /// What carries messages between hosts: `auto`, `sockets`, or a provider of libfabric.
+    pub fabric: String,
+    /// When ranks on different hosts connect.
+    pub connections: Connections,
+    /// Messages between two ranks after which they connect.
+    pub connect_messages: u64,
+    /// Bytes between two ranks after which they connect.
+    pub connect_bytes: u64,
+    /// Most connections of a rank at a time (0: by the limit on descriptors).
+    pub max_connections: u64,
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network {
+            interface: String::new(),
+            port_range: None,
+            fabric: "auto".to_string(),
+            connections: Connections::OnDemand,
+            connect_messages: 16,
+            connect_bytes: 64 << 10,
+            max_connections: 0,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Rows: Checkpoints (S7).
+
+use crate::config::checkpoint::{Checkpoint, CheckpointPacking, CheckpointWriting};
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::one_of;
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_CHECKPOINT",
+        kind: ValueKind::Words(&["no", "now", "stop"]),
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "written by a program while it runs (MPI_T): now has mpirun keep the job, stop end it with that",
+        set: |c, v| one_of(&Checkpoint::NAMES, v).map(|x| c.checkpoint.checkpoint = x),
+        show: |c| c.checkpoint.checkpoint.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_WRITING",
+        kind: ValueKind::Words(&["auto", "still", "fork"]),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "checkpoints are written while ranks stand still, or from copies of them (fork) while they go on; auto: as the pause is shorter",
+        set: |c, v| one_of(&CheckpointWriting::NAMES, v).map(|x| c.checkpoint.checkpoint_writing = x),
+        show: |c| c.checkpoint.checkpoint_writing.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_PACKING",
+        kind: ValueKind::Words(&["auto", "never", "always"]),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "whether checkpoints are packed (Zstandard); auto: where that is faster than the disk",
+        set: |c, v| one_of(&CheckpointPacking::NAMES, v).map(|x| c.checkpoint.checkpoint_packing = x),
+        show: |c| c.checkpoint.checkpoint_packing.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECKPOINT_STOP",
+        kind: ValueKind::Text("text"),
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP), a step of tutti checkpoints --steps",
+        set: |c, v| {
+            c.checkpoint.checkpoint_stop = v.to_string();
+            Ok(())
+        },
+        show: |c| c.checkpoint.checkpoint_stop.clone(),
+    },
+];

@@ -1,0 +1,135 @@
+//! Rows: Collectives: their memory, how their algorithms are chosen, and what carries them.
+
+use crate::config::collectives::{Multicast, Offload, Tune, TuneSearch};
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{flag, one_of, shown_or_auto, size, size_or_auto};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_TUNE",
+        kind: ValueKind::Words(&["off", "known", "on"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "on: try algorithms of collectives that repeat while the program runs, keep to the best, and keep it in the model file for later runs; known: take what earlier runs have learned",
+        set: |c, v| one_of(&Tune::NAMES, v).map(|x| c.collectives.tune = x),
+        show: |c| c.collectives.tune.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_OFFLOAD",
+        kind: ValueKind::Words(&["auto", "on", "off"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "small barriers, broadcasts and allreduces between hosts by the kernel's packet program; auto: where `tutti netd` runs",
+        set: |c, v| one_of(&Offload::NAMES, v).map(|x| c.collectives.offload = x),
+        show: |c| c.collectives.offload.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_TUNE_SEARCH",
+        kind: ValueKind::Words(&["halving", "row", "attributes", "factorial"]),
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "what tuning tries next: all in turn and the better half again; each in a row; one attribute after the other; the ends of all attributes first",
+        set: |c, v| one_of(&TuneSearch::NAMES, v).map(|x| c.collectives.tune_search = x),
+        show: |c| c.collectives.tune_search.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_COLLECTIVE_BYTES",
+        kind: ValueKind::Text("size | auto"),
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "bound on the shared memory of collectives, a node; 0: none; auto: by the number of ranks",
+        set: |c, v| size_or_auto(v).map(|x| c.collectives.collective_bytes = x),
+        show: |c| shown_or_auto(c.collectives.collective_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_BYTES",
+        kind: ValueKind::Text("size | auto"),
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "shared scratch of a rank in an operation, large; auto: by the number of members",
+        set: |c, v| size_or_auto(v).map(|x| c.collectives.bank_bytes = x),
+        show: |c| shown_or_auto(c.collectives.bank_bytes),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "shared scratch of a rank in an operation, small",
+        set: |c, v| size(v).map(|x| c.collectives.bank_small_bytes = x),
+        show: |c| c.collectives.bank_small_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_BANK_SMALL_SLOTS",
+        kind: ValueKind::Count,
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "small operations that may be under way before the first must have ended everywhere; at most 128",
+        set: |c, v| size(v).map(|x| c.collectives.bank_small_slots = x),
+        show: |c| c.collectives.bank_small_slots.to_string(),
+    },
+    Setting {
+        name: "TUTTI_ALGORITHM",
+        kind: ValueKind::Text("list of collective=algorithm"),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "force algorithms, for example allreduce=ring,bcast=knomial:radix=4:segment=32K:window=8",
+        set: |c, v| {
+            c.collectives.algorithm = v.to_string();
+            Ok(())
+        },
+        show: |c| c.collectives.algorithm.clone(),
+    },
+    Setting {
+        name: "TUTTI_MODEL_FILE",
+        kind: ValueKind::Text("path"),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "what this machine costs, as tutti probe wrote it; by default in the user's cache directory",
+        set: |c, v| {
+            c.collectives.model_file = v.to_string();
+            Ok(())
+        },
+        show: |c| c.collectives.model_file.clone(),
+    },
+    Setting {
+        name: "TUTTI_DETERMINISTIC",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "reductions combine operands in one fixed order of ranks: the same bits for any machine, binding and size",
+        set: |c, v| flag(v).map(|x| c.collectives.deterministic = x),
+        show: |c| (c.collectives.deterministic as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_EXPLAIN",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "print every choice of transport and algorithm to standard error",
+        set: |c, v| flag(v).map(|x| c.collectives.explain = x),
+        show: |c| (c.collectives.explain as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_MULTICAST",
+        kind: ValueKind::Words(&["auto", "on", "off"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "collectives between hosts as one payload for all, where the network copies it: tried after some operations of a communicator, from the first one on, or never",
+        set: |c, v| multicast(v).map(|x| c.collectives.multicast = x),
+        show: |c| c.collectives.multicast.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_MULTICAST_WINDOW",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "datagrams that a sender multicasts before all have acknowledged the first",
+        set: |c, v| size(v).map(|x| c.collectives.multicast_window = x.clamp(1, 4096)),
+        show: |c| c.collectives.multicast_window.to_string(),
+    },
+];
+
+fn multicast(text: &str) -> std::result::Result<Multicast, String> {
+    one_of(&Multicast::NAMES, text)
+}

@@ -1,0 +1,89 @@
+//! Rows: Checks of programs, and what is told about them.
+
+use crate::config::diagnosis::InitialErrorHandler;
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{flag, size};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_CHECK_TYPES",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "refuse a receive whose datatype does not match the sender's, and operators on MPI_CHAR (debugging)",
+        set: |c, v| flag(v).map(|x| c.diagnosis.check_types = x),
+        show: |c| (c.diagnosis.check_types as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_CHECK_ARGUMENTS",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "1 adds the one check of arguments that takes time: whether blocks that a collective receives overlap",
+        set: |c, v| flag(v).map(|x| c.diagnosis.check_arguments = x),
+        show: |c| (c.diagnosis.check_arguments as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_BACKTRACE",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "say where in its program a rank was that crashes (SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE)",
+        set: |c, v| flag(v).map(|x| c.diagnosis.backtrace = x),
+        show: |c| (c.diagnosis.backtrace as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_REPORT_LEAKS",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "say in MPI_Finalize how many requests, communicators, datatypes and others were not freed",
+        set: |c, v| flag(v).map(|x| c.diagnosis.report_leaks = x),
+        show: |c| (c.diagnosis.report_leaks as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_INITIAL_ERROR_HANDLER",
+        kind: ValueKind::Words(&["mpi_errors_are_fatal", "mpi_errors_abort", "mpi_errors_return"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "error handler of MPI_COMM_WORLD and MPI_COMM_SELF from the start (mpirun --initial-errhandler)",
+        set: |c, v| initial_error_handler(v).map(|x| c.diagnosis.initial_error_handler = x),
+        show: |c| c.diagnosis.initial_error_handler.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_COUNTERS",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "at the end print what each rank has sent, by way, and its traffic with other hosts",
+        set: |c, v| flag(v).map(|x| c.diagnosis.counters = x),
+        show: |c| (c.diagnosis.counters as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_TRACE",
+        kind: ValueKind::Text("path"),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "at the end write a trace of all ranks there: for Perfetto, and for tutti trace",
+        set: |c, v| {
+            c.diagnosis.trace = v.to_string();
+            Ok(())
+        },
+        show: |c| c.diagnosis.trace.clone(),
+    },
+    Setting {
+        name: "TUTTI_TRACE_EVENTS",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "most events of a rank in a trace",
+        set: |c, v| size(v).map(|x| c.diagnosis.trace_events = x),
+        show: |c| c.diagnosis.trace_events.to_string(),
+    },
+];
+
+fn initial_error_handler(text: &str) -> std::result::Result<InitialErrorHandler, String> {
+    let found = InitialErrorHandler::NAMES.iter().find(|(name, _)| *name == text);
+    let names = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ");
+    found.map(|(_, handler)| *handler).ok_or_else(names)
+}

@@ -1,0 +1,115 @@
+//! Rows: How jobs are started and supervised.
+
+use crate::config::launch::{ForeignMpi, Starter};
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{one_of, size};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_AGENT",
+        kind: ValueKind::Text("command"),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "how mpirun reaches other hosts: called as COMMAND HOST PROGRAM...; {host} in it stands for the host",
+        set: |c, v| {
+            c.launch.agent = v.to_string();
+            Ok(())
+        },
+        show: |c| c.launch.agent.clone(),
+    },
+    Setting {
+        name: "TUTTI_DEBUGGER",
+        kind: ValueKind::Text("command"),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "what mpirun --debug starts each rank's program under: xterm -e gdb --args; empty: ranks wait for a debugger in MPI_Init",
+        set: |c, v| {
+            c.launch.debugger = v.to_string();
+            Ok(())
+        },
+        show: |c| c.launch.debugger.clone(),
+    },
+    Setting {
+        name: "TUTTI_LAUNCH_RADIX",
+        kind: ValueKind::Count,
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "other hosts that each host starts; 0: the first starts all",
+        set: |c, v| size(v).map(|x| c.launch.launch_radix = x),
+        show: |c| c.launch.launch_radix.to_string(),
+    },
+    Setting {
+        name: "TUTTI_HEARTBEAT_MS",
+        kind: ValueKind::Milliseconds,
+        scope: Scope::Launcher,
+        audience: Audience::Developer,
+        doc: "longest time without a word between the daemons of two hosts",
+        set: |c, v| size(v).map(|x| c.launch.heartbeat_ms = x.max(1)),
+        show: |c| c.launch.heartbeat_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SILENCE_MS",
+        kind: ValueKind::Milliseconds,
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "how long another host may be silent, without its connections having failed, before the job is ended",
+        set: |c, v| size(v).map(|x| c.launch.silence_ms = x.max(1)),
+        show: |c| c.launch.silence_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_FOREIGN_MPI",
+        kind: ValueKind::Words(&["refuse", "start"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "what mpirun does with several ranks of a program that is linked to another MPI library, where each would be alone",
+        set: |c, v| foreign_mpi(v).map(|x| c.launch.foreign_mpi = x),
+        show: |c| format!("{:?}", c.launch.foreign_mpi).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_START_MS",
+        kind: ValueKind::Milliseconds,
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "how long a host may take until its daemon, or under another launcher all of its ranks, have started",
+        set: |c, v| size(v).map(|x| c.launch.start_ms = x.max(1)),
+        show: |c| c.launch.start_ms.to_string(),
+    },
+    Setting {
+        name: "TUTTI_STARTER",
+        kind: ValueKind::Words(&["auto", "pmix", "pmi", "alone"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "who started this process, if not mpirun: found out, PMIx, PMI-1 or PMI-2, or nobody (a job of its own)",
+        set: |c, v| starter(v).map(|x| c.launch.starter = x),
+        show: |c| {
+            let name = match c.launch.starter {
+                Starter::Auto => "auto",
+                Starter::Pmix => "pmix",
+                Starter::Pmi => "pmi",
+                Starter::Alone => "alone",
+            };
+            name.to_string()
+        },
+    },
+    Setting {
+        name: "TUTTI_PMIX_LIBRARY",
+        kind: ValueKind::Text("path"),
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "the library of PMIx; by default that of the starter if it says where it is, or libpmix.so.2 of the system",
+        set: |c, v| {
+            c.launch.pmix_library = v.to_string();
+            Ok(())
+        },
+        show: |c| c.launch.pmix_library.clone(),
+    },
+];
+
+fn starter(text: &str) -> std::result::Result<Starter, String> {
+    use Starter::{Alone, Auto, Pmi, Pmix};
+    one_of(&[("auto", Auto), ("pmix", Pmix), ("pmi", Pmi), ("alone", Alone)], text)
+}
+
+fn foreign_mpi(text: &str) -> std::result::Result<ForeignMpi, String> {
+    one_of(&[("refuse", ForeignMpi::Refuse), ("start", ForeignMpi::Start)], text)
+}

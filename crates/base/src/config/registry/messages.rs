@@ -1,0 +1,99 @@
+//! Rows: Messages: protocols, the memory that they pass through, and single copies.
+
+use crate::config::messages::{RemoteRead, SingleCopy};
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{one_of, size};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_EAGER_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "largest message sent before its receive is known",
+        set: |c, v| size(v).map(|x| c.messages.eager_bytes = x),
+        show: |c| c.messages.eager_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECTED_EAGER_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "the same between hosts, over a connection: to ask takes a journey there and back",
+        set: |c, v| size(v).map(|x| c.messages.connected_eager_bytes = x),
+        show: |c| c.messages.connected_eager_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_UNEXPECTED_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "bound on what is kept of messages whose receive is not posted yet: payload, and 128 bytes each; beyond it senders wait",
+        set: |c, v| size(v).map(|x| c.messages.unexpected_bytes = x),
+        show: |c| c.messages.unexpected_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_RING_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "shared ring between two processes that talk; 0: by the number of ranks",
+        set: |c, v| size(v).map(|x| c.messages.ring_bytes = x),
+        show: |c| c.messages.ring_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_FRAGMENT_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "piece in which a long message passes through shared memory",
+        set: |c, v| size(v).map(|x| c.messages.fragment_bytes = x),
+        show: |c| c.messages.fragment_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY",
+        kind: ValueKind::Words(&["auto", "always", "never"]),
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "copy long messages by process_vm_readv",
+        set: |c, v| single_copy(v).map(|x| c.messages.single_copy = x),
+        show: |c| format!("{:?}", c.messages.single_copy).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_SINGLE_COPY_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "from here on TUTTI_SINGLE_COPY=auto reads in any case, below where that is the faster way at present",
+        set: |c, v| size(v).map(|x| c.messages.single_copy_bytes = x),
+        show: |c| c.messages.single_copy_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_REMOTE_READ",
+        kind: ValueKind::Words(&["auto", "never"]),
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "whether a network of libfabric reads long messages by itself (FI_RMA); auto: where its provider offers it",
+        set: |c, v| remote_read(v).map(|x| c.messages.remote_read = x),
+        show: |c| format!("{:?}", c.messages.remote_read).to_lowercase(),
+    },
+    Setting {
+        name: "TUTTI_REMOTE_READ_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "smallest message between hosts that its receiver reads without a copy; 0: all are streamed",
+        set: |c, v| size(v).map(|x| c.messages.remote_read_bytes = x),
+        show: |c| c.messages.remote_read_bytes.to_string(),
+    },
+];
+
+fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
+    use SingleCopy::{Always, Auto, Never};
+    one_of(&[("auto", Auto), ("always", Always), ("never", Never)], text)
+}
+
+fn remote_read(text: &str) -> std::result::Result<RemoteRead, String> {
+    use RemoteRead::{Auto, Never};
+    one_of(&[("auto", Auto), ("never", Never)], text)
+}

@@ -1,0 +1,94 @@
+//! Rows: What carries messages between hosts, and its connections.
+
+use crate::PortRange;
+use crate::config::network::Connections;
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{one_of, size};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_INTERFACE",
+        kind: ValueKind::Text("name | address | network"),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "interface by which hosts reach each other, for example eth0 or 10.1.0.0/16; empty: the one that leads there",
+        set: |c, v| {
+            c.network.interface = v.to_string();
+            Ok(())
+        },
+        show: |c| c.network.interface.clone(),
+    },
+    Setting {
+        name: "TUTTI_PORT_RANGE",
+        kind: ValueKind::Text("LOW-HIGH"),
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "ports at which ranks (two each, UDP and TCP), the launcher's daemons and MPI_Open_port are reached; empty: any that are free",
+        set: |c, v| port_range(v).map(|x| c.network.port_range = x),
+        show: |c| c.network.port_range.map_or(String::new(), |ports| ports.to_string()),
+    },
+    Setting {
+        name: "TUTTI_FABRIC",
+        kind: ValueKind::Text(
+            "auto | sockets | tcp | verbs | efa | cxi | psm2 | psm3 | opx | other provider of libfabric",
+        ),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "what carries messages between hosts; auto: a fast network that is there, else sockets of the system",
+        set: |c, v| fabric(v).map(|x| c.network.fabric = x),
+        show: |c| c.network.fabric.clone(),
+    },
+    Setting {
+        name: "TUTTI_CONNECTIONS",
+        kind: ValueKind::Words(&["never", "on-demand", "partially-static", "static"]),
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "when ranks on different hosts connect; until then they exchange datagrams",
+        set: |c, v| connections(v).map(|x| c.network.connections = x),
+        show: |c| c.network.connections.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_MESSAGES",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "messages between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.network.connect_messages = x),
+        show: |c| c.network.connect_messages.to_string(),
+    },
+    Setting {
+        name: "TUTTI_CONNECT_BYTES",
+        kind: ValueKind::Size,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "bytes between two ranks after which they connect on demand",
+        set: |c, v| size(v).map(|x| c.network.connect_bytes = x),
+        show: |c| c.network.connect_bytes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MAX_CONNECTIONS",
+        kind: ValueKind::Count,
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "most connections of a rank at a time; 0: by the limit on descriptors",
+        set: |c, v| size(v).map(|x| c.network.max_connections = x),
+        show: |c| c.network.max_connections.to_string(),
+    },
+];
+
+fn fabric(text: &str) -> std::result::Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b";_-".contains(&byte);
+    let named = !text.is_empty() && text.bytes().all(plain);
+    if named { Ok(text.to_string()) } else { Err("auto, sockets or a provider of libfabric".to_string()) }
+}
+
+fn port_range(text: &str) -> std::result::Result<Option<PortRange>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| "a range of ports such as 40000-40100".to_string())
+}
+
+fn connections(text: &str) -> std::result::Result<Connections, String> {
+    one_of(&Connections::NAMES, text)
+}

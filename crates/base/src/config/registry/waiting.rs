@@ -1,0 +1,52 @@
+//! Rows: Waiting, threads and progress.
+
+use crate::config::setting::{Audience, Scope, Setting, ValueKind};
+use crate::config::values::{flag, number, size};
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_SPIN_US",
+        kind: ValueKind::Microseconds,
+        scope: Scope::Process,
+        audience: Audience::User,
+        doc: "how long a wait spins before it parks; -1: by ranks and cores",
+        set: |c, v| number(v).map(|x| c.waiting.spin_us = x),
+        show: |c| c.waiting.spin_us.to_string(),
+    },
+    Setting {
+        name: "TUTTI_YIELD_ROUNDS",
+        kind: ValueKind::Count,
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "how often a wait yields its core before it parks",
+        set: |c, v| size(v).map(|x| c.waiting.yield_rounds = x),
+        show: |c| c.waiting.yield_rounds.to_string(),
+    },
+    Setting {
+        name: "TUTTI_MOVE_APART",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Process,
+        audience: Audience::Developer,
+        doc: "where ranks share processors, let one of two that answer each other on one of them move to another",
+        set: |c, v| flag(v).map(|x| c.waiting.move_apart = x),
+        show: |c| (c.waiting.move_apart as u8).to_string(),
+    },
+    Setting {
+        name: "TUTTI_THREAD_LANES",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "lanes in which threads communicate beside each other (1 to 8; fewer where many ranks share a host)",
+        set: |c, v| size(v).map(|x| c.waiting.thread_lanes = x),
+        show: |c| c.waiting.thread_lanes.to_string(),
+    },
+    Setting {
+        name: "TUTTI_PROGRESS_THREAD",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::User,
+        doc: "a thread takes in messages while the program computes: targets of one-sided operations on other hosts need not call MPI",
+        set: |c, v| flag(v).map(|x| c.waiting.progress_thread = x),
+        show: |c| (c.waiting.progress_thread as u8).to_string(),
+    },
+];

@@ -1,0 +1,22 @@
+//! Waiting, threads and progress.
+
+/// Waiting, threads and progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// How long a wait spins before it yields and parks (-1: by the number of ranks and cores).
+    pub spin_us: i64,
+    /// How often a wait yields its core before it parks.
+    pub yield_rounds: u64,
+    /// Whether ranks that share processors move away from the ones they exchange messages with.
+    pub move_apart: bool,
+    /// Most lanes, in which threads of a process communicate beside each other.
+    pub thread_lanes: u64,
+    /// Whether a thread takes in messages while the program computes.
+    pub progress_thread: bool,
+}
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting { spin_us: -1, yield_rounds: 64, move_apart: true, thread_lanes: 8, progress_thread: false }
+    }
+}
