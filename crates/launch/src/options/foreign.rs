@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tutti_sys::files;
 
-use super::Reading;
+use super::row::Reading;
 use crate::generated::foreign::{OPTIONS, PARAMETERS};
 
 /// What becomes of an option.

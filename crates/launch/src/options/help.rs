@@ -1,6 +1,6 @@
 //! What `mpirun --help` says, and its manual page: the table of options, one line each, and some notes.
 
-use super::OPTIONS;
+use super::rows::options;
 
 const USAGE: &str = "\
 usage: mpirun [options] program [arguments] [: [options] program [arguments]] ...
@@ -36,7 +36,7 @@ session of their own, without /dev/tty: what is typed reaches rank 0 through mpi
 /// The help text.
 pub fn help() -> String {
     let mut text = USAGE.to_string();
-    for option in OPTIONS {
+    for option in options() {
         let names: Vec<String> = option.names.iter().map(|name| spell(name)).collect();
         let left = format!("  {} {}", names.join(", "), option.values.join(" ")).trim_end().to_string();
         let gap = if left.len() < 34 { String::new() } else { format!("\n{:34}", "") };
@@ -58,7 +58,7 @@ pub struct OptionHelp {
 
 /// All options, in the order of the help text, and what is said after them.
 pub fn described() -> (impl Iterator<Item = OptionHelp>, &'static str) {
-    (OPTIONS.iter().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), NOTES)
+    (options().map(|row| OptionHelp { names: row.names, values: row.values, doc: row.doc }), NOTES)
 }
 
 pub(super) fn spell(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Where the input and outputs of ranks go, and what `mpirun` shows: the options whose value is a list of
 //! words.
 
-use super::Reading;
+use super::row::Reading;
 use crate::request::Tagging;
 
 /// `--output LIST`, as Open MPI 5 has it.

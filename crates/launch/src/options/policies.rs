@@ -5,7 +5,8 @@ use std::path::Path;
 
 use tutti_topo::text::parse_list;
 
-use super::{Reading, count};
+use super::row::Reading;
+use super::values::count;
 use crate::request::{Across, Assignment, BindTo, MapBy, Request};
 
 /// `--map-by POLICY`.

@@ -1,0 +1,115 @@
+//! Which hosts have how many ranks, and how they are reached.
+
+use crate::options::row::{Row, row};
+use crate::options::values::count;
+use crate::slurm;
+
+pub(super) const ROWS: &[Row] = &[
+    row(&["n", "np", "c"], &["N"], "start N ranks of the program that follows (default 1)", |r, v| {
+        r.program.count = Some(count(&v[0])?);
+        Ok(())
+    }),
+    row(
+        &["host", "hosts", "H"],
+        &["NAME[:N],..."],
+        "run on these hosts, N ranks each (default 1)",
+        |r, v| {
+            r.request.hosts.extend(v[0].split(',').map(str::to_string));
+            Ok(())
+        },
+    ),
+    row(
+        &["hostfile", "machinefile", "f"],
+        &["FILE"],
+        "run on the hosts that FILE lists, one a line: NAME, NAME:N or NAME slots=N",
+        |r, v| {
+            r.request.host_files.push(v[0].clone());
+            Ok(())
+        },
+    ),
+    row(&["ppn", "N", "npernode"], &["N"], "N ranks a host", |r, v| {
+        r.request.per_node = Some(count(&v[0])?);
+        Ok(())
+    }),
+    row(&["hosts-group"], &["NAMES"], "run on these hosts, with ranges: n[01-04,7]", |r, v| {
+        r.request.hosts.extend(slurm::expand(&v[0])?);
+        Ok(())
+    }),
+    row(&["default-hostfile"], &["FILE"], "the host file for the case that no hosts are named", |r, v| {
+        r.request.default_host_files.push(v[0].clone());
+        Ok(())
+    }),
+    row(&["nolocal", "skip-launch-node"], &[], "no ranks on this host", |r, _| {
+        r.request.is_not_here = true;
+        Ok(())
+    }),
+    row(&["order-nodes"], &["ORDER"], "hosts by their slots: ascending, descending", |r, v| {
+        r.request.hosts_ascending = Some(match v[0].to_ascii_lowercase().as_str() {
+            "ascending" | "asc" => true,
+            "descending" | "desc" => false,
+            _ => return Err("ascending or descending is needed".to_string()),
+        });
+        Ok(())
+    }),
+    row(
+        &["nooversubscribe"],
+        &[],
+        "refuse more ranks than slots (without hosts: than processors)",
+        |r, _| {
+            r.request.is_within_slots = true;
+            Ok(())
+        },
+    ),
+    row(&["usize"], &["N"], "value of MPI_UNIVERSE_SIZE: a number, SYSTEM, INFINITE", |r, v| {
+        r.request.universe = match v[0].as_str() {
+            "SYSTEM" => None,
+            "INFINITE" => Some(i32::MAX as u32),
+            number => Some(count(number)?),
+        };
+        Ok(())
+    }),
+    row(
+        &["agent"],
+        &["CMD"],
+        "start on other hosts by CMD HOST COMMAND... (default: ssh, or srun inside Slurm)",
+        |r, v| {
+            r.request.agent = Some(v[0].clone());
+            Ok(())
+        },
+    ),
+    row(&["radix"], &["N"], "each host starts N others (0: this one starts all)", |r, v| {
+        r.request.radix = Some(v[0].parse().map_err(|_| "a number is needed")?);
+        Ok(())
+    }),
+    row(
+        &["interface", "iface"],
+        &["NAME"],
+        "reach other hosts by this interface, address or network",
+        |r, v| {
+            r.request.interface = Some(v[0].clone());
+            Ok(())
+        },
+    ),
+    row(&["prefix"], &["DIR"], "where Tutti is installed on the other hosts (default: as here)", |r, v| {
+        r.request.prefix = Some(v[0].clone());
+        Ok(())
+    }),
+    row(
+        &["launcher", "bootstrap"],
+        &["NAME"],
+        "reach other hosts by ssh, rsh, slurm; fork: reach none",
+        |r, v| {
+            r.request.agent = match v[0].as_str() {
+                "ssh" => None,
+                "rsh" => Some("rsh".to_string()),
+                "slurm" => Some(slurm::SLURM_AGENT.to_string()),
+                "fork" => Some("false".to_string()),
+                _ => {
+                    return Err("ssh, rsh, slurm or fork is needed; others have to be given by --agent CMD"
+                        .to_string());
+                }
+            };
+            Ok(())
+        },
+    ),
+];

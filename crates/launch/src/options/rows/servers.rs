@@ -1,0 +1,64 @@
+//! Servers for files, traces, error handlers.
+
+use crate::options::row::{Row, row};
+use crate::options::values::{count, variable};
+use tutti_base::config::InitialErrorHandler;
+use tutti_sys::spawning;
+
+pub(super) const ROWS: &[Row] = &[
+    row(
+        &["io-servers"],
+        &["N"],
+        "start N servers for files, on the hosts in turn; names that begin with tutti: are theirs",
+        |r, v| {
+            r.request.io_servers.count = count(&v[0])?;
+            Ok(())
+        },
+    ),
+    row(
+        &["io-root"],
+        &["DIR"],
+        "their directory (default: tutti-io-UID where temporary files are); files stay there",
+        |r, v| {
+            r.request.io_servers.root = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
+            Ok(())
+        },
+    ),
+    row(
+        &["io-mode"],
+        &["MODE"],
+        "scratch: each has a part of every file (default); forward: DIR is shared and has plain files",
+        |r, v| {
+            let known = ["scratch", "forward"].contains(&v[0].as_str());
+            known.then_some(()).ok_or("scratch or forward is needed")?;
+            r.request.io_servers.mode = v[0].clone();
+            Ok(())
+        },
+    ),
+    row(
+        &["trace"],
+        &["FILE"],
+        "write there what every rank did and when (tutti trace FILE draws it)",
+        |r, v| {
+            if v[0].starts_with('-') {
+                return Err("Tutti's --trace needs a file (Intel MPI's -trace is another)".to_string());
+            }
+            let path = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
+            let path = path.to_str().ok_or("a name in UTF-8 is needed")?;
+            r.request.environment.push(variable("TUTTI_TRACE", path)?);
+            Ok(())
+        },
+    ),
+    row(
+        &["initial-errhandler"],
+        &["NAME"],
+        "error handler from the start: mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return",
+        |r, v| {
+            let known = InitialErrorHandler::NAMES.iter().any(|(name, _)| *name == v[0]);
+            let wrong = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ") + " is needed";
+            known.then_some(()).ok_or_else(wrong)?;
+            r.request.environment.push(variable(spawning::ENV_ERROR_HANDLER, &v[0])?);
+            Ok(())
+        },
+    ),
+];

@@ -1,0 +1,69 @@
+//! Values of options: numbers, times, signals, names.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::row::Reading;
+
+/// Most ranks that a job may have: far above what one machine runs, below what overflows.
+pub const MAXIMUM_RANKS: u32 = 65536;
+
+pub(super) fn count(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=MAXIMUM_RANKS).contains(number));
+    number.ok_or_else(|| format!("a number from 1 to {MAXIMUM_RANKS} is needed"))
+}
+
+/// A time: seconds, or with a unit s, m, h behind it.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time above 0 is needed, as 90s, 10m, 2h".to_string();
+    let (number, unit) = match text.char_indices().next_back() {
+        Some((at, 's')) => (&text[..at], 1.0),
+        Some((at, 'm')) => (&text[..at], 60.0),
+        Some((at, 'h')) => (&text[..at], 3600.0),
+        _ => (text, 1.0),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| wrong())? * unit;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(wrong)
+}
+
+pub(super) fn absolute(path: &str) -> Result<OsString, String> {
+    std::path::absolute(path).map(OsString::from).map_err(|error| error.to_string())
+}
+
+/// Signals that mpirun may be sent for a checkpoint.
+const SIGNALS: &[(&str, i32)] = &[
+    ("HUP", libc::SIGHUP),
+    ("INT", libc::SIGINT),
+    ("QUIT", libc::SIGQUIT),
+    ("USR1", libc::SIGUSR1),
+    ("USR2", libc::SIGUSR2),
+    ("TERM", libc::SIGTERM),
+];
+
+pub(super) fn signal(text: &str) -> Result<i32, String> {
+    let upper = text.to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let known = SIGNALS.iter().find(|(known, number)| *known == name || number.to_string() == name);
+    known.map(|(_, number)| *number).ok_or_else(|| {
+        format!("one of {} is needed", SIGNALS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))
+    })
+}
+
+pub(super) fn variable(name: &str, value: &str) -> Result<(String, String), String> {
+    if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
+        return Err("not the name of a variable".to_string());
+    }
+    Ok((name.to_string(), value.to_string()))
+}
+
+pub(super) fn export(reading: &mut Reading, values: &[String]) -> Result<(), String> {
+    match values[0].split_once('=') {
+        Some((name, value)) => reading.program.environment.push(variable(name, value)?),
+        None => reading.program.exported.push(variable(&values[0], "")?.0),
+    }
+    Ok(())
+}
+
+pub(super) fn names(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_string).collect()
+}
