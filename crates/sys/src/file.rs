@@ -81,6 +81,13 @@ pub fn through_mapping<R>(
     Ok(store(unsafe { mapping.base().add(before as usize) }))
 }
 
+/// Has the system fetch a part of a file while this process does something else. Best effort.
+pub fn fetch_ahead(fd: BorrowedFd<'_>, offset: u64, bytes: u64) {
+    let (Ok(offset), Ok(bytes)) = (offset.try_into(), bytes.try_into()) else { return };
+    // SAFETY: says something of a file; nothing is read into this process.
+    unsafe { libc::posix_fadvise(fd.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) };
+}
+
 /// Kinds of file systems that make a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {

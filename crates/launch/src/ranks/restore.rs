@@ -57,10 +57,10 @@ struct Opened {
     objects: BTreeMap<u32, OwnedFd>,
 }
 
-/// What ranks of this host are made from.
+/// What a rank of this host is made from.
 struct Content<'a> {
     host: &'a Host,
-    set: &'a Set,
+    image: Reader,
     opened: &'a Opened,
 }
 
@@ -112,6 +112,12 @@ impl Ranks {
         if host.machine != here {
             return Err(damaged(&format!("it is of {}, and here is {here}", host.machine)));
         }
+        let world = job.world.clone();
+        let reader_of = |local: u32| {
+            let rank = world.get(local as usize)?;
+            Some(set.reader(&rank_file(*rank)).map_err(|error| format!("rank {rank}: {error}")))
+        };
+        let mut next = reader_of(0);
         let opened = Opened::open(&host, &reader, &set, network, speak)
             .map_err(|error| damaged(&format!("what the ranks share: {error}")))?;
         let object = opened.objects.get(&host.job_object).ok_or_else(|| damaged("it has no job object"))?;
@@ -141,8 +147,11 @@ impl Ranks {
         let mut stopped = Vec::with_capacity(count);
         let mut files = vec![(host_file(host.host), reader.blocks)];
         for local in 0..count as u32 {
-            let content = Content { host: &host, set: &set, opened: &opened };
-            let made = ranks.restore_one(local, &content, surroundings, outputs, speak);
+            // What the disk has to do for the next one begins before this one is made.
+            let image = std::mem::replace(&mut next, reader_of(local + 1));
+            let image = image.expect("there are as many as ranks").map_err(|what| damaged(&what))?;
+            let content = Content { host: &host, image, opened: &opened };
+            let made = ranks.restore_one(local, content, surroundings, outputs, speak);
             let (rank, file) = made.map_err(|what| damaged(&what))?;
             stopped.push(rank);
             files.push(file);
@@ -156,16 +165,15 @@ impl Ranks {
     fn restore_one(
         &mut self,
         local: u32,
-        content: &Content<'_>,
+        content: Content<'_>,
         surroundings: &Surroundings<'_>,
         outputs: &mut Outputs,
         speak: &mut dyn FnMut(),
     ) -> Result<(Restored, (String, Vec<Block>)), String> {
-        let Content { host, set, opened } = *content;
+        let Content { host, image: reader, opened } = content;
         let rank = self.job.world[local as usize];
         let named = |what: String| format!("rank {rank}: {what}");
         let text = |error: io::Error| format!("rank {rank}: {error}");
-        let reader = set.reader(&rank_file(rank)).map_err(text)?;
         let image: Image = postcard::from_bytes(&reader.head).map_err(|error| named(error.to_string()))?;
         let given = self.give(local, &image, host, surroundings, outputs).map_err(text)?;
         let mut inherited = Inherited::default();
