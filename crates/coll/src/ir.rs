@@ -686,6 +686,11 @@ impl Kind {
         }
     }
 
+    /// Whether it writes the rank's own bank.
+    pub fn fills_bank(&self) -> bool {
+        self.writes().is_some_and(|span| span.buffer == BufferId::BANK)
+    }
+
     /// The span of own memory that it writes.
     pub fn writes(&self) -> Option<&Span> {
         match self {

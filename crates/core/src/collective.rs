@@ -483,7 +483,8 @@ fn proposals(
 ) -> Vec<Proposal> {
     let (environment, _) = surroundings(held, process, comm, shape, Means::All);
     let default = plan(held, process, comm, shape, Means::All).choice;
-    let mut found = tune::alternatives(shape, &environment, &default, form, false);
+    let any_bits = process.config.collectives.tune_any_order && !process.config.collectives.deterministic;
+    let mut found = tune::alternatives(shape, &environment, &default, form, any_bits);
     if form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape) {
         found.push(tune::in_kernel(&default));
     }

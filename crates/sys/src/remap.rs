@@ -130,6 +130,12 @@ pub fn populate(base: *mut u8, bytes: usize) {
     unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_READ) };
 }
 
+/// Has the pages of a mapping that is written now, all at once. Best effort: else each comes when it is
+/// written first.
+pub fn populate_written(base: *mut u8, bytes: usize) {
+    let _ = is_there(base as u64, bytes as u64, true);
+}
+
 /// Whether all pages of a range are mapped and may be read, or written. Where the kernel cannot say (before Linux 5.14) they are
 /// taken to be.
 pub fn is_there(address: u64, bytes: u64, written: bool) -> bool {

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use tutti_base::sync::{AtomicU32, AtomicU64, Ordering};
 use tutti_sys::job::Job;
 use tutti_sys::regions::{Region, RegionKey};
+use tutti_sys::remap;
 
 use found::{ENTRIES, Entry, Found};
 use layout::{
@@ -60,6 +61,8 @@ pub struct Banks {
     parked: NonNull<AtomicU32>,
     me: u32,
     turns: [Turns; CLASSES],
+    /// Bytes of the banks whose memory is there in all slots, by [`Class`].
+    populated: [usize; CLASSES],
     places: Places,
     layout: Layout,
     /// The local rank of each member.
@@ -131,6 +134,7 @@ impl Banks {
             parked: NonNull::from(&job.node().parked),
             me,
             turns: layout.slots.map(|slots| Turns::new(slots.count)),
+            populated: [0; CLASSES],
             places,
             layout: *layout,
             ranks: ranks.into(),
@@ -201,6 +205,23 @@ impl Banks {
         let places = (payload / distance).min(most).max(1) as u64;
         let place = number / u64::from(count) % places;
         Slot { bank: slot.bank + place as u32 * distance as u32, ..slot }
+    }
+
+    /// Has the own memory now that operations with banks of so many bytes use in all slots of `class`, which
+    /// else comes page by page as slots are written for the first time.
+    pub fn populate(&mut self, class: Class, bytes: usize) {
+        let (place, Slots { count, payload }) = (class as usize, self.layout.slots[class as usize]);
+        if bytes <= INLINE_BYTES || bytes <= self.populated[place] {
+            return;
+        }
+        self.populated[place] = bytes;
+        let stride = self.places.payload_stride[place];
+        let first = self.at(self.me, self.places.payloads[place]);
+        let is_most = 2 * bytes >= payload;
+        let (pieces, length) = if is_most { (1, count as usize * stride) } else { (count as usize, bytes) };
+        for piece in 0..pieces {
+            remap::populate_written(first.wrapping_add(piece * stride), length);
+        }
     }
 
     /// Operation `number` has ended here: this member neither reads nor writes what belongs to it any more.

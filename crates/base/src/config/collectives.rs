@@ -121,6 +121,8 @@ pub struct Collectives {
     pub tune: Tune,
     /// What tuning tries next.
     pub tune_search: TuneSearch,
+    /// Whether tuning may choose reductions that give other bits.
+    pub tune_any_order: bool,
     /// Whether the kernel's packet program does small collectives.
     pub offload: Offload,
     /// Whether broadcasts between hosts are multicast.
@@ -142,6 +144,7 @@ impl Default for Collectives {
             explain: false,
             tune: Tune::Off,
             tune_search: TuneSearch::Halving,
+            tune_any_order: false,
             offload: Offload::Auto,
             multicast: Multicast::Off,
             multicast_window: 256,

@@ -133,6 +133,9 @@ pub struct Alternative {
     pub prior_s: f64,
     /// How many operations it takes until it is as quick as it will be: memory is mapped, slots are touched.
     pub warm_up: u32,
+    /// What the first of all operations that say this takes beside itself, in nanoseconds: memory is touched
+    /// that nobody has touched before.
+    pub once_ns: f64,
 }
 
 /// The attributes of an implementation (barigou-2016, section 2.2): algorithm, fan-out, segment and progress

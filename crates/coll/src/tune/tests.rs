@@ -11,6 +11,7 @@ fn play(inside: &[f64], outside: Vec<f64>, priors: &[f64]) -> Play {
         attributes: Attributes([place as u64 / 3, place as u64 % 3, 0, 1]),
         prior_s: *prior,
         warm_up: 4,
+        once_ns: 0.0,
     };
     Play {
         alternatives: priors.iter().enumerate().map(alternative).collect(),
@@ -92,6 +93,23 @@ fn exploring_loses_no_more_than_it_may() {
 }
 
 #[test]
+fn memory_that_nobody_has_touched_is_in_the_budget() {
+    let play = scenario(3, true);
+    let dear = |once_ns: f64| {
+        let alternatives = play.alternatives.iter().enumerate();
+        let alternatives = alternatives
+            .map(|(place, one)| Alternative { once_ns: if place == 0 { 0.0 } else { once_ns }, ..*one });
+        Play { alternatives: alternatives.collect(), iterations: 2000, ..play.clone() }
+    };
+    let tried = |once_ns: f64| {
+        let taken = run(&dear(once_ns), "halving", Rules::default(), 1).taken;
+        taken[1..].iter().filter(|number| **number > 0).count()
+    };
+    assert_eq!(tried(1e12), 0);
+    assert!(tried(0.0) > 1);
+}
+
+#[test]
 fn what_hardly_communicates_is_left_alone() {
     let play = scenario(3, true);
     let play = Play { outside: vec![20e6; play.inside.len()], ..play };
@@ -124,7 +142,8 @@ fn what_is_known_is_not_tried_again() {
 
 #[test]
 fn samples_that_never_come_hold_nothing_up() {
-    let alternatives = vec![Alternative { attributes: Attributes([0; 4]), prior_s: 1.0, warm_up: 1 }; 3];
+    let alternatives =
+        vec![Alternative { attributes: Attributes([0; 4]), prior_s: 1.0, warm_up: 1, once_ns: 0.0 }; 3];
     let mut tuner = Tuner::new(alternatives, strategy("halving", 0).expect("a name"), Rules::default());
     for number in 0..10_000 {
         match tuner.turn() {
@@ -148,7 +167,8 @@ fn the_paper_filter_works_too() {
 
 /// Ranks that got these hints: what comes of it after the first agreement.
 fn check_hints(hints: &[Option<usize>], expected: Option<Decision>) {
-    let alternatives = vec![Alternative { attributes: Attributes([0; 4]), prior_s: 1.0, warm_up: 1 }; 3];
+    let alternatives =
+        vec![Alternative { attributes: Attributes([0; 4]), prior_s: 1.0, warm_up: 1, once_ns: 0.0 }; 3];
     let tuner =
         || Tuner::new(alternatives.clone(), strategy("halving", 0).expect("a name"), Rules::default());
     let mut tuners: Vec<Tuner> = hints.iter().map(|_| tuner()).collect();

@@ -113,6 +113,8 @@ pub struct Tuner {
     late: Late,
     /// Whether something is never tried.
     leaves_out: bool,
+    /// Whether the memory is touched that [`Alternative::once_ns`] is about.
+    is_touched: bool,
     /// What is tried or has just been, and not agreed on.
     chunk: Vec<Block>,
     /// Operations with each alternative since it was last agreed, and how many were measured in all.
@@ -181,6 +183,8 @@ const RISK: f64 = 1.5;
 const FEW_SAMPLES: u32 = 4;
 /// The first samples of an alternative may be so many times as long as later ones.
 const COLD: f64 = 2.0;
+/// So many samples stand by themselves, without those from before.
+const LEAST_ANEW: u32 = 16;
 /// Samples of each, when one that was tried late is nearly as good as the best.
 const LATE_SAMPLES: u32 = 24;
 /// Nearly as good: by its first samples within this of the best.
@@ -190,10 +194,8 @@ const NEARLY: f64 = 1.5;
 const MOST_WAIT: f64 = 4.0;
 /// The best so far goes on at most so long until it is looked at the budget again.
 const MOST_STAYING: u32 = 4096;
-/// The time outside MPI differs if it does so by this part of the least,
+/// The time outside MPI differs if it does so by this part of the least.
 const OUTSIDE_PART: f64 = 0.05;
-/// and by this part of what the time inside differs by.
-const OUTSIDE_TO_INSIDE: f64 = 0.5;
 /// Words before those of alternatives: the time so far; the hint, and what is left of it to the greatest
 /// number, so that the maxima say whether all ranks have the same.
 const HEADER: usize = 3;
@@ -224,6 +226,7 @@ impl Tuner {
             postponed: Vec::new(),
             late: Late::Not,
             leaves_out: false,
+            is_touched: false,
             chunk: Vec::new(),
             taken: vec![0; number],
             measured: vec![0; number],
@@ -313,6 +316,11 @@ impl Tuner {
         let operation = self.operations;
         self.operations += 1;
         self.taken[alternative] += 1;
+        let once_ns = self.once_ns(alternative);
+        if once_ns > 0.0 {
+            self.is_touched = true;
+            self.agreed.lost_ns += once_ns;
+        }
         self.measured[alternative] += u32::from(counts);
         if self.open.len() == MOST_OPEN {
             self.open.pop_front();
@@ -422,6 +430,17 @@ impl Tuner {
         }
     }
 
+    /// What is measured anew at least half as often as before is judged by that alone: the first samples of
+    /// all were taken while caches and memory had to come.
+    fn forget_old(&mut self) {
+        for Block { alternative, keep, .. } in &self.chunk {
+            let own = &mut self.own[*alternative];
+            if *keep >= LEAST_ANEW && 2 * *keep as usize >= own.inside.len() {
+                *own = Own::default();
+            }
+        }
+    }
+
     /// What the operations since it was last agreed have lost beside the default; less than nothing if they
     /// have gained, which may be lost again.
     fn newly_lost_ns(&mut self) -> f64 {
@@ -452,6 +471,7 @@ impl Tuner {
                 return Phase::Decided(self.ended());
             }
             self.chunk = self.affordable(now);
+            self.forget_old();
             if !self.chunk.is_empty() {
                 return Phase::Trying(self.turns());
             }
@@ -544,23 +564,22 @@ impl Tuner {
             // for.
             _ => default * (RISK * known.expected(block.alternative) - 1.0).max(LEAST_EXCESS),
         };
-        each * f64::from(block.operations())
+        each * f64::from(block.operations()) + self.once_ns(block.alternative)
     }
 
-    /// What operations cost: the time inside MPI, or the whole period if what is left of it depends on the
-    /// alternative (a thread that moves operations on takes the time elsewhere).
+    /// What the next operation with this alternative takes beside itself.
+    fn once_ns(&self, alternative: usize) -> f64 {
+        if self.is_touched { 0.0 } else { self.alternatives[alternative].once_ns }
+    }
+
+    /// What operations cost: the time inside MPI, and by how much what is left of the period is longer than
+    /// with another alternative, if that is more than noise: a thread that moves operations on takes the time
+    /// elsewhere, and what passes through the caches slows the computation down.
     fn new_prices(&self) -> Vec<Option<f64>> {
         let Agreed { inside, outside, .. } = &self.agreed;
-        let (Some(least_out), Some(most_out)) = (least(outside), most(outside)) else {
-            return inside.clone();
-        };
-        let inside_differs = most(inside).unwrap_or(0.0) - least(inside).unwrap_or(0.0);
-        let outside_differs = most_out - least_out;
-        let by_period = outside_differs > OUTSIDE_PART * least_out
-            && outside_differs > OUTSIDE_TO_INSIDE * inside_differs;
-        let price = |(inside, outside): (&Option<f64>, &Option<f64>)| match by_period {
-            true => Some((*inside)? + (*outside)?),
-            false => *inside,
+        let alike = least(outside).map_or(f64::INFINITY, |least| least * (1.0 + OUTSIDE_PART));
+        let price = |(inside, outside): (&Option<f64>, &Option<f64>)| {
+            Some((*inside)? + ((*outside)? - alike).max(0.0))
         };
         inside.iter().zip(outside).map(price).collect()
     }
@@ -568,8 +587,4 @@ impl Tuner {
 
 fn least(values: &[Option<f64>]) -> Option<f64> {
     values.iter().flatten().copied().filter(|value| value.is_finite()).reduce(f64::min)
-}
-
-fn most(values: &[Option<f64>]) -> Option<f64> {
-    values.iter().flatten().copied().filter(|value| value.is_finite()).reduce(f64::max)
 }

@@ -27,8 +27,8 @@ use super::internal;
 use super::learnings;
 use super::nonblocking::start_under;
 use super::{
-    Activity, Channel, Means, Operation, agree, failures, finish, multicast, offloaded, prepare_as, root_of,
-    surroundings, waiting_for,
+    Activity, Channel, Means, Operation, Run, agree, failures, finish, multicast, offloaded, prepare_as,
+    root_of, surroundings, waiting_for,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::deferred::{Settling, Waiting};
@@ -169,6 +169,7 @@ pub(super) fn run(
     }
     let choice = says.proposal().map(|proposal| &proposal.choice);
     let run = prepare_as(held, process, comm, operation, Means::All, choice);
+    ready_banks(held, comm, &run, &says);
     let words = run.words;
     comm.collectives.note(held, tags[0], run.signature);
     let ticket = comm.collectives.ticket_under(held, tags[0], &run);
@@ -273,6 +274,7 @@ fn begin_some(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Optio
             let choice = proposal.map(|proposal| &proposal.choice);
             let mut run = prepare_as(held, process, comm, operation, means, choice);
             run.manner = manner;
+            ready_banks(held, comm, &run, &says);
             space_tests(manner);
             comm.collectives.note(held, tags[0], run.signature);
             let ticket = comm.collectives.ticket_under(held, tags[0], &run);
@@ -288,6 +290,16 @@ fn begin_some(held: &Held, process: &Process, comm: &Arc<Communicator>) -> Optio
         }
     }
     end_ns
+}
+
+/// Before something is tried by banks: their memory is there, as it is when they have been used for long.
+/// Only ranks that write have some of their own.
+fn ready_banks(held: &Held, comm: &Communicator, run: &Run, says: &Says) {
+    let Some(room) = run.room.as_ref().filter(|_| says.is_trial()) else { return };
+    let Some(mut banks) = comm.collectives.node.banks(held) else { return };
+    if run.execution.plan().schedule.steps.iter().any(|step| step.kind.fills_bank()) {
+        room.populate(&mut banks);
+    }
 }
 
 /// What an operation that moves on in this manner asks of tests.

@@ -33,6 +33,15 @@ pub(super) const ROWS: &[Setting] = &[
         show: |c| c.collectives.tune_search.name().to_string(),
     },
     Setting {
+        name: "TUTTI_TUNE_ANY_ORDER",
+        kind: ValueKind::Words(&["0", "1"]),
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "tuning may choose reductions that combine in another order than the default, which gives other last bits of sums",
+        set: |c, v| flag(v).map(|x| c.collectives.tune_any_order = x),
+        show: |c| u8::from(c.collectives.tune_any_order).to_string(),
+    },
+    Setting {
         name: "TUTTI_COLLECTIVE_BYTES",
         kind: ValueKind::Text("size | auto"),
         scope: Scope::Launcher,

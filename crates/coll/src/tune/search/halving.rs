@@ -14,6 +14,8 @@ const FAR: f64 = 4.0;
 const FIRST_SAMPLES: u32 = 4;
 /// up to so many.
 const MOST_SAMPLES: u32 = 32;
+/// One of so many operations before the samples shows what it takes to change to another algorithm.
+const SWITCHING: u32 = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -90,7 +92,7 @@ impl Strategy for Halving {
             _ => {
                 let keep = (FIRST_SAMPLES << (round - 1).min(8)).min(MOST_SAMPLES);
                 let warm_up = if round == 1 { known.alternatives[alternative].warm_up } else { 1 };
-                Block { alternative, drop: warm_up.saturating_sub(TASTE).max(1), keep }
+                Block { alternative, drop: warm_up.saturating_sub(TASTE).max(keep / SWITCHING), keep }
             }
         };
         order.into_iter().map(block).collect()

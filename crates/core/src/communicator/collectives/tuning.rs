@@ -91,6 +91,8 @@ pub(crate) enum Says {
         words: Option<Vec<u64>>,
         /// What was decided with it.
         decided: Option<Decided>,
+        /// Whether it is tried, beside the default.
+        is_trial: bool,
     },
 }
 
@@ -110,6 +112,11 @@ impl Says {
             Says::Default => None,
             Says::Take { proposals, number, .. } => Some(&proposals[*number]),
         }
+    }
+
+    /// Whether something is tried.
+    pub fn is_trial(&self) -> bool {
+        matches!(self, Says::Take { is_trial: true, .. })
     }
 }
 
@@ -311,7 +318,8 @@ impl Unit {
     }
 
     fn take(&self, number: usize, words: Option<Vec<u64>>, decided: Option<Decided>) -> Says {
-        Says::Take { proposals: Arc::clone(&self.proposals), number, words, decided }
+        let is_trial = number != 0 && self.tuner.decision().is_none();
+        Says::Take { proposals: Arc::clone(&self.proposals), number, words, decided, is_trial }
     }
 
     fn decided(&self, place: Place, decision: Decision) -> Decided {

@@ -46,6 +46,11 @@ impl SlotNeeds {
         SlotNeeds { class: Some(self.class_in(banks)), ..self }
     }
 
+    /// Has the memory now that a rank writes which does this again and again.
+    pub fn populate(&self, banks: &mut Banks) {
+        banks.populate(self.class.unwrap_or_else(|| self.class_in(banks)), self.bytes);
+    }
+
     fn class_in(&self, banks: &Banks) -> Class {
         banks.layout().class_of(self.bytes, self.lends).expect("a plan's bank fits: it was selected so")
     }

@@ -332,6 +332,7 @@ mod tests {
                 attributes: tutti_coll::tune::Attributes([0; 4]),
                 prior_s: 1.0,
                 warm_up: 0,
+                once_ns: 0.0,
             }],
             inside: vec![vec![10.0, 20.0]],
             outside: vec![5.0],

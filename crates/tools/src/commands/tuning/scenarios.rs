@@ -170,7 +170,8 @@ fn trees(shape: &Shape, environment: &Environment) -> Vec<Way> {
             }
             let prediction = predict(generator, &Load::new(shape), &params, &environment.stage(), PRIOR);
             let attributes = tutti_coll::tune::Attributes([0, number, segment, 1]);
-            let alternative = Alternative { attributes, prior_s: prediction.seconds, warm_up: 1 };
+            let alternative =
+                Alternative { attributes, prior_s: prediction.seconds, warm_up: 1, once_ns: 0.0 };
             ways.push(Way { generator, params, manner: Manner::Plain, alternative });
         }
     }
