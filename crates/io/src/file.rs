@@ -337,7 +337,7 @@ impl File {
             wishes[0],
             wishes[1],
             hints.aggregators.into(),
-            hints.window_bytes,
+            hints.buffer_bytes,
         ];
         let bytes: Vec<u8> = card.into_iter().flat_map(u64::to_le_bytes).collect();
         let cards = collective::allgather_bytes(held, process, &self.comm, &bytes)?;

@@ -212,7 +212,7 @@ enum Packed<'a> {
 }
 
 /// Works with so many bytes of memory of the library's own, whatever they hold.
-fn staged<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
+pub(crate) fn staged<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
     // A thread that ends has none any more.
     let mut stage = STAGE.try_with(Cell::take).unwrap_or_default();
     if stage.len() < bytes {

@@ -18,8 +18,12 @@ use tutti_storage::together::aggregators;
 
 /// Windows are multiples of this.
 const WINDOW_UNIT: u64 = 64 << 10;
-/// Rounds in flight: one is exchanged while another is on its way to the device.
-const IN_FLIGHT: u32 = 2;
+/// Rounds in flight: some are exchanged while others are on their way to the device.
+const IN_FLIGHT: u32 = 8;
+/// An access is divided into so many rounds, if they are not too short.
+const ROUNDS: u64 = 16;
+/// Into more than so many only if their windows are as long as they may be.
+const MOST_ROUNDS: u64 = 1024;
 /// An access of fewer runs a member is over before an exchange has begun.
 const FEW_RUNS: u64 = 64;
 /// Longest description of a view that others get.
@@ -82,8 +86,8 @@ pub struct Means {
     pub views: Arc<[Tiles]>,
     /// How many are in charge of windows; 0: as many as is best.
     pub aggregators: u32,
-    /// The longest window.
-    pub window_bytes: u64,
+    /// Memory of each for windows.
+    pub buffer_bytes: u64,
     /// They exchange whatever it costs.
     pub always: bool,
 }
@@ -100,16 +104,17 @@ pub struct Division {
     /// The number of the window that the schedule calls 0.
     first: u64,
     rounds: u32,
+    in_flight: u32,
     aggregators: Vec<u32>,
 }
 
 impl Means {
     /// For views, by what the first member wishes; `None` if there is to be no exchange.
-    pub fn new(views: &Arc<[Tiles]>, wish: u64, aggregators: u32, window_bytes: u64) -> Option<Means> {
+    pub fn new(views: &Arc<[Tiles]>, wish: u64, aggregators: u32, buffer_bytes: u64) -> Option<Means> {
         let runs: u64 = views.iter().map(|view| view.tiling().mean_run()).fold(0, u64::saturating_add);
         let mean = runs / views.len().max(1) as u64;
         let always = wish == u64::MAX;
-        (always || mean < wish).then(|| Means { views: Arc::clone(views), aggregators, window_bytes, always })
+        (always || mean < wish).then(|| Means { views: Arc::clone(views), aggregators, buffer_bytes, always })
     }
 
     /// How an access is divided; `None` where members had better access the file themselves: nobody has anything, or all have little.
@@ -123,21 +128,29 @@ impl Means {
         let ranks = cards.len() as u32;
         let aggregators = aggregators(self.aggregators, ranks);
         let count = aggregators.len() as u32;
-        // A short access is divided among all, a long one goes round by round.
-        let even = (all.end - all.start).div_ceil(u64::from(count)).next_multiple_of(WINDOW_UNIT);
-        let window_bytes = even.min(self.window_bytes.next_multiple_of(WINDOW_UNIT));
+        let window_bytes = self.window_bytes((all.end - all.start).div_ceil(u64::from(count)));
         let (begin, end) = (all.start / window_bytes, all.end.div_ceil(window_bytes));
         // A window of the file always has the same member in charge.
         let first = begin - begin % u64::from(count);
         let rounds = u32::try_from((end - first).div_ceil(u64::from(count))).ok()?;
+        let in_flight = (self.buffer_bytes / window_bytes).min((rounds / 2).into()) as u32;
         Some(Division {
             views: Arc::clone(&self.views),
             streams: cards.iter().map(Card::range).collect(),
             window_bytes,
             first,
             rounds,
+            in_flight: in_flight.clamp(2, IN_FLIGHT),
             aggregators,
         })
+    }
+
+    /// How long windows are where each in charge has `even` bytes of the file: rounds, of which those in
+    /// flight have the memory that the hint allows; of a very long access fewer and longer ones, as each has
+    /// its lines in tables.
+    fn window_bytes(&self, even: u64) -> u64 {
+        let usual = even.div_ceil(ROUNDS).min(self.buffer_bytes / u64::from(IN_FLIGHT));
+        usual.max(even.div_ceil(MOST_ROUNDS)).min(self.buffer_bytes).max(1).next_multiple_of(WINDOW_UNIT)
     }
 
     /// Runs of the file of all members, about.
@@ -194,7 +207,7 @@ impl Division {
             aggregators: &self.aggregators,
             rounds: self.rounds,
             slot,
-            in_flight: IN_FLIGHT,
+            in_flight: self.in_flight,
         };
         if write { files::write(&exchange) } else { files::read(&exchange) }
     }
@@ -218,7 +231,7 @@ mod tests {
     use tutti_storage::together::Wish;
 
     /// Every member has every n-th piece.
-    fn means(ranks: u32, piece: i64, window_bytes: u64) -> Means {
+    fn means(ranks: u32, piece: i64, buffer_bytes: u64) -> Means {
         let byte = Datatype::predefined(0x247).unwrap();
         let seen = |rank: u32| {
             let block = Datatype::create_contiguous(piece, byte, Form::Int).unwrap();
@@ -227,11 +240,11 @@ mod tests {
             let view = View::new(piece * i64::from(rank), byte, &tile, Representation::Native, true).unwrap();
             Tiles::decode(&encode_view(&view).unwrap()).unwrap()
         };
-        Means { views: (0..ranks).map(seen).collect(), aggregators: 2, window_bytes, always: false }
+        Means { views: (0..ranks).map(seen).collect(), aggregators: 2, buffer_bytes, always: false }
     }
 
-    fn check(ranks: u32, piece: i64, bytes: u64, window_bytes: u64) {
-        let means = means(ranks, piece, window_bytes);
+    fn check(ranks: u32, piece: i64, bytes: u64, buffer_bytes: u64) {
+        let means = means(ranks, piece, buffer_bytes);
         let cards = vec![Card { stream: 7, bytes, ..Card::default() }; ranks as usize];
         let division = means.divide(&cards).unwrap();
         for rank in 0..ranks {
@@ -254,6 +267,20 @@ mod tests {
         check(1, 64, 100_000, 1 << 20);
         check(4, 64, 100_000, 1 << 16);
         check(5, 300, 1_000_000, 1 << 16);
+    }
+
+    #[test]
+    fn rounds_in_flight_have_the_memory_of_the_hint() {
+        let check = |bytes: u64, expected: (u64, u32, u32)| {
+            let cards = [Card { stream: 0, bytes, ..Card::default() }; 2];
+            let division = means(2, 64, 4 << 20).divide(&cards).unwrap();
+            assert_eq!((division.window_bytes, division.rounds, division.in_flight), expected);
+        };
+        check(100_000, (64 << 10, 2, 2));
+        check(1 << 20, (64 << 10, 16, 8));
+        check(64 << 20, (512 << 10, 128, 8));
+        check(1 << 30, (1 << 20, 1024, 4));
+        check(1 << 34, (4 << 20, 4096, 2));
     }
 
     #[test]

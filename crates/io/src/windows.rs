@@ -1,6 +1,7 @@
 //! The windows of one access in two phases, at a member in charge of some: puts the bytes of all members in the order of the file, and moves
 //! them. Nothing but what was given is written.
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tutti_base::{Error, ErrorClass, Result};
@@ -15,12 +16,17 @@ use tutti_data::Segment;
 use crate::background;
 use crate::file::File;
 use crate::observed;
+use crate::transfer;
 use crate::two_phase::Division;
 use crate::worker;
 use tutti_storage::{Driver, Moved};
 
 /// Runs that are made at a time.
 const RUNS: usize = 4096;
+/// Shorter pieces are put in order first, by a copy that costs less than to name each.
+const LONG_PIECE_BYTES: u64 = 512;
+/// What is not written as one has to be so long for a call of its own.
+const LONG_EXTENT_BYTES: u64 = 16 << 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -123,32 +129,118 @@ fn placed(pieces: &[Piece], extents: &[Segment], mut each: impl FnMut(usize, Pie
     }
 }
 
+/// Whether pieces go from memory and to it as they are. Others, and those of members that have the same
+/// place, are put in order first.
+fn are_direct(pieces: &[Piece], extents: &[Segment]) -> bool {
+    let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
+    let is_disjoint = |pair: &[Piece]| pair[0].offset + pair[0].bytes <= pair[1].offset;
+    bytes >= LONG_PIECE_BYTES * pieces.len() as u64
+        && bytes >= LONG_EXTENT_BYTES * extents.len() as u64
+        && pieces.windows(2).all(is_disjoint)
+}
+
+/// The pieces of each extent.
+fn by_extent<'a>(pieces: &'a [Piece], extents: &'a [Segment]) -> impl Iterator<Item = (u64, &'a [Piece])> {
+    let mut rest = pieces;
+    extents.iter().map(move |extent| {
+        let end = extent.offset as u64 + extent.bytes;
+        let (its, others) = rest.split_at(rest.partition_point(|piece| piece.offset < end));
+        rest = others;
+        (extent.offset as u64, its)
+    })
+}
+
 fn write_window(driver: &dyn Driver, pieces: &[Piece], memory: &Buffer) -> Moved {
     let extents = extents(pieces);
     let bytes: u64 = extents.iter().map(|extent| extent.bytes).sum();
-    let mut packed = vec![0; bytes as usize];
-    // Where members write the same place, which MPI leaves open, the last one has it.
-    placed(pieces, &extents, |at, piece| {
-        memory.pack(piece.position, &mut packed[at..at + piece.bytes as usize]);
-    });
-    driver.scatter(&extents, &packed)
+    if let Some(memory) = memory.run()
+        && are_direct(pieces, &extents)
+    {
+        return write_pieces(driver, pieces, &extents, memory);
+    }
+    transfer::staged(bytes as usize, |packed| {
+        // Where members write the same place, which MPI leaves open, the last one has it.
+        placed(pieces, &extents, |at, piece| {
+            memory.pack(piece.position, &mut packed[at..at + piece.bytes as usize]);
+        });
+        driver.scatter(&extents, packed)
+    })
+}
+
+fn write_pieces(driver: &dyn Driver, pieces: &[Piece], extents: &[Segment], memory: &[u8]) -> Moved {
+    let mut done = 0;
+    for (offset, its) in by_extent(pieces, extents) {
+        let slice = |piece: &Piece| IoSlice::new(&memory[piece.position as usize..][..piece.bytes as usize]);
+        let moved = driver.write(offset, &its.iter().map(slice).collect::<Vec<_>>());
+        done += moved.bytes;
+        if moved.fault.is_some() {
+            return Moved { bytes: done, ..moved };
+        }
+    }
+    Moved::all(done)
 }
 
 fn read_window(driver: &dyn Driver, pieces: &[Piece], memory: &Buffer) -> Moved {
     let extents = extents(pieces);
     let bytes: u64 = extents.iter().map(|extent| extent.bytes).sum();
-    // What is beyond the end of the file is not counted by who asked for it.
-    let mut packed = vec![0; bytes as usize];
-    let moved = driver.gather(&extents, &mut packed);
-    placed(pieces, &extents, |at, piece| {
-        memory.unpack(piece.position, &packed[at..at + piece.bytes as usize]);
-    });
-    moved
+    if memory.run().is_some() && are_direct(pieces, &extents) {
+        return memory.with_memory(0, memory.bytes(), 1, |memory| match memory {
+            [run] => read_pieces(driver, pieces, &extents, run),
+            _ => Moved::default(),
+        });
+    }
+    transfer::staged(bytes as usize, |packed| {
+        let moved = driver.gather(&extents, packed);
+        // What is beyond the end of the file is not counted by who asked for it.
+        packed[moved.bytes as usize..].fill(0);
+        placed(pieces, &extents, |at, piece| {
+            memory.unpack(piece.position, &packed[at..at + piece.bytes as usize]);
+        });
+        moved
+    })
+}
+
+fn read_pieces(driver: &dyn Driver, pieces: &[Piece], extents: &[Segment], memory: &mut [u8]) -> Moved {
+    let mut order: Vec<usize> = (0..pieces.len()).collect();
+    order.sort_unstable_by_key(|number| pieces[*number].position);
+    let (mut rest, mut runs) = (memory, Vec::new());
+    runs.resize_with(pieces.len(), || IoSliceMut::new(&mut []));
+    for number in order {
+        // What members have of a window lies side by side in memory.
+        let (run, others) = rest.split_at_mut(pieces[number].bytes as usize);
+        (runs[number], rest) = (IoSliceMut::new(run), others);
+    }
+    let (mut result, mut runs) = (Moved::default(), &mut runs[..]);
+    for (offset, its) in by_extent(pieces, extents) {
+        let (now, later) = runs.split_at_mut(its.len());
+        runs = later;
+        let moved = match result.fault {
+            None => driver.read(offset, now),
+            Some(_) => Moved::default(),
+        };
+        zero_behind(its, now, moved.bytes);
+        result.bytes += moved.bytes;
+        result.fault = result.fault.or(moved.fault);
+    }
+    result
+}
+
+/// What is beyond the end of the file is not counted by who asked for it. A driver may have cut what it has
+/// read off the runs of pieces.
+fn zero_behind(pieces: &[Piece], runs: &mut [IoSliceMut<'_>], bytes: u64) {
+    let mut there = bytes;
+    for (piece, run) in pieces.iter().zip(runs) {
+        let read = there.min(piece.bytes);
+        let behind = run.len() - (piece.bytes - read) as usize;
+        run[behind..].fill(0);
+        there -= read;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tutti_storage::{Amode, Posix, Simulated};
 
     fn check(pieces: &[(u64, u64)], expected: &[(i64, u64)]) {
         let pieces: Vec<Piece> =
@@ -162,6 +254,38 @@ mod tests {
         check(&[(0, 4), (4, 4), (10, 1)], &[(0, 8), (10, 1)]);
         check(&[(0, 10), (2, 3), (8, 4)], &[(0, 12)]);
         check(&[], &[]);
+    }
+
+    /// Pieces of members in turn, at both sides of a hole, are written and read in both ways; what is behind
+    /// the end of the file is zero.
+    #[test]
+    fn pieces_go_as_they_are_or_in_order() {
+        let check = |file: &dyn Driver, bytes: u64, direct: bool| {
+            let place = |number: u64| number * bytes + if number < 20 { 0 } else { 7 };
+            let position = |number: u64| (number % 2 * 20 + number / 2) * bytes;
+            let piece = |number| Piece { offset: place(number), bytes, position: position(number) };
+            let pieces: Vec<Piece> = (0..40).map(piece).collect();
+            assert_eq!(are_direct(&pieces, &extents(&pieces)), direct);
+            let data: Vec<u8> = (0..40 * bytes).map(|byte| (byte % 251) as u8).collect();
+            file.resize(0).unwrap();
+            let moved = write_window(file, &pieces, &Buffer::owned(data.clone()));
+            assert_eq!((moved.bytes, file.bytes().unwrap()), (40 * bytes, 40 * bytes + 7));
+            let read = Buffer::owned(vec![1; data.len()]);
+            assert_eq!(read_window(file, &pieces, &read).bytes, 40 * bytes);
+            assert!(read.to_vec() == data);
+            file.resize(39 * bytes + 17).unwrap();
+            assert_eq!(read_window(file, &pieces, &read).bytes, 39 * bytes + 10);
+            let (last, mut expected) = (position(39) as usize, data);
+            expected[last + 10..].fill(0);
+            assert!(read.to_vec() == expected);
+        };
+        let path = std::env::temp_dir().join(format!("tutti-windows-{}", std::process::id()));
+        let posix = Posix::open(path.as_os_str().as_encoded_bytes(), Amode::new(34).unwrap()).unwrap();
+        std::fs::remove_file(path).unwrap();
+        for (bytes, direct) in [(1 << 10, true), (100, false)] {
+            check(&Simulated::new(1, u64::MAX, 0), bytes, direct);
+            check(&posix, bytes, direct);
+        }
     }
 
     #[test]

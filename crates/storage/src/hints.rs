@@ -47,8 +47,8 @@ pub struct Hints {
     pub exchange_writes: Choice,
     /// `cb_nodes`: so many members access the file in what all do together; 0: as many as is best.
     pub aggregators: u32,
-    /// `cb_buffer_size`: bytes of the file that each of them handles at a time.
-    pub window_bytes: u64,
+    /// `cb_buffer_size`: memory of each of them for windows of the file.
+    pub buffer_bytes: u64,
     /// `striping_unit`: bytes that lie together on one device; 0: unknown.
     pub stripe_bytes: u64,
     /// `striping_factor`: devices that a file is spread over; 0: unknown.
@@ -61,7 +61,7 @@ impl Default for Hints {
             exchange_reads: Choice::Automatic,
             exchange_writes: Choice::Automatic,
             aggregators: 0,
-            window_bytes: 4 << 20,
+            buffer_bytes: 4 << 20,
             stripe_bytes: 0,
             stripes: 0,
         }
@@ -130,7 +130,7 @@ impl Hints {
             self.aggregators = nodes;
         }
         if let Some(bytes) = number("cb_buffer_size").filter(|bytes| WINDOW_BYTES.contains(bytes)) {
-            self.window_bytes = bytes;
+            self.buffer_bytes = bytes;
         }
         if let Some(bytes) = number("striping_unit").filter(|bytes| *bytes <= *WINDOW_BYTES.end()) {
             self.stripe_bytes = bytes;
@@ -146,7 +146,7 @@ impl Hints {
         let mut pairs = vec![
             ("romio_cb_read", self.exchange_reads.name().to_string()),
             ("romio_cb_write", self.exchange_writes.name().to_string()),
-            ("cb_buffer_size", self.window_bytes.to_string()),
+            ("cb_buffer_size", self.buffer_bytes.to_string()),
         ];
         if self.aggregators > 0 {
             pairs.push(("cb_nodes", self.aggregators.to_string()));
@@ -228,7 +228,7 @@ mod tests {
         );
         let wanted = Hints { exchange_writes: Choice::Enable, aggregators: 3, ..Hints::default() };
         check(&[("romio_cb_write", "enable"), ("cb_nodes", " 3 ")], wanted);
-        check(&[("cb_buffer_size", "8192")], Hints { window_bytes: 8192, ..Hints::default() });
+        check(&[("cb_buffer_size", "8192")], Hints { buffer_bytes: 8192, ..Hints::default() });
     }
 
     #[test]

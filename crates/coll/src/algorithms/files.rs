@@ -3,13 +3,18 @@
 //!
 //! Nothing is asked for and no list is sent: each rank knows the views of all, so both sides of a message
 //! know from their tables how long it is. Windows are dealt out in turn, so that a window of a file always
-//! has the same rank in charge. A round is an iteration of one loop: one window of each in charge; with two
-//! rounds in flight a window is exchanged while the one before is on its way to the device. Those in charge
-//! begin in different parts of the file: where a rank has all that is in one part, as with the tiles of an
-//! image, it would otherwise have the links for itself in some rounds and nothing to do in the others.
+//! has the same rank in charge. A round is an iteration of one loop: one window of each in charge; with
+//! several rounds in flight a window is exchanged while others are on their way to the device. Those in
+//! charge begin in different parts of the file, and go round it by the golden section: where a rank has all
+//! that is in one part, as with the tiles of an image, it would otherwise have the links for itself in some
+//! rounds and nothing to do in the others.
 
 use crate::build::{Builder, block};
 use crate::ir::{BufferId, Division, Index, Kind, Length, Schedule, Span, Start, StepId, Table, Unit};
+
+/// So many messages of a rank are received at a time: of more, all would arrive together at the end of
+/// their time, and the device had nothing to do until then.
+const AHEAD: u32 = 4;
 
 /// What one rank knows of an exchange.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +38,10 @@ impl Exchange<'_> {
     fn round(&self, number: u32, step: u32) -> Index {
         let first = u64::from(number) * u64::from(self.rounds) / self.aggregators.len() as u64;
         match (step.checked_mul(self.rounds), self.ranks.checked_mul(self.rounds)) {
-            (Some(all), Some(_)) => Index::cyclic(first as i64 * i64::from(step), step.into(), all),
+            (Some(all), Some(_)) => {
+                let (first, step) = (first as i64 * i64::from(step), i64::from(step));
+                Index::cyclic(first, step * i64::from(stride(self.rounds)), all)
+            }
             // More than can be counted round: all begin at the beginning.
             _ => Index::linear(0, step.into()),
         }
@@ -83,6 +91,20 @@ impl Exchange<'_> {
     }
 }
 
+/// By how many places in the file a round is behind the one before it, counted round the file: about the
+/// golden section, so that any few rounds are of all parts, and without a common divisor, so that all
+/// places come.
+fn stride(rounds: u32) -> u32 {
+    let divisor = |mut one: u32, mut other: u32| {
+        while other > 0 {
+            (one, other) = (other, one % other);
+        }
+        one
+    };
+    let golden = (u64::from(rounds) * 382 / 1000) as u32;
+    (golden.max(1)..rounds).find(|stride| divisor(*stride, rounds) == 1).unwrap_or(1)
+}
+
 /// Ranks give what is theirs to those in charge, who write it. The table of the send buffer has the bytes of
 /// this rank in each window, that of the receive buffer those of every rank in each window of this one.
 pub fn write(exchange: &Exchange<'_>) -> Schedule {
@@ -98,7 +120,11 @@ pub fn write(exchange: &Exchange<'_>) -> Schedule {
             .map(|step| (step + exchange.rank) % exchange.ranks)
             .map(|rank| {
                 let into = exchange.piece(slots, Table::Recv, rank);
-                if rank == exchange.rank { b.copy(given(own), into, &[]) } else { b.recv(rank, 0, into, &[]) }
+                if rank == exchange.rank {
+                    return b.copy(given(own), into, &[]);
+                }
+                let before = b.upcoming().before(AHEAD);
+                b.recv(rank, 0, into, &[before])
             })
             .collect();
         let after: Vec<_> = pieces.into_iter().map(StepId::done).collect();
@@ -147,6 +173,16 @@ mod tests {
         let mut all: Vec<u64> = aggregators.into_iter().flat_map(of).collect();
         all.sort_unstable();
         assert!(all.into_iter().eq(0..4 * u64::from(rounds)), "each window once");
+    }
+
+    #[test]
+    fn few_rounds_are_of_all_parts() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 8, 13, 24, 100].map(stride), [1, 1, 1, 1, 1, 1, 3, 4, 11, 39]);
+        for rounds in 1..200 {
+            let mut places: Vec<u32> = (0..rounds).map(|round| round * stride(rounds) % rounds).collect();
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..rounds), "{rounds}");
+        }
     }
 
     #[test]

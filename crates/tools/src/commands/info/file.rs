@@ -150,18 +150,16 @@ fn together(hints: &Hints, is_remote: bool, ranks: Option<u32>) -> String {
         };
         let _ = writeln!(text, "  collective {what}: {how} ({key}={}: {why})", choice.name());
     }
-    let (why, window) = match hints.aggregators {
-        0 => ("cb_nodes is not set: as many as there are ranks, at most 16".to_string(), hints.window_bytes),
-        wanted => (format!("cb_nodes={wanted}"), hints.window_bytes),
+    let (why, buffer) = match hints.aggregators {
+        0 => ("cb_nodes is not set: as many as there are ranks, at most 16".to_string(), hints.buffer_bytes),
+        wanted => (format!("cb_nodes={wanted}"), hints.buffer_bytes),
     };
     let who = match ranks {
         Some(ranks) => format!("ranks {:?} of {ranks}", aggregators(hints.aggregators, ranks)),
         None => "spread evenly over the ranks".to_string(),
     };
-    let _ = writeln!(
-        text,
-        "  aggregators: {who} ({why}), each with windows of up to {window} bytes (cb_buffer_size)"
-    );
+    let _ =
+        writeln!(text, "  aggregators: {who} ({why}), each with {buffer} bytes for windows (cb_buffer_size)");
     if let Some(path) = std::env::var_os(HINTS_FILE) {
         let _ = writeln!(text, "  hints of the environment: {HINTS_FILE}={}", Path::new(&path).display());
         for (key, why) in ignored_of_environment() {
