@@ -105,7 +105,7 @@ def romio(mpi, suite, place):
 IOR = {
     "alone": "-C -t 64k -b 1m", "together": "-C -c -t 64k -b 1m", "segments": "-C -t 64k -b 64k -s 16",
     "segments together": "-C -c -t 47008 -b 47008 -s 16", "a file each": "-C -F -t 256k -b 2m", "small": "-C -t 1k -b 64k -s 3",
-    "by views": "-C -c -t 4k -b 4k -s 64 --mpiio.useFileView", "at random": "-z -G 7 -t 16k -b 1m", "large": "-C -c -t 4m -b 32m",
+    "by views": "-C -c -t 4k -b 4k -s 64 --mpiio.useFileView", "at random": "-z --random-offset-seed=7 -t 16k -b 1m", "large": "-C -c -t 4m -b 32m",
     "preallocated": "-C --mpiio.preallocate -t 64k -b 1m", "synced": "-C -c -e -t 256k -b 1m",
 }
 
