@@ -211,6 +211,8 @@ pub struct Path {
     pub unacknowledged: u32,
     /// How often the first of them was sent again without an answer.
     pub repetitions: u32,
+    /// For so long nothing of what was sent was acknowledged.
+    pub unheard: Duration,
 }
 
 /// Asks TCP about the way to the other end of a connection.
@@ -226,7 +228,11 @@ pub fn path(stream: BorrowedFd<'_>) -> io::Result<Path> {
     check(unsafe {
         libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, value, &mut size)
     })?;
-    Ok(Path { unacknowledged: info.tcpi_unacked, repetitions: info.tcpi_retransmits.into() })
+    Ok(Path {
+        unacknowledged: info.tcpi_unacked,
+        repetitions: info.tcpi_retransmits.into(),
+        unheard: Duration::from_millis(info.tcpi_last_ack_recv.into()),
+    })
 }
 
 /// Connects to `to`, waiting for that at most so long. The stream blocks.

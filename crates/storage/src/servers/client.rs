@@ -6,8 +6,9 @@
 //!
 //! **Who is gone.** A killed server is told by its system at once, or when it is next spoken to. A host that
 //! has vanished says nothing: while nothing comes, something is sent, and what the other system does not
-//! acknowledge, though it was sent again twice, means that it is gone. A server that is only busy has a
-//! system that acknowledges.
+//! acknowledge, though it was sent again twice, means that it is gone. On a busy host the second time may come
+//! late: then a second of waiting would be over, so that once is enough after most of it without any
+//! acknowledgement. A server that is only busy has a system that acknowledges.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::TcpStream;
@@ -32,6 +33,8 @@ const SILENCE: Duration = Duration::from_millis(100);
 const LEND: Duration = Duration::from_millis(500);
 /// What is sent again so often without an answer goes to nobody.
 const REPETITIONS: u32 = 2;
+/// The same of what is sent again once, where nothing was acknowledged for so long.
+const UNHEARD: Duration = Duration::from_millis(700);
 /// Pieces of memory in one call.
 const PIECES: usize = 256;
 
@@ -97,6 +100,8 @@ pub struct Errand<'a> {
     /// The reply, or what went wrong.
     pub outcome: Option<Result<Reply>>,
     heard: Option<Instant>,
+    /// When it was last looked whether the other system answers.
+    looked: Option<Instant>,
 }
 
 #[cold]
@@ -245,14 +250,14 @@ impl Peer {
     /// # Errors
     /// `Io`, naming the server.
     pub fn tell(&mut self, request: &Request) -> Result<()> {
-        let mut errand = Errand::new(0, request, Data::None);
+        let (mut errand, begun) = (Errand::new(0, request, Data::None), Instant::now());
         while errand.sent < errand.head.len() {
             let Some(link) = &self.link else { return Err(gone(&self.server, &"no connection")) };
             match (&link.stream).write(&errand.head[errand.sent..]) {
                 Ok(bytes) => errand.sent += bytes,
                 Err(error) if is_not_yet(&error) => {
                     event::wait_writable(&[link.stream.as_raw_fd()], SILENCE);
-                    if is_silent(link) {
+                    if is_silent(link, begun.elapsed()) {
                         self.link = None;
                     }
                 }
@@ -281,10 +286,13 @@ fn is_not_yet(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Whether the other system does not answer any more.
-fn is_silent(link: &Link) -> bool {
-    socket::path(link.stream.as_fd())
-        .is_ok_and(|path| path.unacknowledged > 0 && path.repetitions >= REPETITIONS)
+/// Whether the other system does not answer any more, of which so long something was wanted.
+fn is_silent(link: &Link, waited: Duration) -> bool {
+    socket::path(link.stream.as_fd()).is_ok_and(|path| {
+        let unheard = path.unheard.min(waited);
+        path.unacknowledged > 0
+            && (path.repetitions >= REPETITIONS || path.repetitions > 0 && unheard >= UNHEARD)
+    })
 }
 
 /// Does errands, all at the same time; each finds its outcome in itself. `peers` has those of the errands, in
@@ -319,8 +327,9 @@ impl<'a> Errand<'a> {
         };
         let mut head = Vec::new();
         wire::put(&mut head, request, payload);
-        let (input, outcome, heard) = (Vec::new(), None, None);
-        Errand { server, head, sent: 0, data, moved: 0, input, payload: 0, outcome, heard }
+        let (input, outcome) = (Vec::new(), None);
+        let (heard, looked) = (None, None);
+        Errand { server, head, sent: 0, data, moved: 0, input, payload: 0, outcome, heard, looked }
     }
 
     fn has_more_to_send(&self) -> bool {
@@ -353,12 +362,14 @@ impl<'a> Errand<'a> {
             return;
         }
         let now = Instant::now();
-        let heard = self.heard.get_or_insert(now);
         if moved {
-            *heard = now;
-        } else if now.duration_since(*heard) >= SILENCE {
-            *heard = now;
-            if is_silent(link) {
+            (self.heard, self.looked) = (Some(now), Some(now));
+            return;
+        }
+        let waited = now.duration_since(*self.heard.get_or_insert(now));
+        if now.duration_since(*self.looked.get_or_insert(now)) >= SILENCE {
+            self.looked = Some(now);
+            if is_silent(link, waited) {
                 self.outcome = Some(Err(gone(&peer.server, &"its host does not answer")));
                 peer.link = None;
             } else if !self.has_more_to_send() {
