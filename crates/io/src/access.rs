@@ -245,7 +245,7 @@ impl File {
         memory: Memory,
     ) -> (u64, Result<()>) {
         if self.means(held, &access).is_some() {
-            return match self.start(held, process, access, memory) {
+            return match self.start_or_wait(held, process, access, memory, true) {
                 Ok(request) => {
                     let Finished { result, status, .. } = completion::wait(held, process, request, "");
                     (status.bytes, result.map(drop))
@@ -294,9 +294,21 @@ impl File {
         access: Access,
         memory: Memory,
     ) -> Result<RequestId> {
+        self.start_or_wait(held, process, access, memory, false)
+    }
+
+    /// The same; whether the program waits for it at once.
+    fn start_or_wait(
+        self: &Arc<Self>,
+        held: &mut Held,
+        process: &'static Process,
+        access: Access,
+        memory: Memory,
+        waits: bool,
+    ) -> Result<RequestId> {
         let prepared = self.prepare(held, process, &access, memory);
         let next_tag = || self.comm.collectives.next_tag(held);
-        if let Some(means) = self.means(held, &access) {
+        if let Some(means) = self.means(held, &access).filter(|means| waits || means.beside) {
             let gather = next_tag();
             let tags = Tags { exchange: next_tag(), verdict: next_tag() };
             let card = self.card(&prepared);

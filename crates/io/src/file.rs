@@ -338,6 +338,9 @@ impl File {
             wishes[1],
             hints.aggregators.into(),
             hints.buffer_bytes,
+            // While the program computes, nothing is exchanged without a thread for it, but what each
+            // accesses by itself is moved. Over a network few long accesses are worth more.
+            u64::from(is_remote || process.config.waiting.progress_thread),
         ];
         let bytes: Vec<u8> = card.into_iter().flat_map(u64::to_le_bytes).collect();
         let cards = collective::allgather_bytes(held, process, &self.comm, &bytes)?;
@@ -353,7 +356,10 @@ impl File {
         };
         // What the first member was told holds for all.
         let first = |number: usize| word(number).next().unwrap_or(0);
-        let means = |wish| Means::new(views.as_ref()?, wish, first(4) as u32, first(5));
+        let means = |wish| {
+            let means = Means::new(views.as_ref()?, wish, first(4) as u32, first(5))?;
+            Some(Means { beside: means.always || first(6) != 0, ..means })
+        };
         let (reads, writes) = (means(first(2)), means(first(3)));
         let mut state = self.state.borrow_mut(held);
         (state.exchange_reads, state.exchange_writes) = (reads, writes);

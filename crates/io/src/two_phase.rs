@@ -90,6 +90,8 @@ pub struct Means {
     pub buffer_bytes: u64,
     /// They exchange whatever it costs.
     pub always: bool,
+    /// They exchange also in accesses beside which the program computes.
+    pub beside: bool,
 }
 
 /// One access of all members, divided into windows.
@@ -114,7 +116,13 @@ impl Means {
         let runs: u64 = views.iter().map(|view| view.tiling().mean_run()).fold(0, u64::saturating_add);
         let mean = runs / views.len().max(1) as u64;
         let always = wish == u64::MAX;
-        (always || mean < wish).then(|| Means { views: Arc::clone(views), aggregators, buffer_bytes, always })
+        (always || mean < wish).then(|| Means {
+            views: Arc::clone(views),
+            aggregators,
+            buffer_bytes,
+            always,
+            beside: true,
+        })
     }
 
     /// How an access is divided; `None` where members had better access the file themselves: nobody has anything, or all have little.
@@ -240,7 +248,13 @@ mod tests {
             let view = View::new(piece * i64::from(rank), byte, &tile, Representation::Native, true).unwrap();
             Tiles::decode(&encode_view(&view).unwrap()).unwrap()
         };
-        Means { views: (0..ranks).map(seen).collect(), aggregators: 2, buffer_bytes, always: false }
+        Means {
+            views: (0..ranks).map(seen).collect(),
+            aggregators: 2,
+            buffer_bytes,
+            always: false,
+            beside: true,
+        }
     }
 
     fn check(ranks: u32, piece: i64, bytes: u64, buffer_bytes: u64) {
